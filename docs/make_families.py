@@ -1,4 +1,4 @@
-"""Writes the table of architectures in docs/presets.md: `python docs/make_families.py`. A test checks a sample of it.
+"""Writes docs/data/architectures.md: `python docs/make_families.py`. A test checks a sample of it.
 
 Every causal language model of the installed transformers is built with few random weights, and decoded with drafts.
 It is exact if that writes what `generate` writes; otherwise it has to be refused when it is loaded, and the table says
@@ -30,7 +30,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
-PAGE = Path(__file__).with_name("presets.md")
+PAGE = Path(__file__).parent / "data" / "architectures.md"
 BEGIN, END = "<!-- by docs/make_families.py -->\n", "<!-- end -->\n"
 EXACT, NOT_CHECKED = "exact", "not checked: no small model of it was made"
 _VOCABULARY, _PROMPT, _NEW, _MOST_WEIGHTS = 97, 150, 12, 5_000_000

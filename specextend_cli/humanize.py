@@ -24,6 +24,13 @@ def format_seconds(seconds: float) -> str:
     return f"{minutes // 60}:{minutes % 60:02}:{rest:02}"
 
 
+def format_speed(tokens_per_second: float) -> str:
+    """ "9.1 tok/s", "1,204 tok/s", or nothing where none is known."""
+    if not tokens_per_second:
+        return ""
+    return f"{tokens_per_second:,.{0 if tokens_per_second >= 10 else 1}f} tok/s"
+
+
 def format_clock(seconds: float) -> str:
     """Elapsed time in a fixed format, for a display that is updated: 75 -> "1:15"."""
     minutes, rest = divmod(int(seconds), 60)

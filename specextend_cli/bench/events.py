@@ -8,7 +8,6 @@ from typing import TypeAlias
 
 from specextend_cli.bench.records import Benchmark, Record
 from specextend_cli.bench.tables import Experiment
-from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.events import Stage, Warned
 
 
@@ -57,16 +56,14 @@ class Skipped:
 class Finished:
     """The whole benchmark: its records, or the results of experiments.
 
-    `wrong` names methods of ours whose tokens differ from plain decoding's beyond rounding. `preset` is what tuning
-    found, if it is better. Call `forget` when the result is safe: until then, the same benchmark would find its runs
-    measured.
+    `wrong` names methods of ours whose tokens differ from plain decoding's beyond rounding. Call `forget` when the
+    result is safe: until then, the same benchmark would find its runs measured.
     """
 
     benchmark: Benchmark
     wrong: tuple[str, ...]
     forget: Callable[[], None]
     experiments: tuple[Experiment, ...] = ()
-    preset: Preset | None = None
 
 
 Running: TypeAlias = Started | Working | Measured | Checked | Skipped

@@ -15,15 +15,6 @@ from specextend_cli.errors import UsageError
 SCOPE = frozenset({"methods", "lengths", "docs", "repeats"})
 """Settings that choose what is measured, not how. What both benchmarks have is compared."""
 
-RETIRED = (("adaptive", False), ("queries", "last"))
-"""Settings of earlier versions, with the value that the present version always has."""
-
-RENAMED = {"head": "draft_head", "scope": "penalty_scope"}
-"""Settings of earlier versions by their names in the present one."""
-
-ADDED = frozenset({"attention", "graphs"})
-"""Settings that earlier versions did not write; where they are missing, they count as the present ones."""
-
 NOISE = 0.05  # a smaller fall never counts: with few documents the interval can be narrower than the clock's noise
 NOISE_ALONE = 0.1  # the same for a single document, which has no interval
 
@@ -56,7 +47,6 @@ def _run(record: Record) -> tuple[str, int, str]:
 
 def _check_settings(old: Benchmark, new: Benchmark) -> None:
     was, is_now = _plain(old.settings), _plain(new.settings)
-    was = {**{name: is_now[name] for name in ADDED & is_now.keys()}, **was}
     differing = [
         f"{name} was {was.get(name, 'not set')} and is {is_now.get(name, 'not set')}"
         for name in sorted((was.keys() | is_now.keys()) - SCOPE)
@@ -98,5 +88,5 @@ def _fall(where: str, what: str, unit: str, old: Interval | None, new: Interval 
 def _plain(value: Any) -> Any:
     """The setting in JSON types: a file has no tuples."""
     if isinstance(value, dict):
-        return {RENAMED.get(key, key): _plain(item) for key, item in value.items() if (key, item) not in RETIRED}
+        return {key: _plain(item) for key, item in value.items()}
     return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

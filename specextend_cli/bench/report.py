@@ -1,17 +1,27 @@
-"""A benchmark as text for programs and for people, and as an HTML page with plots."""
+"""A benchmark as tables, plots and what limits them; as text for programs and for people, and as an HTML page."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from specextend_cli.bench import quality
+from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.rows import Columns, Row, summarize
+from specextend_cli.bench.statistics import Interval, format_interval, quantile
+from specextend_cli.bench.storage import SCHEMA, to_json
 from specextend_cli.bench.tables import (
+    Cell,
     Experiment,
     Format,
+    HeatMap,
+    LinePlot,
     Plot,
+    Point,
+    StackedBars,
     Table,
     dumps,
     escape,
@@ -21,9 +31,234 @@ from specextend_cli.bench.tables import (
     to_plain,
 )
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import format_many, format_percent
 
-if TYPE_CHECKING:
-    from specextend_cli.bench.records import Benchmark
+LONGEST = 12  # accepted lengths from here on share a column
+FEW = 5  # below this many documents the report warns that intervals say little
+_PARTS = ("draft", "verify", "retrieve", "host")
+
+
+def tables(rows: Sequence[Row]) -> tuple[Table, ...]:
+    """Speed, drafting and output, for people. Tables without data are left out."""
+    drafted = [row for row in rows if row.accepted is not None or row.shares is not None]
+    return (_speed(rows), *([_drafting(drafted)] if drafted else []), _output(rows))
+
+
+_NAMES: Columns = {
+    "prompt (tokens)": lambda row: f"{row.length:,} (scaled)" if row.scaled else row.length,
+    "method": lambda row: row.method,
+}
+
+
+def _speed(rows: Sequence[Row]) -> Table:
+    columns: Columns = {
+        **_NAMES,
+        "prefill (s)": lambda row: row.prefill_seconds,
+        "decoding (s)": lambda row: row.decode_seconds,
+        "in all (s)": lambda row: row.total_seconds,
+        "tokens/s": lambda row: row.tokens_per_second,
+        "decoding, times plain": lambda row: format_interval(row.decode_speedup, "×"),
+        "end to end, times plain": lambda row: format_interval(row.total_speedup, "×"),
+        "peak memory (MB)": lambda row: round(row.peak_bytes / 1e6) or None,
+    }
+    note = (
+        "Seconds and tokens/s are medians over runs; tokens/s leaves prefill out. Times plain: the median of the "
+        "documents' own ratios, in brackets its 95% interval (percentile bootstrap over documents)."
+    )
+    return Table.of("Speed", rows, columns, note)
+
+
+def _drafting(rows: Sequence[Row]) -> Table:
+    def share(part: str) -> Callable[[Row], Cell]:
+        return lambda row: None if row.shares is None else format_percent(row.shares[part])
+
+    columns: Columns = {
+        **_NAMES,
+        "accepted length": lambda row: format_interval(row.accepted),
+        "10%-90% of steps": lambda row: _spread(row.accepted_counts),
+        "tree nodes": lambda row: row.nodes,
+        **{part: share(part) for part in _PARTS},
+        "hit": lambda row: None if row.hit is None else format_percent(row.hit),
+    }
+    note = (
+        "Accepted length: tokens a verification step emits, bonus token included (plain decoding has 1), the mean over "
+        "documents with its 95% interval. Draft, verify, retrieve and host: shares of decoding time. Hit: share of "
+        "the target's attention that the draft could see."
+    )
+    return Table.of("Drafting", rows, columns, note)
+
+
+def _output(rows: Sequence[Row]) -> Table:
+    def score(name: str) -> Callable[[Row], Cell]:
+        return lambda row: getattr(row.quality, name, None)
+
+    columns: Columns = {
+        **_NAMES,
+        "documents": lambda row: row.documents,
+        "runs equal to plain": lambda row: f"{row.equal} of {row.compared}" if row.compared else None,
+        "first difference (token)": lambda row: row.first_divergence.index + 1 if row.first_divergence else None,
+        "logit gap there": lambda row: row.first_divergence.gap if row.first_divergence else None,
+        "largest gap": lambda row: row.largest_gap,
+        "repeated 4-grams": lambda row: format_percent(row.repeated),
+    }
+    if any(row.quality for row in rows):
+        titles = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rouge_l", "chrF": "chrf"}
+        columns |= {title: score(name) for title, name in titles.items()}
+    note = (
+        "Gap: the difference of plain decoding's two largest logits at the first token that differs. Rounding in half "
+        "precision can swap close ones; in float32 every run must be equal."
+    )
+    return Table.of("Output", rows, columns, note)
+
+
+def _spread(counts: Counter[int]) -> str | None:
+    """ "1-5": tokens that the middle 80% of steps emitted."""
+    ends = [str(quantile(counts, share)) for share in (0.1, 0.9)] if counts else []
+    return "-".join(dict.fromkeys(ends)) or None
+
+
+# ---------------------------------------------------------------------------------------------------------- plots
+
+
+def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
+    """Every plot that has data."""
+    return (
+        *decoding_speedup(rows),
+        *_by_length(rows, "End to end: speedup over plain", "times plain", lambda row: row.total_speedup),
+        *accepted_lengths(rows),
+        *step_shares(rows),
+        *(plot for length in sorted({row.length for row in rows}) for plot in distribution(rows, length)),
+    )
+
+
+def decoding_speedup(rows: Sequence[Row]) -> Iterable[LinePlot]:
+    """Decoding speed over plain decoding, by prompt length."""
+    return _by_length(rows, "Decoding: speedup over plain", "times plain", lambda row: row.decode_speedup)
+
+
+def accepted_lengths(rows: Sequence[Row]) -> Iterable[LinePlot]:
+    """Tokens a verification step, by prompt length."""
+    title, y_label = "Accepted length, bonus token included", "tokens per verification step"
+    return _by_length(rows, title, y_label, lambda row: row.accepted if _drafts(row) else None)
+
+
+def step_shares(rows: Sequence[Row]) -> Iterable[StackedBars]:
+    """Decoding time by part, for the methods that draft."""
+    order = list(dict.fromkeys(row.method for row in rows))
+    drafting = sorted(filter(_drafts, rows), key=lambda row: (order.index(row.method), row.length))
+    known = {f"{row.method} · {format_length(row.length)}": row.shares for row in drafting}
+    shown = {name: parts for name, parts in known.items() if parts is not None and parts["verify"] < 1}
+    if shown:
+        yield StackedBars("Where decoding time goes", "share of decoding time", shown)
+
+
+def distribution(rows: Sequence[Row], length: int) -> Iterable[HeatMap]:
+    """How often a verification step emits how many tokens, at one prompt length."""
+    shown = [row for row in rows if row.length == length and _drafts(row)]
+    longest = max((size for row in shown for size in row.accepted_counts), default=0)
+    names = {size: f"{size}{'+' if size == LONGEST < longest else ''}" for size in range(1, min(longest, LONGEST) + 1)}
+    values = {row.method: dict.fromkeys(names.values(), 0.0) for row in shown}
+    for row in shown:
+        for size, count in row.accepted_counts.items():
+            values[row.method][names[min(size, LONGEST)]] += count / row.accepted_counts.total()
+    if shown:
+        yield HeatMap(
+            f"Tokens per verification step, prompts of {format_length(length)} tokens",
+            "tokens a step emits, bonus included (share of all steps)",
+            "method",
+            values,
+        )
+
+
+def _drafts(row: Row) -> bool:
+    """Whether any step emitted more than one token."""
+    return any(size > 1 for size in row.accepted_counts)
+
+
+def _by_length(
+    rows: Sequence[Row], title: str, y_label: str, pick: Callable[[Row], Interval | None]
+) -> Iterable[LinePlot]:
+    """A line a method, and plain decoding's 1."""
+    lines: dict[str, list[Point]] = {row.method: [] for row in rows if row.method != PLAIN}
+    for row in rows:
+        if row.method != PLAIN and (interval := pick(row)) is not None:
+            lines[row.method].append(Point(row.length, interval.value, interval.low, interval.high))
+    if any(lines.values()):
+        note = "Error bars: 95% interval over documents."
+        yield LinePlot(title, "prompt (tokens)", y_label, lines, note, over_plain=True)
+
+
+# ---------------------------------------------------------------------------------------------------------- facts
+
+
+def provenance(benchmark: Benchmark) -> dict[str, str]:
+    """Preset, machine, software and settings, by name, in display order."""
+    machine = benchmark.machine
+    commit = f" ({machine.commit})" if machine.commit else ""
+    lines = {
+        "preset": benchmark.preset,
+        "device": machine.device,
+        "processor": f"{machine.processor}, {format_many(machine.threads, 'thread')}",
+        "software": (
+            f"specextend {machine.version}{commit}, Python {machine.python}, torch {machine.torch}, "
+            f"transformers {machine.transformers}"
+        ),
+        "seed": str(benchmark.seed),
+        "settings": _settings(benchmark.settings),
+    }
+    return {name: one_line(value) for name, value in lines.items() if value}
+
+
+def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
+    """What limits the tables' validity, a sentence each."""
+    found = []
+    few = max((row.documents for row in rows if row.method != PLAIN and row.documents < FEW), default=0)
+    if few == 1:
+        found.append("Small n: one document has no interval, and the next one may differ.")
+    elif few:
+        found.append(f"Small n: intervals rest on {format_many(few, 'document')} or fewer; read them as a hint.")
+    if rows and not any(row.method == PLAIN for row in rows):
+        found.append("Plain decoding was not measured: there are no speedups, and no output was checked against it.")
+    scaled = sorted({row.length for row in rows if row.scaled})
+    if scaled:
+        lengths = ", ".join(map(format_length, scaled))
+        found.append(f"Scaled: prompts of {lengths} tokens pass the model's trained window; RoPE was stretched.")
+    left: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.equal < row.compared:
+            left.setdefault(row.method, []).append(row)
+    found += [_left(method, of) for method, of in left.items()]
+    found += [f"Left out: {method}: {why}" for method, why in benchmark.skipped.items()]
+    if benchmark.references and (absent := quality.missing()):
+        found.append(f"{absent}.")
+    return tuple(one_line(sentence) for sentence in found)
+
+
+def _left(method: str, rows: Sequence[Row]) -> str:
+    """How often a method's output differs from plain decoding, at the lengths where it does."""
+    gaps = [row.largest_gap for row in rows if row.largest_gap is not None]
+    gap = f" (largest logit gap {max(gaps):.3g})" if gaps else ""
+    runs = sum(row.compared for row in rows)
+    return (
+        f"Different output: {method} at {', '.join(format_length(row.length) for row in rows)} left plain decoding in "
+        f"{runs - sum(row.equal for row in rows)} of {format_many(runs, 'run')}{gap}."
+    )
+
+
+def _setting(value: object) -> str:
+    if isinstance(value, dict):
+        return f"({_settings(value)})"
+    if isinstance(value, (list, tuple)):
+        return "/".join(map(_setting, value))
+    return {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+
+
+def _settings(values: dict[str, object]) -> str:
+    """The settings that were set, not None or empty."""
+    return ", ".join(f"{name} {_setting(value)}" for name, value in values.items() if value not in (None, [], (), ""))
+
+
+# ---------------------------------------------------------------------------------------------------------- formats
 
 
 def render(benchmark: Benchmark, format: Format) -> str:
@@ -31,10 +266,6 @@ def render(benchmark: Benchmark, format: Format) -> str:
 
     "json" is what `from_json` reads; "csv" has a line a row; "jsonl" a line for the run and then one a row.
     """
-    from specextend_cli.bench.overview import caveats, provenance, tables
-    from specextend_cli.bench.rows import summarize
-    from specextend_cli.bench.storage import SCHEMA, to_json
-
     if format == "json":
         return to_json(benchmark)
     rows = summarize(benchmark)
@@ -72,15 +303,11 @@ def write_report(
         page["title"] = ", ".join(experiment.name for experiment in experiments)
         data = {"experiments.json": dumps([to_plain(experiment) for experiment in experiments], indent=2) + "\n"}
     else:
-        from specextend_cli.bench import overview
-        from specextend_cli.bench.rows import summarize
-        from specextend_cli.bench.storage import to_json
-
         rows = summarize(benchmark)
-        own = overview.charts(rows)
+        own = charts(rows)
         plots = [*own, *plots]
-        page |= {"title": benchmark.preset, "facts": overview.provenance(benchmark), "plots": own}
-        page |= {"tables": overview.tables(rows), "caveats": overview.caveats(benchmark, rows)}
+        page |= {"title": benchmark.preset, "facts": provenance(benchmark), "plots": own}
+        page |= {"tables": tables(rows), "caveats": caveats(benchmark, rows)}
         data = {"benchmark.json": to_json(benchmark)}
     written, drawn = {name: content.encode() for name, content in data.items()}, dict[int, str]()
     for number, plot in enumerate(plots, 1):

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import groupby
 from statistics import mean, median
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -66,6 +66,9 @@ class Row:
         found["first_divergence_gap"] = getattr(self.first_divergence, "gap", None)
         return found | {field.name: getattr(self.quality, field.name, None) for field in fields(Quality)}
 
+
+Columns: TypeAlias = dict[str, Callable[[Row], Cell]]
+"""The columns of a table of rows, by header."""
 
 _NESTED = {"decode_speedup", "total_speedup", "accepted", "accepted_counts", "shares", "first_divergence", "quality"}
 

@@ -72,18 +72,16 @@ def run(options: Options) -> Iterator[Event]:
     for name, why in setting.skipped.items():
         yield Warned(f"{name} is left out: {why}")
     found = yield from setting.measure(able)
-    yield from _finished([setting], setting.benchmark(found.records))
+    yield from _finished([setting], setting.benchmark(found.benchmark.records))
 
 
-def explore(
-    options: Options, names: Sequence[str], *, traces: Path | None = None, explain: bool = False
-) -> Iterator[Event]:
-    """Run experiments one after the other, "profile" and "tune" among them. Otherwise as `run`.
+def explore(options: Options, names: Sequence[str], *, traces: Path | None = None) -> Iterator[Event]:
+    """Run experiments one after the other, "profile" among them. Otherwise as `run`.
 
-    `traces`: where a profile keeps traces. `explain`: tuning also takes each change back on its own.
+    `traces`: where a profile keeps traces.
     """
     setting, key = yield from _prepared(options, layers=not {"ablation", "profile"} & set(names))
-    setting = replace(setting, traces=traces, explain=explain)
+    setting = replace(setting, traces=traces)
 
     from specextend_cli.bench import experiments
 
@@ -105,8 +103,7 @@ def _finished(parts: Sequence[Setting], benchmark: Benchmark, found: tuple[Exper
         for partial in partials:
             partial.remove()
 
-    better = next((part.better for part in parts if part.better), None)
-    yield Finished(benchmark, tuple(parts[0].wrong), forget, found, better)
+    yield Finished(benchmark, tuple(parts[0].wrong), forget, found)
 
 
 def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Setting, str]]:

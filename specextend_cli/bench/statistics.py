@@ -1,4 +1,4 @@
-"""Statistics of runs: intervals, paired ratios, a rank-sum test, accepted lengths, shares of a step, repetition.
+"""Statistics of runs: intervals, paired ratios, accepted lengths, shares of a step, repetition.
 
 Speedups are medians over documents of paired ratios. Documents are resampled, because repeats and steps of one document
 are not independent samples.
@@ -7,7 +7,7 @@ are not independent samples.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from statistics import fmean, median
@@ -56,6 +56,14 @@ def bootstrap_interval(
     return Interval(value, float(low), float(high), sample.size)
 
 
+def format_interval(interval: Interval | None, unit: str = "") -> str | None:
+    """ "1.92× (1.80-2.05)"; without brackets for a single document, or if nothing varies."""
+    if interval is None:
+        return None
+    value = f"{interval.value:.2f}{unit}"
+    return value if interval.low == interval.high else f"{value} ({interval.low:.2f}-{interval.high:.2f})"
+
+
 def decode_seconds_per_token(record: Record) -> float | None:
     """Seconds a token after the first one, which prefill gives. Per token, as outputs may end at different places."""
     return record.decode_seconds / (len(record.tokens) - 1) if len(record.tokens) > 1 else None
@@ -79,40 +87,15 @@ def paired_ratios(
     By document and length: first each one's median over repeats, then the ratio. Documents that one of the two lacks,
     or where either is zero, are left out.
     """
-    ours, theirs = (
-        {key: median(figures) for key, figures in _figures(records, {name}, quantity).items()}
-        for name in (method, baseline)
-    )
+    ours, theirs = (_medians(records, name, quantity) for name in (method, baseline))
     return {key: theirs[key] / ours[key] for key in ours if ours[key] > 0 and theirs.get(key, 0.0) > 0}
 
 
-def chance(
-    records: Sequence[Record], method: str, baselines: Collection[str], quantity: Quantity, seed: int = 0
-) -> float:
-    """The p-value of the method needing less than the baselines, which are one method run several times.
-
-    Van Elteren's test: Wilcoxon's rank-sum test stratified by document, one-sided, by random permutation of each
-    document's runs. 1 if either has no run.
-    """
-    ours, theirs = _figures(records, {method}, quantity), _figures(records, baselines, quantity)
-    rng = np.random.default_rng(abs(seed))
-    found, dealt = 0.0, np.zeros(RESAMPLES)
-    for key in sorted(ours.keys() & theirs.keys()):
-        runs = np.array([*ours[key], *theirs[key]], dtype=np.float64)
-        ranks = (np.searchsorted(np.sort(runs), runs, "left") + np.searchsorted(np.sort(runs), runs, "right")) / 2
-        n = len(ours[key])
-        found += ranks[:n].mean()
-        dealt += rng.permuted(np.tile(ranks, (RESAMPLES, 1)), axis=1)[:, :n].mean(axis=-1)
-    return float(1 + np.count_nonzero(dealt <= found + 1e-9)) / (1 + RESAMPLES)
-
-
-def _figures(
-    records: Iterable[Record], methods: Collection[str], quantity: Quantity
-) -> dict[tuple[str, int], list[float]]:
-    """Those of the methods' runs that have one, by document and length."""
-    runs = by_document(record for record in records if record.method in methods)
+def _medians(records: Iterable[Record], method: str, quantity: Quantity) -> dict[tuple[str, int], float]:
+    """The median of the method's runs that have one, by document and length."""
+    runs = by_document(record for record in records if record.method == method)
     figures = {key: [figure for record in of if (figure := quantity(record)) is not None] for key, of in runs.items()}
-    return {key: known for key, known in figures.items() if known}
+    return {key: median(known) for key, known in figures.items() if known}
 
 
 def by_document(records: Iterable[Record]) -> dict[tuple[str, int], list[Record]]:

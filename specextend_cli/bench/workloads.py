@@ -37,7 +37,7 @@ def summaries(
     encoded = [(source, prompter.encoder.encode(source.text)) for source in sources]
     encoded.sort(key=lambda one: len(one[1]))  # it is stable: documents of one size keep the order they came in
     for length in lengths:
-        fitting = [prompt for source, ids in encoded if (prompt := framed(source, ids, prompter, length))][:docs]
+        fitting = [prompt for source, ids in encoded if (prompt := _framed(source, ids, prompter, length))][:docs]
         if not fitting:
             raise InputError(
                 f"no document is long enough for a prompt of {length:,} tokens",
@@ -72,7 +72,7 @@ def asking(prompter: PromptBuilder, prompt: str) -> PromptBuilder:
     return PromptBuilder(prompter.preset.model_copy(update={"prompts": prompts}), prompter.encoder, prompter.directory)
 
 
-def framed(source: Source, ids: Sequence[int], prompter: PromptBuilder, length: int) -> Prompt | None:
+def _framed(source: Source, ids: Sequence[int], prompter: PromptBuilder, length: int) -> Prompt | None:
     """A prompt of exactly `length` tokens; None if the document has too few."""
     values = {
         "title": source.name,

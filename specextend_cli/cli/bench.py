@@ -76,7 +76,7 @@ def bench(
         str | None,
         option(
             "--experiment",
-            "lengths, ablation, overhead, parameters, policies, gate, recall, needle, costs",
+            "lengths, ablation, policies, needle, costs",
             "A,…",
             panel=INSTEAD,
         ),
@@ -102,10 +102,6 @@ def bench(
             panel=Rare(INSTEAD),
         ),
     ] = None,
-    tune: Annotated[
-        Path | None, option("--tune", "Look for better settings; write them as a preset.", "NAME.toml", INSTEAD)
-    ] = None,
-    explain: Annotated[bool, option("--explain", "With --tune: what each change gains.", panel=Rare(INSTEAD))] = False,
     tokens: Annotated[
         int | None, option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2)
     ] = None,
@@ -140,8 +136,7 @@ def bench(
     Examples:
       specextend bench --len 1k,4k --docs 5
       specextend bench --input report.pdf --docs 1 --methods standard,specextend
-      specextend bench --experiment lengths,gate --len 1k,4k --report lengths/
-      specextend bench --tune fast.toml --docs 8
+      specextend bench --experiment lengths,policies --len 1k,4k --report lengths/
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
     from specextend_cli.ui.destination import check_writable
@@ -156,7 +151,7 @@ def bench(
     if output is None or is_quality:
         terminal.require_stdout()
     refuse_together(
-        {"--experiment": experiment, "--tune": tune, "--profile": profile, "--suite": suite},
+        {"--experiment": experiment, "--profile": profile, "--suite": suite},
         {"--compare": compare, **({"--report": report, "--input": input} if is_quality else {"--methods": methods})},
     )
     if words is not None and not is_quality:
@@ -194,7 +189,7 @@ def bench(
         plots.require()
     # Before anything is measured: no result may replace an input or a file, and each can be written.
     pages = () if report is None else (report / name for name in _PAGE)
-    outputs = [path for path in (output, tune, *pages) if path is not None]
+    outputs = [path for path in (output, *pages) if path is not None]
     refuse_inputs(outputs, options.files(*(input or ()), dataset, compare, model))
     refuse_existing(outputs, force=force)
     for path in outputs:
@@ -208,13 +203,8 @@ def bench(
     from specextend_cli.bench import methods as registry
     from specextend_cli.bench.records import parse_lengths
     from specextend_cli.cli import bench_result
-    from specextend_cli.models.presets import check_name
 
     chosen_experiments = None if experiment is None else experiments.parse(experiment)
-    if explain and tune is None:
-        raise UsageError("--explain belongs to --tune", fix="add --tune NAME.toml")
-    if tune is not None:
-        check_name(tune)
     settings = session.Options(
         lengths=parse_lengths(length),
         tokens=tokens,
@@ -231,13 +221,13 @@ def bench(
     old = None if compare is None else bench_result.read(compare)
     if draft == "none":
         raise UsageError("--draft none leaves nothing to measure", fix="--methods plain measures plain decoding alone")
-    if tune is not None or profile:
-        chosen_experiments = ("tune",) if tune is not None else ("profile",)
+    if profile:
+        chosen_experiments = ("profile",)
     if chosen_experiments:
-        events = session.explore(settings, chosen_experiments, traces=report, explain=explain)
+        events = session.explore(settings, chosen_experiments, traces=report)
     else:
         events = session.run(settings)
-    bench_result.show(out, bench_result.watch(out, events), tune, old)
+    bench_result.show(out, bench_result.watch(out, events), old)
 
 
 _PAGE = ("index.html", "benchmark.json", "experiments.json")  # files of a report, besides its plots

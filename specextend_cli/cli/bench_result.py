@@ -8,17 +8,14 @@ from typing import cast
 
 from specextend_cli.bench import report, tables
 from specextend_cli.bench.events import Event, Finished
-from specextend_cli.bench.overview import provenance
 from specextend_cli.bench.records import Benchmark
 from specextend_cli.bench.regression import regressions
 from specextend_cli.bench.storage import from_json
 from specextend_cli.cli import signals
 from specextend_cli.cli.bench_suite import BenchOutput
 from specextend_cli.errors import InputError, SpecextendError
-from specextend_cli.models.presets import to_toml
 from specextend_cli.ui import bench
 from specextend_cli.ui.bars import BenchView
-from specextend_cli.ui.destination import atomic
 
 
 def watch(out: BenchOutput, events: Iterable[Event]) -> Finished:
@@ -36,12 +33,12 @@ def watch(out: BenchOutput, events: Iterable[Event]) -> Finished:
     raise AssertionError("the benchmark ended without a result")
 
 
-def show(out: BenchOutput, result: Finished, tune: Path | None, old: Benchmark | None) -> None:
-    """Show and write the result, its page, and the preset that tuning found.
+def show(out: BenchOutput, result: Finished, old: Benchmark | None) -> None:
+    """Show and write the result and its page.
 
     Then SpecextendError for other tokens than plain decoding's, or if it is worse than the `old` result.
     """
-    terminal, benchmark, facts = out.terminal, result.benchmark, provenance(result.benchmark)
+    terminal, benchmark, facts = out.terminal, result.benchmark, report.provenance(result.benchmark)
     if out.kind is not None:
         out.write(_text(result, cast(tables.Format, out.kind)), out.path)
     elif result.experiments:
@@ -54,12 +51,6 @@ def show(out: BenchOutput, result: Finished, tune: Path | None, old: Benchmark |
         else:
             page = report.write_report(out.report, benchmark)
         terminal.status(f"report: {page}")
-    if tune is not None and result.preset is not None:
-        with atomic(tune, force=out.force) as file:
-            file(to_toml(result.preset, tune.stem))
-        terminal.status(f"written: {tune}")
-    elif tune is not None:
-        terminal.status(f"the preset's own settings stand; {tune} was not written")
     result.forget()
     if result.wrong:
         exact = benchmark.settings.get("dtype") == "float32"

@@ -77,6 +77,8 @@ def _record(document: Document) -> dict[str, object]:
         "empty": list(extraction.empty),
         "failed": list(extraction.failed),
         "ocr": list(extraction.ocr),
+        "left_out": extraction.left_out,
+        "unread": extraction.unread,
         "changes": dict(extraction.changes),
         "unit": document.unit,
         "places": [[page.number, page.start, page.end, page.title] for page in document.pages],
@@ -99,6 +101,10 @@ def _counts(document: Document) -> str:
     ):
         if pages:
             pieces.append(f"{label}: {format_numbers(pages)}")
+    if extraction.left_out:
+        pieces.append(f"{format_many(extraction.left_out, 'word')} left out")
+    if extraction.unread:
+        pieces.append(f"{format_many(extraction.unread, 'part')} not read")
     return " · ".join(pieces)
 
 

@@ -54,7 +54,6 @@ app = typer.Typer(
     context_settings={
         "help_option_names": FLAGS,
         "max_content_width": MAX_WIDTH,
-        "token_normalize_func": options.renamed,
     },
 )
 

@@ -22,15 +22,6 @@ from specextend_cli.models.prompt_templates import Mode, Style
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
-RENAMED = {
-    "sentences": "mode",
-    "quoted": "extractive",
-    "written": "abstractive",
-    "policy": "draft-attention",
-    "head": "draft-head",
-    "check": "flag-unsupported",
-}
-"""Names of options and values up to version 0.1, which are still understood but not shown."""
 MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
 
@@ -42,11 +33,6 @@ else:
     Draft = Literal[tuple(DRAFTERS)]
 # Commands are declared without importing pydantic, which owns the original of this (`models/preset.py`).
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-
-
-def renamed(token: str) -> str:
-    """The present name of an option or a value that was renamed; the parser asks for every one."""
-    return RENAMED.get(token, token)
 
 
 def finite(value: float | None) -> float | None:

@@ -49,11 +49,11 @@ def show(preset: Name, json: options.Json = False) -> None:
       specextend presets show smollm2-135m > mine.toml
       specextend summarize report.pdf --model ./mine.toml
     """
-    from specextend_cli.models.presets import load_preset, to_record, to_toml
+    from specextend_cli.models.presets import load_preset, to_toml
     from specextend_cli.ui.streams import Output, sanitize
 
     found, output = load_preset(preset), Output()
-    output.write_json(to_record(found)) if json else output.write(sanitize(to_toml(found, None)))
+    output.write_json(found.model_dump(mode="json")) if json else output.write(sanitize(to_toml(found)))
 
 
 def row(preset: Preset) -> PresetRow:

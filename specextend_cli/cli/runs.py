@@ -47,12 +47,12 @@ def show(run: Name, sentence: Number = None, json: options.Json = False) -> None
     Example:
       specextend show last --sentence 4
     """
-    from specextend_cli.ui.runs import format_run, format_sentence, run_record, sentence_record
+    from specextend_cli.ui.runs import format_run, format_sentence, number_width, run_record, sentence_record
     from specextend_cli.ui.streams import Output
 
     found, output = _store().get(run), Output()
     if sentence is None:
-        output.write_json(run_record(found)) if json else output.show(format_run(found))
+        output.write_json(run_record(found)) if json else output.show(format_run(found), indent=number_width(found))
         return
     if sentence > len(found.sentences):
         why = f"its summary has {len(found.sentences)}"
@@ -61,7 +61,7 @@ def show(run: Name, sentence: Number = None, json: options.Json = False) -> None
     if json:
         output.write_json(sentence_record(found, chosen))
     else:
-        output.show(format_sentence(found, chosen))
+        output.show(format_sentence(found, chosen), indent=0)
 
 
 @options.command(app)
@@ -85,4 +85,4 @@ def _store() -> RunStore:
     from specextend_cli.models.store import cache_root
     from specextend_cli.summarize.runs import RunStore
 
-    return RunStore(cache_root() / "notes.sqlite")
+    return RunStore(cache_root() / "texts.sqlite")

@@ -223,9 +223,9 @@ class Job:
             self.output.note(self._stopped(view))
             raise
         if self.verbose:
-            from specextend_cli.ui.tables import format_statistics
+            from specextend_cli.ui.tables import LABELS, format_statistics
 
-            self.output.status(format_statistics(summary.meter, summary.drafter))
+            self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 

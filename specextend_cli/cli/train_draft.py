@@ -1,4 +1,4 @@
-"""`specextend train-draft`: train an EAGLE-3 or -3.1 head for a preset's target on the user's documents."""
+"""`specextend train-draft`: train an EAGLE-3 head for a preset's target on the user's documents."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
-from specextend_cli.train.config import Architecture
 from specextend_cli.ui.overwriting import exists_already, refuse_inputs
 
 if TYPE_CHECKING:
@@ -46,10 +45,6 @@ def train_draft(
     ] = 16384,
     lengths: Annotated[str, option("--lengths", "Tokens of the training excerpts.", "512,2k", TRAINING)] = "512,1k,2k",
     unroll: Annotated[int, option("--unroll", "Draft steps per position.", "N", TRAINING, min=1, max=16)] = 5,
-    architecture: Annotated[
-        Architecture | None,
-        option("--architecture", "eagle3 or eagle3.1 (default: eagle3, or that of --init).", "NAME", TRAINING),
-    ] = None,
     init: Annotated[
         Path | None, option("--init", "Start from this EAGLE-3 head.", "DIR", TRAINING, show_default=False)
     ] = None,
@@ -70,7 +65,7 @@ def train_draft(
     timeout: options.Timeout = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Train an EAGLE-3 or EAGLE-3.1 draft head for a preset's target on your documents.
+    """Train an EAGLE-3 draft head for a preset's target on your documents.
 
     The head is distilled from the target's own answers about them.
 
@@ -146,7 +141,6 @@ def train_draft(
                 seed=seed or 0,
             ),
             vocabulary=min(vocabulary, lm.vocabulary),
-            architecture=architecture,
             held_out=8 if minutes < 30 else 24,
             quotations=8192 if on_gpu else 512,
             lengths=sizes,

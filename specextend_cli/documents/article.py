@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, takewhile
 from operator import itemgetter
 from typing import Any, NamedTuple
 
@@ -22,22 +22,25 @@ _NGRAM = 4  # words
 _LABEL = 8  # words: "Advertisement", "Read more", "Sign up for our letter"
 _MATCH = 0.5  # of the n-grams of an item
 _PROSE = 25  # words of an item that is no label, button or headline
+_LEAD = 30  # items between a headline and the first paragraph: standfirst, byline, caption, buttons
+_NEAR = 4  # items before the first paragraph where no headline is found
 _WARN_SHARE = 0.1  # of the words of a page: a warning is given where more are left out
 _WARN_WORDS = 300
 _SPANS = re.compile(r"\b(?:col|row)span\b", re.IGNORECASE)  # trafilatura repeats every spanned cell
-_BETWEEN_LINKS = re.compile(r"[\t\n|/·•»›→]")
+_BETWEEN_LINKS = re.compile(r"[\t\n|/·•»›→;]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 Words = tuple[str, ...]
 
 
 class _Item(NamedTuple):
-    """An item of a page: whether most of it is links, and whether the article and its comments contain it."""
+    """An item of a page: whether most of it is links (each cell of it), and whether article and comments contain it."""
 
     kind: ItemKind
     text: str
     words: Words
     linked: bool
+    all_linked: bool
     in_article: bool
     comment: bool
 
@@ -52,7 +55,7 @@ def article_of(parsed: Parsed, markup: str, name: str) -> Parsed:
     root = html_root(markup)
     links = set() if root is None else {_words("".join(link.itertext())) for link in root.iter("a")}
     items = [
-        _Item(kind, text, words, _is_linked(text, links), article.has(words), comments.has(words))
+        _Item(kind, text, words, *_linked(text, links), article.has(words), comments.has(words))
         for kind, text, words in texts
     ]
     kept = _select(items, set(_words(parsed.title)))
@@ -101,10 +104,12 @@ def _blocks(root: Any | None) -> Iterator[Words]:
             yield words
 
 
-def _is_linked(text: str, links: set[Words]) -> bool:
-    """Whether most of an item is links."""
-    cells = [words for words in map(_words, _BETWEEN_LINKS.split(text)) if words]
-    return 0 < sum(map(len, cells)) <= 2 * sum(len(words) for words in cells if words in links)
+def _linked(text: str, links: set[Words]) -> tuple[bool, bool]:
+    """Whether most of an item is links, and whether some part of each of its cells is one."""
+    cells = [[words for words in map(_words, _BETWEEN_LINKS.split(cell)) if words] for cell in text.split("\t")]
+    parts = [words for cell in cells for words in cell]
+    most = 0 < sum(map(len, parts)) <= 2 * sum(len(words) for words in parts if words in links)
+    return most, all(any(words in links for words in cell) for cell in cells if cell)
 
 
 def _belongs(run: Sequence[_Item]) -> bool:
@@ -117,7 +122,7 @@ def _select(items: Sequence[_Item], title: set[str]) -> list[bool]:
     """Which items belong to the article. Tables are always kept, so that no figures are lost."""
     kept = []
     for item in items:
-        is_data = not item.linked and sum(any(map(str.isalnum, cell)) for cell in item.text.split("\t")) > 1
+        is_data = not item.all_linked and sum(any(map(str.isalnum, cell)) for cell in item.text.split("\t")) > 1
         kept.append(item.kind != "heading" and bool(item.words) and (item.in_article or is_data))
     if True not in kept:
         return kept
@@ -129,15 +134,37 @@ def _select(items: Sequence[_Item], title: set[str]) -> list[bool]:
         for at in run:
             prose = within and len(items[at].words) >= _PROSE and not items[at].linked
             kept[at] = items[at].kind != "heading" and (own or prose)
+    lead = _lead(items, first, title)
     follows = False  # whether the next item that is no heading is kept
     for at in range(len(items) - 1, -1, -1):
-        item, words = items[at], set(items[at].words)
+        item = items[at]
         if item.kind == "heading":
-            named = len(title & words) >= _MATCH * len(words) if at < first else item.in_article
-            kept[at] = follows or (named and at < last)
+            named = _is_headline(item, title) if at < first else item.in_article
+            kept[at] = follows or (named and at < last) or at in lead
         else:
-            follows = kept[at]
+            follows = kept[at]  # not that of the lead, whose headings are buttons as often
+            kept[at] = kept[at] or at in lead
     return kept
+
+
+def _is_headline(item: _Item, title: set[str]) -> bool:
+    return item.kind == "heading" and len(title & set(item.words)) >= _MATCH * len(item.words)
+
+
+def _lead(items: Sequence[_Item], first: int, title: set[str]) -> set[int]:
+    """What stands before the first paragraph, at `first`: standfirst, byline and caption, without links and buttons."""
+    near = range(first - 1, max(first - 1 - _LEAD, -1), -1)
+    headline = next((at for at in near if items[at].words and _is_headline(items[at], title)), None)
+    if headline is None:
+        run = takewhile(lambda at: items[at].kind == "paragraph" and not items[at].linked, near[:_NEAR])
+        return {at for at in run if not items[at].comment}
+    return {
+        at
+        for at in range(headline + 1, first)
+        if not items[at].linked
+        and not items[at].comment
+        and len(items[at].words) >= {"paragraph": 2, "heading": _LABEL}.get(items[at].kind, len(items[at].words) + 1)
+    }
 
 
 def _is_article(items: Sequence[_Item], kept: Sequence[bool]) -> bool:

@@ -14,6 +14,7 @@ from statistics import median
 
 from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import runs
+from specextend_cli.documents.number_forms import is_one_number
 from specextend_cli.documents.word_gaps import joints
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
@@ -24,10 +25,12 @@ _WIDE = 1.5  # times as wide a gap must be in other lines
 _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
 _FEW = 3  # spaces: too few to tell whether a line is justified
 _NUMBER = re.compile(
-    r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
+    r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[eE][+−-]?\d+)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )
 _SPACE, _WIDER = 0.4, 1.3  # least gap before a figure, in sizes and in spaces of its line
-_JOINT = 0.03  # in sizes: additional width of a gap between digits of two figures
+_JOINT = 0.03  # in sizes: additional width of a gap between a letter and a figure
+_DIGITS = 0.1  # and of one between the digits of two figures; kerning within a figure is narrower
+_CLEAR = 0.18  # a gap that wide may divide even what reads as one number
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
 _FAR = 1.5  # sizes: least gap between two lines that were joined
 _WORD = re.compile(r"[^\W\d_]{3}")
@@ -36,8 +39,8 @@ _MOST = 100  # figures in a row
 _NEAR = 2.5  # sizes from one row to the next
 
 
-def find_cells(lines: Sequence[GlyphLine]) -> None:
-    """Put tabs in the gaps of the lines of a page."""
+def find_cells(lines: Sequence[GlyphLine], jumps: int = 0) -> None:
+    """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined (see `jumps.py`)."""
     dense = []  # lines that may span two columns: their width does not indicate a gap
     for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):
@@ -46,7 +49,7 @@ def find_cells(lines: Sequence[GlyphLine]) -> None:
             dense.append(line)
     sample = dense[:: max(len(dense) // _SAMPLE, 1)]  # tells whether it is worth testing all of them
     found = sum(bool(_wide_gaps(line, _WIDE * line.size)) for line in sample)
-    if found + sum(bool(line.gaps) for line in lines) >= _ENOUGH:
+    if jumps + found + sum(bool(line.gaps) for line in lines) >= _ENOUGH:
         for line in dense:
             _mark(line, _WIDE * line.size)
     _find_figures(lines)
@@ -161,9 +164,13 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
             put = real and line.glyphs.generated(line.first + start - 1)
             if put or spaces[start - 1] > least:
                 yield _Gap(line.spans[start - 2][1], line.spans[start][0], line, start - 1)
+    between_digits = joints(line, _DIGITS)
     for at in joints(line, _JOINT):
-        if line.body[at].isdigit():
-            yield _Gap(line.spans[at - 1][1], line.spans[at][0], line, at)
+        left, right = line.spans[at - 1][1], line.spans[at][0]
+        if line.body[at - 1].isdigit() and at not in between_digits:
+            continue
+        if line.body[at].isdigit() and (right - left > _CLEAR * line.size or not is_one_number(line.body, at)):
+            yield _Gap(left, right, line, at)
 
 
 def _followed(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:

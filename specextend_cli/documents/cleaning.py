@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, Page, PageDiff, StructuredText
+from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import Outline, compose
 from specextend_cli.documents.line import HYPHEN, Pages, lines_from_json, lines_of_text
@@ -21,7 +22,9 @@ from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.headers_footers import KEPT
 from specextend_cli.documents.repairs.watermarks import KEPT_MARK
 from specextend_cli.documents.sandbox import SandboxError, sandbox
+from specextend_cli.documents.typed_lines import keep_lines
 from specextend_cli.errors import InputError
+from specextend_cli.humanize import format_many
 
 SECONDS = 60.0
 SECONDS_PER_CHARACTER = 1e-5
@@ -60,6 +63,9 @@ class Cleaned:
                 warnings.append(
                     f"{places(numbers)}: {what} were kept, because they are a large part of the text there."
                 )
+        if encoded := [edit for edit in self.edits if edit.kind == ENCODED]:
+            size = format_many(sum(len(edit.before) for edit in encoded), "character")
+            warnings.append(f"Encoded data of {name} (base64 or the like) was left out: {size}.")
         edits, diffs = tuple(self.edits), tuple(self.page_diffs)
         extraction = replace(extraction, changes=changes, warnings=tuple(warnings), edits=edits, page_diffs=diffs)
         title = plain_characters(" ".join(title[:_TITLE].split()), 0, [])
@@ -113,17 +119,38 @@ def respond(job: dict[str, Any], requests: Iterator[Any]) -> Iterator[dict[str, 
 
 def _cleaned(job: Mapping[str, Any]) -> Cleaned:
     if job["form"] == "markdown":
-        return Cleaned(*compose_markdown(job["pages"]))
+        return _cleaned_markdown(job["pages"])
     found: Pages = job["pages"]
+    readable, encoded = found, list[Edit]()
     if job["form"] == "text":
         found = [lines_of_text(text, number) for number, text in enumerate(job["pages"], 1)]
+        texts = list(_readable(enumerate(job["pages"], 1), encoded))
+        readable = [lines_of_text(text, number) for number, text in texts] if encoded else found
     keep = frozenset(job["keep"])
-    repaired, edits = repair_pages(found)
-    kept = [[line for line in page if line.page in keep] for page in repaired]
-    text = compose([page for page in kept if page], job.get("outline", ()))
+    repaired, edits = repair_pages(readable)
+    kept = [page for page in ([line for line in page if line.page in keep] for page in repaired) if page]
+    text = compose(kept, job.get("outline", ()))
+    if job["form"] == "text":
+        text = keep_lines(text, kept)
     diffs = []
     for page, after in zip(found, repaired, strict=True):
         if page and page[0].page in keep:
             before = (line.text.replace(HYPHEN, "-").replace("\t", "  ") for line in page)
             diffs.append(PageDiff(page[0].page, tuple(before), tuple(line.text for line in after)))
-    return Cleaned(text, [edit for edit in edits if edit.page in keep], diffs)
+    return Cleaned(text, [edit for edit in (*encoded, *edits) if edit.page in keep], diffs)
+
+
+def _cleaned_markdown(pages: Sequence[tuple[int, str]]) -> Cleaned:
+    encoded: list[Edit] = []
+    text, edits, diffs = compose_markdown(list(_readable(pages, encoded)))
+    for at, (number, page) in enumerate(pages if encoded else ()):
+        diffs[at] = PageDiff(number, tuple(line for line in page.split("\n") if line.strip()), diffs[at].after)
+    return Cleaned(text, [*encoded, *edits], diffs)
+
+
+def _readable(pages: Iterable[tuple[int, str]], edits: list[Edit]) -> Iterator[tuple[int, str]]:
+    """Numbered pages without encoded data, each block of which is an edit."""
+    for number, page in pages:
+        text, removed = without_encoded(page)
+        edits += [Edit(ENCODED, number, block) for block in removed]
+        yield number, text

@@ -8,6 +8,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+LEFT_OUT = frozenset(
+    ("encoded data", "hidden text", "navigation", "outside the article", "outside the parts", "text of a drawing")
+)
+"""Kinds of repairs that leave out words of a file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Page:
@@ -59,7 +64,8 @@ class Extraction:
     `pages` counts the pages (or sections) that were requested; `empty` lists those without text and `failed` those
     that could not be read (1-based). `changes` counts the repairs by kind ("running head", "page number", "hyphen
     joined", "ligature", ...); `edits` lists them one by one, and `page_diffs` shows their effect page by page.
-    `warnings` are complete sentences for the user. `ocr` lists the pages whose text was recognized by OCR.
+    `warnings` are complete sentences for the user. `ocr` lists the pages whose text was recognized by OCR. `unread`
+    counts the parts that were not opened: attachments, pictures in the place of text.
     """
 
     pages: int
@@ -70,6 +76,12 @@ class Extraction:
     edits: tuple[Edit, ...] = ()
     page_diffs: tuple[PageDiff, ...] = ()
     ocr: tuple[int, ...] = ()
+    unread: int = 0
+
+    @property
+    def left_out(self) -> int:
+        """The number of words that the file has and the text does not, apart from page furniture and marks."""
+        return sum(len(edit.before.split()) for edit in self.edits if edit.kind in LEFT_OUT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from lxml import etree
 from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
+from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import Parsed, Source
 from specextend_cli.documents.tables import MAX_COLUMNS, REPEATED, Cell, Table
 
@@ -38,10 +39,11 @@ def parse(source: Source) -> Parsed:
         part for part in _optional(archive, "_rels/.rels") if attribute(part, "Type").endswith("/officeDocument")
     )
     main = next((attribute(part, "Target").lstrip("/") for part in documents), _MAIN)
-    body = next((part for part in archive.root(main) if name(part) == "body"), None)
-    if body is not None:
+    bodies = [part for part in archive.root(main) if name(part) == "body"]
+    if bodies:
         reader = _Reader(parsed, archive, posixpath.dirname(main))
-        reader.blocks(body)
+        for body in bodies:
+            reader.blocks(body)
         reader.notes()
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
@@ -67,9 +69,7 @@ class _Reader:
             for part in style.iter("{*}vertAlign")
             if attribute(part, "val") in _SCRIPTS
         }
-        self._lists = {attribute(style, "styleId"): _properties(style)[2] for style in styles}
-        self._numbers = _numbering(_optional(archive, f"{folder}/numbering.xml"))
-        self._counts: dict[tuple[str, str], int] = {}
+        self._numbering = Numbering(_optional(archive, f"{folder}/numbering.xml"), styles)
         self._notes = {
             (kind, attribute(note, "id")): note
             for kind in ("footnote", "endnote")
@@ -97,17 +97,17 @@ class _Reader:
             self._parsed.add("row", f"{number} {text}")
 
     def _paragraph(self, paragraph: Any) -> None:
-        style, outlined, number = _properties(paragraph)
-        number = number or self._lists.get(style)
-        heading = outlined or style in self._headings
+        style = value(paragraph, "pPr/pStyle")
+        label = self._numbering.label(paragraph, style)
+        heading = style in self._headings or value(paragraph, "pPr/outlineLvl") in _OUTLINE_LEVELS
         if heading:
             self.notes()
         text = self._text(paragraph)
         if text.strip():
             if heading:
-                self._parsed.add("heading", text)
-            elif number is not None and number[0] != "0":
-                self._parsed.add("row", self._marker(number) + text.strip())
+                self._parsed.add("heading", (label or "").replace(BULLET, "") + text)
+            elif label is not None:
+                self._parsed.add("row", label + text.strip())
             else:
                 self._parsed.add("row" if style.lower().startswith("list") else "paragraph", text)
         for box in paragraph.iter("{*}txbxContent"):
@@ -144,28 +144,38 @@ class _Reader:
                     self._cited += 1
                     self._due.append((self._cited, note))
             elif tag == "r":
-                styled = self._scripts.get(_value(child, "rPr/rStyle"), "")
-                yield from self._runs(child, _value(child, "rPr/vertAlign", styled))
+                styled = self._scripts.get(value(child, "rPr/rStyle"), "")
+                yield from self._runs(child, value(child, "rPr/vertAlign", styled))
             elif tag not in _SKIPPED:
                 yield from self._runs(child, script)
 
+    def _cell_text(self, paragraph: Any) -> str:
+        """The text of a paragraph in a cell, with its number, which may be all that it shows."""
+        label = self._numbering.label(paragraph, value(paragraph, "pPr/pStyle")) or ""
+        return (("" if label == BULLET else label) + self._text(paragraph).strip()).strip()
+
     def _table(self, table: Any) -> None:
         """One line a row. A table in a cell follows below the row."""
-        grid = Table()
+        grid = Table(repeat_columns=False)
         above: dict[int, str] = {}  # text of vertically merged cells by column
         for row in _descend(table, "tr"):
+            if row.find("{*}trPr/{*}del") is not None:
+                continue
             before = _span(row, "trPr/gridBefore", 0)
             cells, inner = [Cell("", before)] if before else [], []
             column = before
             for cell in _descend(row, "tc"):
-                paragraphs = (self._text(paragraph).strip() for paragraph in _descend(cell, "p"))
+                paragraphs = map(self._cell_text, _descend(cell, "p"))
                 text = " ".join(text.replace("\n", " ") for text in paragraphs if text)
-                columns, merged = _span(cell, "tcPr/gridSpan", 1), _value(cell, "tcPr/vMerge", None)
+                columns, merged = _span(cell, "tcPr/gridSpan", 1), value(cell, "tcPr/vMerge", None)
                 if merged in ("", "continue") and not text:  # merged with the cell above
                     text = above.get(column, "")
                 elif merged is not None:
                     above[column] = text if len(text) <= REPEATED else ""
-                cells.append(Cell(text, columns))
+                if value(cell, "tcPr/hMerge", "restart") == "restart" or text or not cells:
+                    cells.append(Cell(text, columns))
+                else:  # merged with the cell before
+                    cells[-1] = Cell(cells[-1].text, cells[-1].columns + columns)
                 column += columns
                 inner += list(_descend(cell, "tbl"))
             grid.add(cells)
@@ -175,26 +185,11 @@ class _Reader:
                 self._table(nested)
         self._parsed.add_rows(grid)
 
-    def _marker(self, number: tuple[str, str]) -> str:
-        """ "- " or "3. ": bullet or number of a list item, in decimal whatever its format."""
-        if self._numbers.get(number, "bullet") in ("bullet", "none"):
-            return "- "
-        self._counts[number] = self._counts.get(number, 0) + 1
-        for key in [key for key in self._counts if key[0] == number[0] and key[1] > number[1]]:
-            del self._counts[key]  # lower levels start again
-        return f"{self._counts[number]}. "
-
-
-def _value(element: Any, path: str, default: Any = "") -> Any:
-    """The value of the descendant at a path, as "pPr/pStyle"; the default where there is none."""
-    found = element.find("/".join("{*}" + part for part in path.split("/")))
-    return default if found is None else attribute(found, "val")
-
 
 def _span(element: Any, path: str, default: int) -> int:
     """A number of grid columns."""
-    value = _value(element, path)
-    return min(int(value), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", value) else default
+    found = value(element, path)
+    return min(int(found), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", found) else default
 
 
 def _descend(element: Any, tag: str) -> list[Any]:
@@ -207,13 +202,6 @@ def _descend(element: Any, tag: str) -> list[Any]:
         elif kind in ("sdt", "sdtContent", "ins", "moveTo", "customXml", "smartTag"):
             found += _descend(child, tag)
     return found
-
-
-def _properties(paragraph: Any) -> tuple[str, bool, tuple[str, str] | None]:
-    """Of a paragraph or a style: its style, whether it has an outline level, and its list and list level."""
-    numbered = paragraph.find("{*}pPr/{*}numPr")
-    number = None if numbered is None else (_value(numbered, "numId", "0"), _value(numbered, "ilvl", "0"))
-    return _value(paragraph, "pPr/pStyle"), _value(paragraph, "pPr/outlineLvl") in _OUTLINE_LEVELS, number
 
 
 def _heading_styles(root: Any) -> set[str]:
@@ -233,18 +221,4 @@ def _heading_styles(root: Any) -> set[str]:
             at = at if at in found else based.get(at, at)
         if at in found:
             found.add(identity)
-    return found
-
-
-def _numbering(root: Any) -> dict[tuple[str, str], str]:
-    """The format ("bullet", "decimal", ...) of each list and level."""
-    formats: dict[str, dict[str, str]] = {}
-    found: dict[tuple[str, str], str] = {}
-    for element in root:
-        if name(element) == "abstractNum":
-            levels = formats.setdefault(attribute(element, "abstractNumId"), {})
-            levels |= {attribute(lvl, "ilvl"): _value(lvl, "numFmt", "bullet") for lvl in element.iter("{*}lvl")}
-        elif name(element) == "num":
-            levels = formats.get(_value(element, "abstractNumId"), {})
-            found |= {(attribute(element, "numId"), level): kind for level, kind in levels.items()}
     return found

@@ -15,10 +15,12 @@ from specextend_cli.documents.html import read_xhtml
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.sections import Parsed, Source
 from specextend_cli.errors import InputError
+from specextend_cli.humanize import format_many
 
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _FONTS = frozenset(("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"))
+_FALLBACKS = 12
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document")
 
 
@@ -35,14 +37,22 @@ def parse(source: Source) -> Parsed:
     protected, titles = _protected(archive), _titles(archive, items, folder)
     linear, aside, seen = list[str](), list[str](), set[str]()
     for reference in root.iter("{*}itemref"):
-        item = items.get(attribute(reference, "idref"))
-        if item is None or attribute(item, "media-type") in _PAGES:
+        item = _readable(items, attribute(reference, "idref"))
+        if item is not None and attribute(item, "media-type") not in _PAGES:
+            parsed.unread += 1
+        else:
             part = "" if item is None else _resolve(folder, attribute(item, "href"))
             if part in seen:
                 continue
             if part in archive:  # no file is read twice, and every missing file is counted
                 seen.add(part)
             (aside if attribute(reference, "linear") == "no" else linear).append(part)
+    if parsed.unread and not (linear or aside):
+        why = f"it is made of pictures: {format_many(parsed.unread, 'page')} without a text"
+        raise InputError(f"{source.name} holds no text", why=why, fix="print it to PDF, and read that with --ocr")
+    if parsed.unread:
+        were = "1 picture was" if parsed.unread == 1 else f"{parsed.unread:,} pictures were"
+        parsed.warnings.append(f"{were} not read that {source.name} has in the place of pages.")
     if not (linear or aside):
         raise archive.damaged("it names no files to be read")
     if protected & seen:
@@ -57,6 +67,16 @@ def parse(source: Source) -> Parsed:
     for part in aside:
         _read(archive, part, parsed)
     return parsed
+
+
+def _readable(items: dict[str, Any], identity: str) -> Any | None:
+    """The item of the manifest, or the first page that it names as its fallback; None where there is none."""
+    item = found = items.get(identity)
+    for _ in range(_FALLBACKS):
+        if found is None or attribute(found, "media-type") in _PAGES:
+            break
+        found = items.get(attribute(found, "fallback"))
+    return item if found is None else found
 
 
 def _read(archive: Archive, part: str, parsed: Parsed) -> None:

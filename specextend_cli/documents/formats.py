@@ -14,11 +14,20 @@ from specextend_cli.documents.decode import encoding
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
 )
+_BLOCK = rb"(?:article|aside|blockquote|center|dl|div|figure|footer|h[1-6]|header|main|nav|ol|p|section|table|ul)"
+_FRAGMENT = re.compile(rb"\s*(?:<!--(?:(?!-->).)*-->\s*)*<" + _BLOCK + rb"\b[^>]*>", re.I | re.DOTALL)
+_CLOSED = re.compile(rb"</" + _BLOCK + rb"\s*>", re.I)
+_MARKDOWN = re.compile(rb"^(?:#{1,6} |```|~~~|[-*+] |\d+\. |\|)|\]\(", re.MULTILINE)
+_PARAGRAPH = re.compile(rb"\n[ \t\r]*\n[ \t]*(<?)[^\s]")
+_ELEMENT = re.compile(rb"<[a-z][a-z0-9]{0,10}(?:\s[^<>]{0,500})?/?>", re.I)
+_OPENING = 2_000  # bytes
 _FIELD = re.compile(rb"([!-9;-~]{1,76}):")
+_POSTMARK = re.compile(rb">?From \S.{0,200}?\d\d:\d\d.{0,40}$")
+_DATED = re.compile(rb"date:\s*(?:[a-z]{3},\s*)?\d{1,2} [a-z]{3} \d{2,4} \d\d?:\d\d", re.I)
 _ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
 _MACHINE = frozenset((b"message-id", b"mime-version", b"received", b"return-path", b"content-type", b"delivered-to"))
-LOCKED = "EncryptedPackage".encode("utf-16-le")
-"""Part of an Office file that is encrypted with a password."""
+OFFICE_PARTS = {"EncryptedPackage".encode("utf-16-le"): "locked", "__properties_version1.0".encode("utf-16-le"): "msg"}
+"""Names of parts that tell what an old Office file is: one that is encrypted with a password, or a message."""
 
 _PACKAGE = "specextend_cli.documents."
 _OFFICE = "soffice --headless --convert-to pdf FILE"
@@ -33,7 +42,8 @@ class Format:
     `kind` is its key; `label` names it in sentences ("an EPUB book") and `name` in lists ("EPUB"; "" where it is not
     read). Files with one of `suffixes` are documents of a directory whatever their content.
     A file is recognized by the `signatures` it begins with or by `matches(first bytes)`; inside a ZIP, by a `member`
-    (a folder ends in "/"; `archive` formats have no signature of their own).
+    (a folder ends in "/"; `archive` formats have no signature of their own). A text that none matches is of the format
+    that its suffix promises if that `may_match`.
     `parser` is "module:function": Source -> Parsed, run in the sandbox. `reader` is "module:function": ReadRequest ->
     Document, for formats that are not parsed into sections; `needs_ocr` where it needs `--ocr`.
     `hint` says what makes a refused format readable (FILE stands for the file); `empty` why a document may have no
@@ -46,6 +56,7 @@ class Format:
     suffixes: tuple[str, ...] = ()
     signatures: tuple[bytes, ...] = ()
     matches: Callable[[bytes], bool] | None = None
+    may_match: Callable[[bytes], bool] | None = None
     member: str = ""
     parser: str = ""
     reader: str = _PACKAGE + "structured:read_structured"
@@ -54,29 +65,52 @@ class Format:
     empty: str = ""
 
 
+def _ascii(head: bytes) -> bytes:
+    """The head of a text in an encoding whose ASCII characters are single bytes."""
+    found = encoding(head) or ""
+    if found.startswith(("utf-16", "utf-32")):
+        return head.decode(found, "ignore").encode("utf-8", "ignore").removeprefix(b"\xef\xbb\xbf")
+    return head.removeprefix(b"\xef\xbb\xbf")
+
+
 def _is_html(head: bytes) -> bool:
-    if head.startswith((b"\xff\xfe", b"\xfe\xff")):
-        head = head.decode("utf-16", "ignore").encode("utf-8", "ignore")
-    return _HTML.match(head.removeprefix(b"\xef\xbb\xbf")) is not None
+    head = _ascii(head)
+    return _HTML.match(head) is not None or _is_fragment(head)
 
 
-def _is_email(head: bytes) -> bool:
-    """Whether it begins with the header of a message: header fields from the very first line on."""
-    fields = set()
-    for line in head.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").split(b"\n"):
+def _is_fragment(head: bytes) -> bool:
+    """Whether it is HTML without <html>: elements one after the other. Markdown has text between its own."""
+    if not _FRAGMENT.match(head) or not _CLOSED.search(head) or _MARKDOWN.search(head):
+        return False
+    starts = [mark[1] for mark in _PARAGRAPH.finditer(head)]
+    return starts.count(b"") <= 0.2 * len(starts)
+
+
+def _header_fields(head: bytes) -> tuple[set[bytes], bool]:
+    """The names of the header fields from the very first line on, in lower case, and whether a program wrote them."""
+    fields, by_program = set[bytes](), False
+    for line in _ascii(head).replace(b"\r\n", b"\n").split(b"\n"):
         field = _FIELD.match(line)
         if field is not None:
             fields.add(field[1].lower())
-        elif not (fields and line[:1] in b" \t") and not (not fields and line.startswith((b"From ", b">From "))):
+            by_program = by_program or field[1].lower() in _MACHINE or _DATED.match(line) is not None
+        elif not fields and line.startswith((b"From ", b">From ")):
+            by_program = by_program or _POSTMARK.match(line) is not None
+        elif not (fields and line[:1] in b" \t"):
             break
-    # A memo begins with From and Subject too; only mail programs write the other fields.
-    return bool(fields & _ADDRESSED) and bool(fields & _MACHINE)
+    return fields, by_program
+
+
+def _is_email(head: bytes) -> bool:
+    """Whether it begins with the header of a message. A memo has From and Subject too, written by nobody's program."""
+    fields, by_program = _header_fields(head)
+    return by_program and bool(fields & _ADDRESSED)
 
 
 _FORMATS = (
     Format(
         *("pdf", "a PDF", "PDF", (".pdf",)),
-        matches=lambda head: b"%PDF-" in head[:1024] and not _is_html(head),
+        matches=lambda head: b"%PDF-" in head[:1024] and not _is_html(head) and not _is_email(head),
         reader=_PACKAGE + "pdf:read_pdf",
         empty="what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     ),
@@ -95,12 +129,14 @@ _FORMATS = (
     Format(
         *("html", "an HTML page", "HTML", (".html", ".htm", ".xhtml")),
         matches=_is_html,
+        may_match=lambda head: _ELEMENT.search(_ascii(head)[:_OPENING]) is not None,
         parser=_PACKAGE + "html:parse",
         empty="what it shows may be made by scripts, which are not run",
     ),
     Format(
-        *("email", "an email", "email", (".eml",)),
+        *("email", "an email", "email", (".eml", ".mbox")),
         matches=_is_email,
+        may_match=lambda head: _header_fields(head)[0] & (_ADDRESSED | _MACHINE) != set(),
         parser=_PACKAGE + "eml:parse",
         empty="it may be only attachments",
     ),
@@ -108,7 +144,7 @@ _FORMATS = (
     Format(
         *("text", "a text", "text", (".rst", ".txt", ".text")),
         reader=_PACKAGE + "text:read_text",
-        empty="what it has is control characters or page furniture only",
+        empty="what it has is control characters, encoded data or page furniture only",
     ),
     Format(
         *("image", "an image"),
@@ -125,6 +161,7 @@ _FORMATS = (
     Format("xlsx", "an Excel workbook", member="xl/", hint=_OFFICE),
     Format("odt", "an OpenDocument file", member="content.xml", hint=_OFFICE),
     Format("doc", "an old Microsoft Office file", signatures=(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), hint=_OFFICE),
+    Format("msg", "an Outlook message (MSG)", hint="save it as .eml, or: msgconvert FILE"),
     Format("locked", "a Microsoft Office file with a password", hint="save it again without a password"),
     Format("rtf", "an RTF document", signatures=(b"{\\rtf",), hint=_PANDOC + _PIPE),
     Format("postscript", "a PostScript file", signatures=(b"%!PS",), hint="ps2pdf FILE -" + _PIPE),
@@ -139,15 +176,19 @@ FORMATS = {entry.kind: entry for entry in _FORMATS}
 """All formats by kind, those that are read first."""
 
 
-def detect(head: bytes) -> str:
+def detect(head: bytes, suffix: str = "") -> str:
     """The kind of a file by its first `HEAD` bytes, or all of them: a key of `FORMATS`.
 
-    Every ZIP is a "zip" here; the sandbox looks inside.
+    Every ZIP is a "zip" here; the sandbox looks inside. The suffix decides what a text without a mark of its own is.
     """
     for entry in FORMATS.values():
         if head.startswith(entry.signatures) or (entry.matches is not None and entry.matches(head)):
             return entry.kind
-    return "text" if encoding(head) else "binary"
+    if not encoding(head):
+        return "binary"
+    promised = kind_by_suffix(suffix)
+    may_match = FORMATS[promised].may_match if promised else None
+    return promised if promised and may_match is not None and may_match(head) else "text"
 
 
 def kind_by_member(contains: Callable[[str], bool]) -> str:

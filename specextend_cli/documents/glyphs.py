@@ -5,13 +5,15 @@ from __future__ import annotations
 import ctypes
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 _SLANT = 0.06  # of a quarter turn
 _MAX = 1e6  # points
+_MOST = 8  # characters in a row that PDFium left out
+_LINE_ENDS = (10, 13)
 
 
 @dataclass(slots=True)
@@ -46,6 +48,20 @@ class Glyphs:
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
         return index
 
+    def dropped(self, length: int, count: int) -> Iterator[tuple[int, int]]:
+        """The positions in a text of this length before which it lacks a character that is drawn, and its code.
+
+        `count`: characters of the page. PDFium leaves out those whose code is a control character.
+        """
+        if length >= count:
+            return
+        last = self._index(0)
+        for position in range(1, length):
+            index = self._index(position)
+            between = [self._raw.FPDFText_GetUnicode(self._page, n) for n in range(last + 1, min(index, last + _MOST))]
+            yield from ((position, code) for code in between[:1] if code < 32 and code not in _LINE_ENDS)
+            last = index
+
     def _box_of(self, position: int) -> Any:
         self._raw.FPDFText_GetLooseCharBox(self._page, self._index(position), self._box)
         return self._box
@@ -74,6 +90,14 @@ class Glyphs:
         """Whether the boxes of characters of an upright line are of one height: a cheap first test of their size."""
         heights = [abs(box.top - box.bottom) for box in map(self._box_of, positions)]
         return bool(min(heights) >= 0.9 * max(heights))
+
+    def may_jump(self, before: int, after: int) -> bool:
+        """Whether the second of two characters may be left of the first or higher or lower: a cheap first test."""
+        box = self._box_of(before)
+        right, bottom, top = box.right, box.bottom, box.top
+        box = self._box_of(after)
+        apart = abs(box.bottom - bottom) > 0.1 * (top - bottom)
+        return bool(apart or box.left < right)
 
     def generated(self, position: int) -> bool:
         """Whether PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""

@@ -6,6 +6,7 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from itertools import chain, islice
 from typing import Any
 
@@ -22,6 +23,9 @@ from specextend_cli.errors import InputError
 
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ROWS = frozenset(("dd", "dt", "li"))
+_NEXT = "\x1e"  # between the items of a list in a cell
+_STOPS = ".!?:;,。！？…"
+_LISTS = frozenset(("dl", "ol", "ul"))
 _BLOCKS = {
     *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
     *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
@@ -83,8 +87,8 @@ def _read(root: Any | None, parsed: Parsed) -> None:
         return
     titles = ("".join(head.itertext()) for head in root.iterfind(".//{*}head/{*}title"))
     parsed.title = parsed.title or " ".join(next(titles, "").split())
-    builder = _ItemBuilder(parsed)
     visibility = VisibilityFilter(root)
+    builder = _ItemBuilder(parsed, visibility.letters)
     walk = etree.iterwalk(root, events=("start", "end"))
     skipped: Any = None
     for event, element in walk:
@@ -99,6 +103,9 @@ def _read(root: Any | None, parsed: Parsed) -> None:
                 continue
             if why:
                 parsed.remove(why, " ".join(element.itertext()))
+            elif tag == "svg":
+                labels = (" ".join(label.itertext()) for label in element.iter("{*}text"))
+                parsed.remove("text of a drawing", " ".join(labels))
             walk.skip_subtree()
             skipped = element
         else:
@@ -112,8 +119,8 @@ def _read(root: Any | None, parsed: Parsed) -> None:
 class _ItemBuilder:
     """Start and end of elements to items. Text is collected until a block ends."""
 
-    def __init__(self, parsed: Parsed) -> None:
-        self._parsed = parsed
+    def __init__(self, parsed: Parsed, letters: Callable[[Any], int]) -> None:
+        self._parsed, self._letters = parsed, letters
         self._text: list[str] = []
         self._heading = 0  # number of open headings
         self._pre = 0
@@ -123,10 +130,22 @@ class _ItemBuilder:
         self._table = Table()
         self._cells: list[Cell] | None = None
         self._open = False  # whether a cell is open
+        self._data_row = False  # whether its row has other cells with text
+        self._cell_lists: list[int | None] = []  # the items of each open list in a cell, None where they are rows
         self._span = (1, 1)  # its columns and rows
         self._scripts: list[tuple[int, str] | None] = []  # start and kind of open inline elements
 
     def start(self, tag: str, element: Any) -> None:
+        if tag in _LISTS:
+            fits = self._open and self._data_row and self._size() + self._letters(element) <= _LONG_CELL
+            self._cell_lists.append(0 if fits else None)
+            self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
+        if self._cell_lists and (count := self._cell_lists[-1]) is not None and tag in _LISTS | _ROWS:
+            self._text.append(_NEXT if count and tag != "dd" else " ")
+            if tag in _ROWS:
+                self._cell_lists[-1] = count + 1
+                self._text.append(self._number(tag, element))
+            return
         if tag in _BREAKS_ROW and self._cells is not None:
             self._end_row()
         if tag in ("td", "th"):
@@ -134,22 +153,19 @@ class _ItemBuilder:
             self._open = self._cells is not None
             self._span = _number(attribute(element, "colspan"), 1), _number(attribute(element, "rowspan"), 1)
         elif tag == "tr":
-            self._flush()
+            self._end_row()
             self._cells = []
+            filled = (self._letters(cell) > 0 for cell in element if name(cell).lower() in ("td", "th"))
+            self._data_row = sum(filled) > 1
         elif tag in _HEADINGS:
             self._flush()
             self._heading += 1
         elif tag in _ROWS:
             self._flush()
             self._items += 1
-            self._marker = "- " if tag == "li" else ""
-            if tag == "li" and self._lists and (following := self._lists[-1]) is not None:
-                number = _number(attribute(element, "value"), following)
-                self._marker, self._lists[-1] = f"{number}. ", number + 1
+            self._marker = self._number(tag, element) or ("- " if tag == "li" else "")
         elif tag in _BLOCKS:
             self._break()
-            if tag in ("ol", "ul"):
-                self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
             self._pre += tag == "pre"
             if tag == "table":
                 self._end_table()
@@ -160,7 +176,13 @@ class _ItemBuilder:
             self._scripts.append((len(self._text), kind) if kind else None)
 
     def end(self, tag: str, element: Any) -> None:
-        if tag in ("td", "th"):
+        in_cell = bool(self._cell_lists) and self._cell_lists[-1] is not None
+        if tag in _LISTS:
+            self._cell_lists.pop()
+            self._lists.pop()
+        if in_cell and tag in _LISTS | _ROWS:
+            self._text.append(" ")
+        elif tag in ("td", "th"):
             self._end_cell()
         elif tag in ("tr", "table"):
             self._end_row()
@@ -175,8 +197,6 @@ class _ItemBuilder:
             self._items -= 1
         elif tag in _BLOCKS:
             self._break()
-            if tag in ("ol", "ul"):
-                self._lists.pop()
             self._pre -= tag == "pre"
         elif tag in _INLINE and (script := self._scripts.pop()):
             self._set_script(*script, element)
@@ -189,6 +209,14 @@ class _ItemBuilder:
         self._end_row()
         self._end_table()
         self._flush()
+
+    def _number(self, tag: str, element: Any) -> str:
+        """The number of an item of an ordered list, as "3. "; else ""."""
+        if tag != "li" or not self._lists or (following := self._lists[-1]) is None:
+            return ""
+        number = _number(attribute(element, "value"), following)
+        self._lists[-1] = number + 1
+        return f"{number}. "
 
     def _set_script(self, start: int, kind: str, element: Any) -> None:
         """Convert a sub- or superscript so that it stays distinct from the text before it; remove note marks."""
@@ -207,13 +235,13 @@ class _ItemBuilder:
         """End a block: a paragraph, or a line in a cell."""
         if self._cells is None:
             self._flush()
-        elif sum(map(len, self._text)) > _LONG_CELL:
+        elif self._size() > _LONG_CELL:
             self._end_row()
         else:
             self._text.append(" ")
 
     def _end_cell(self) -> None:
-        text = " ".join("".join(self._text).split())
+        text = " ".join(self._joined().split())
         if self._cells is None:
             self._flush()
         else:
@@ -239,12 +267,23 @@ class _ItemBuilder:
         self._parsed.add_rows(self._table)
         self._table = Table()
 
+    def _size(self) -> int:
+        return sum(map(len, self._text))
+
+    def _joined(self) -> str:
+        text, *more = "".join(self._text).split(_NEXT)
+        if not more:
+            return text
+        items = [item for item in map(str.strip, (text, *more)) if item]
+        ended = (item if item[-1] in _STOPS else f"{item};" for item in items[:-1])
+        return " ".join((*ended, *items[-1:]))
+
     def _clear(self) -> None:
         self._text.clear()
         self._scripts = [None] * len(self._scripts)
 
     def _flush(self) -> None:
-        text = "".join(self._text)
+        text = self._joined()
         self._clear()
         if self._cells is not None and not self._heading:
             if text.strip():

@@ -6,7 +6,7 @@ This module never parses a file itself.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
 from dataclasses import dataclass, field, replace
 from itertools import chain
@@ -17,6 +17,7 @@ from specextend_cli.documents.cleaning import clean_lines
 from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.layout import Outline
 from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
+from specextend_cli.documents.ligatures import UNREAD, repair_ligatures
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
 from specextend_cli.documents.names import argument, page_label, places
 from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
@@ -32,6 +33,7 @@ SECONDS_TO_OPEN = 30.0
 MEMORY = 4 << 30
 MAX_CRASHES = 8
 _CONTEXT_PAGES = 12
+_LONGEST = 40  # characters of a word
 
 _WORKER = "specextend_cli.documents.pdf_worker:respond"
 
@@ -88,6 +90,13 @@ class PdfLines:
                 shares[number] = share
         return shares
 
+    def unread_words(self, garbled: Set[int]) -> list[str]:
+        """The words with an unread character on the requested pages, without those that are unreadable as a whole."""
+        lines = (line for number in sorted(self.wanted - garbled) for line in self.pages.get(number, ()))
+        return [
+            word[:_LONGEST] for line in lines if UNREAD in line.text for word in line.text.split() if UNREAD in word
+        ]
+
 
 def read_pdf(request: ReadRequest) -> Document:
     """The document; pages without text are recognized with `request.ocr`."""
@@ -118,6 +127,8 @@ def read_pdf(request: ReadRequest) -> Document:
         warnings.append(f"{places(found.fallback_pages)} needed the second reader: the layout there may be poor.")
     if found.images and len(empty) >= max(3, 0.1 * total) and not ocr:
         warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
+    found.pages, repaired = repair_ligatures(found.pages)
+    found.edits += (edit for edit in repaired if edit.page in found.wanted)
     pages = [found.pages[number] for number in sorted(found.pages)]
     cleaned = clean_lines(name, pages, found.outline, found.requested)
     if found.labels:
@@ -130,6 +141,11 @@ def read_pdf(request: ReadRequest) -> Document:
         warnings.append(
             f"{places(tuple(garbled))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the"
             " fonts lack a text encoding; --ocr reads them."
+        )
+    if unread := found.unread_words(set(garbled)):
+        warnings.append(
+            f"{format_many(sum(word.count(UNREAD) for word in unread), 'character')} of {name} could not be read, as in"
+            f" “{max(unread, key=len)}”: the fonts do not name them, and the text has {UNREAD} instead."
         )
     cleaned.edits[:0] = found.edits
     pages_by_ocr = tuple(sorted(recognized.pages))

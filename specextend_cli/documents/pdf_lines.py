@@ -8,21 +8,21 @@ from operator import not_
 from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
+from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
-from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, Line
+from specextend_cli.documents.jumps import split_at_jumps
+from specextend_cli.documents.late_marks import place_late_marks
+from specextend_cli.documents.line import HYPHEN, Line
+from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
+from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
+from specextend_cli.documents.utf16 import from_units, to_units
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
-_RAISED = str.maketrans("0123456789+-−–abcdefghijklmnoprstuvwxyz", f"⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻{SUPERSCRIPT_LETTERS}")
-# What may be a superscript: digits with their sign, also those of several note marks (commas and dashes between them),
-# and single small letters at the end of a word (not two, as in 1st) or alone at the beginning of a line.
-_SUPERSCRIPT = re.compile(
-    r"(?P<digits>[+\-−–]?\d{1,24}(?:[,–-]\d{1,4}){0,6})|(?<=[^\W_])[a-z](?![\w’'])"
-    r"|(?<=[.,;:)\]%”\"])[a-z](?![\w’'.)])|^[ ]*[a-z](?=\s|[A-Z])",
-    re.MULTILINE,
-)
+_SPACE_GLYPH = 3  # the number of the space in most fonts
+_HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
 
 
 class PageLines(TypedDict):
@@ -37,33 +37,78 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     """What the PDFium text page of page `number` holds. Turned lines are measured as if the page were turned."""
     glyphs = Glyphs(page)
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
-    text = page.get_text_range().replace("\r", " ").replace("\ufffe", HYPHEN)
-    text = _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match), text)
-    found = []
+    text = to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
+    text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
+    text, inserted = mark_superscripts(glyphs, text)
+    replaced = {place: more + text[place] for place, more in inserted.items()}
+    for place, code in glyphs.dropped(len(text), page.count_chars()):
+        spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
+        if code == _SPACE_GLYPH and spaces:
+            continue
+        if text[place - 1].isspace():
+            replaced[place] = "\ufffd" + replaced.get(place, text[place])
+        else:
+            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + "\ufffd"
+    lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
         if body and body != HYPHEN:
-            found.append(_glyph_line(glyphs, body, match.start() + match[0].index(body)))
-    find_cells(found)
+            lines_of_text.append((body, match.start() + match[0].index(body)))
+    divided = split_at_jumps(glyphs, lines_of_text)
+    jumps = len(divided) - len(lines_of_text)
+    found = [_glyph_line(glyphs, part, first) for part, first in divided]
+    found, repairs = _without_copies(found)
+    find_cells(found, jumps)
     found = _split_by_size(found)
-    repairs = repair_spaces(found)
+    for line in found if replaced else ():
+        for place in replaced.keys() & range(line.first, line.first + len(line.body)):
+            at = place - line.first
+            line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
+    repairs += [repair for line in found if (repair := drop_doubled_letters(line))]
+    repairs += repair_spaces(found) + order_letters(found)
+    found = place_late_marks(found)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
     hidden = [line.text for line in compress(lines, outside)]
+    repairs = [(kind, from_units(before), from_units(after)) for kind, before, after in repairs]
     return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
+
+
+def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:
+    """Whether a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
+    here, there = glyphs.at(hyphen), glyphs.at(hyphen + 1 + (text[hyphen + 1] == " "))
+    return there.left < here.left or abs(there.base - here.base) > 0.3 * here.size
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     """The line of this text; a superscript at an end says nothing about its type."""
     last = len(body.rstrip(HYPHEN)) - 1
     ends = glyphs.at(first), glyphs.at(first + last)
-    level = [at for at in (0, last) if not _is_superscript(body[at])]
+    level = [at for at in (0, last) if not is_superscript(body[at])]
     if len(level) < 2:
-        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or _is_superscript(letter))]
+        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
     head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
-    return GlyphLine(glyphs, body, first, ends[0].left, ends[1].right, head, tail)
+    left, right = ends[0].left, ends[1].right
+    if left > right and RIGHT_TO_LEFT.search(body):
+        left, right = ends[1].left, ends[0].right
+    return GlyphLine(glyphs, body, first, left, right, head, tail)
+
+
+def _without_copies(lines: list[GlyphLine]) -> tuple[list[GlyphLine], list[SpaceRepair]]:
+    """The lines without words that are drawn on the same words of other lines, and the repairs."""
+    copied = {id(line): end for line, end in doubled_words(lines)}
+    kept: list[GlyphLine] = []
+    repairs: list[SpaceRepair] = []
+    for line in lines:
+        end = copied.get(id(line), 0)
+        rest = line.body[end:].lstrip()
+        if end:
+            repairs.append((KIND, line.body, rest))
+        if rest:
+            kept.append(_glyph_line(line.glyphs, rest, line.first + len(line.body) - len(rest)) if end else line)
+    return kept, repairs
 
 
 def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
@@ -91,7 +136,7 @@ def _line(line: GlyphLine, page: int) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
-    return Line(line.text, page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
+    return Line(from_units(line.text), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
@@ -99,38 +144,3 @@ def _outside(glyph: Glyph, box: Box) -> bool:
     (x, y), size = glyph.center, glyph.size
     low, high = sorted((box[0], box[2])), sorted((box[1], box[3]))
     return not (low[0] - size < x < low[1] + size and high[0] - size < y < high[1] + size)
-
-
-def _is_superscript(letter: str) -> bool:
-    return letter in "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻" or letter in SUPERSCRIPT_LETTERS
-
-
-def _superscript(glyphs: Glyphs, match: re.Match[str]) -> str:
-    """A run of characters, with those that are raised against their neighbours as superscripts."""
-    text, (start, end) = match.string, match.span()
-    while text[start] == " ":
-        start += 1
-    # Only a number may be a superscript without a base before it: it is compared with what follows.
-    beside = [start - 1] if start > 0 and not text[start - 1].isspace() else []
-    if (match["digits"] or not beside) and (after := _after(text, start, end)) is not None:
-        beside.append(after)
-    if glyphs.same_height((start, end - 1, *beside)):
-        return match[0]
-    run = {at: glyphs.at(at) for at in range(start, end)}
-    level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
-    low, high = level.base + 0.1 * level.size, level.base + level.size
-    raised = {at for at, mark in run.items() if mark.size < 0.85 * level.size and low < mark.base < high}
-    if not any(text[at].isalnum() for at in raised):
-        return match[0]
-    letters = (text[at].translate(_RAISED) if at in raised else text[at] for at in range(start, end))
-    return text[match.start() : start] + "".join(letters)
-
-
-def _after(text: str, start: int, end: int) -> int | None:
-    """The position of the character that follows a run; at the beginning of a line after a space or line break."""
-    while start > 0 and text[start - 1] == " ":
-        start -= 1
-    begins = start == 0 or text[start - 1] == "\n"
-    while begins and end < len(text) and text[end] in " \n":
-        end += 1
-    return end if end < len(text) and not text[end].isspace() else None

@@ -10,12 +10,12 @@ import stat
 import sys
 import tempfile
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Unpack
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
-from specextend_cli.documents.formats import FORMATS, LOCKED, detect
+from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
 from specextend_cli.documents.names import STDIN, argument, printable
 from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
 from specextend_cli.documents.request import ReadOptions, ReadRequest
@@ -42,7 +42,7 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command), can be read once and not sought
                 return _from_memory(path.name, file.read(MAX_BYTES + 1), request)
             head = file.read(HEAD)
-            kind = detect(head)
+            kind = detect(head, path.suffix)
             if kind not in ("pdf", "zip"):
                 check_size(name, status.st_size, MAX_TEXT_BYTES)
             if _needs_file(kind, request):
@@ -61,7 +61,7 @@ def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Docume
 def _from_memory(name: str, data: bytes, request: ReadRequest) -> Document:
     name = STDIN if name == "-" else printable(name)
     check_size(name, len(data))
-    kind = detect(data[:HEAD])
+    kind = detect(data[:HEAD], PurePath(name).suffix)
     if not data.strip():
         raise InputError(f"{name} is empty", why=f"it has {len(data)} bytes")
     if kind not in ("pdf", "zip"):
@@ -88,6 +88,7 @@ def _read(request: ReadRequest) -> Document:
     """Hand the request to the reader of its format."""
     kind = request.kind
     if kind != "zip" and not _is_readable(kind, request):
-        raise not_read(request.name, "locked" if kind == "doc" and LOCKED in request.data else kind)
+        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in request.data)
+        raise not_read(request.name, next(inside, kind))
     document: Document = load(FORMATS[kind].reader)(request)
     return document

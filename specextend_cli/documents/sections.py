@@ -50,13 +50,17 @@ class Section:
 
 @dataclass(slots=True)
 class Parsed:
-    """A parsed file: its sections, what was left out as (kind, section, text), and warnings for the user."""
+    """A parsed file: its sections, what was left out as (kind, section, text), and warnings for the user.
+
+    `unread` counts its parts that were not opened.
+    """
 
     kind: str
     title: str = ""
     sections: list[Section] = field(default_factory=list)
     removed: list[tuple[str, int, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    unread: int = 0
 
     def start_section(self) -> None:
         """Start a new section, unless the last one is still empty."""

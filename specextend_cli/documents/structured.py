@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.cleaning import MAX_RESPONSE, Cleaned
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, PageDiff, TextBuilder
+from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import lines_of_text, runs
@@ -20,6 +22,7 @@ from specextend_cli.documents.repairs.footnotes import remove_note_marks
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import SandboxError, load, sandbox
 from specextend_cli.documents.sections import Parsed, Section, Source, TooMuchError
+from specextend_cli.documents.typed_lines import keep_lines
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many
 
@@ -53,7 +56,9 @@ def read_structured(request: ReadRequest) -> Document:
         warnings.append(f"{places(tuple(failures), 'section')} of {name} could not be read.")
     cleaned = Cleaned.from_json(response["cleaned"])
     empty = set(range(1, sections + 1)) - {page.number for page in cleaned.text.pages} - failures.keys()
-    extraction = Extraction(sections, tuple(sorted(empty)), tuple(failures), warnings=tuple(warnings))
+    extraction = Extraction(
+        sections, tuple(sorted(empty)), tuple(failures), warnings=tuple(warnings), unread=response["unread"]
+    )
     document = cleaned.document(name, kind, extraction, response["title"], "section")
     if request.progress:
         request.progress(sections, sections)
@@ -78,8 +83,9 @@ def _parse_in_sandbox(request: ReadRequest, *, full_page: bool) -> dict[str, Any
 def respond(job: dict[str, Any], requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
     """In the sandbox: one response about the file at `job["path"]`, by its parser or, without one, as a ZIP.
 
-    It has the `kind`, `title` and `warnings`, the reason why each section failed (or "") as `failures`, and the text
-    as `cleaned`; of a ZIP that is not read the `kind` alone; or an `error`: [what, why, fix].
+    It has the `kind`, `title` and `warnings`, the number of parts that were `unread`, the reason why each section
+    failed (or "") as `failures`, and the text as `cleaned`; of a ZIP that is not read the `kind` alone; or an `error`:
+    [what, why, fix].
     """
     name = job["name"]
     try:
@@ -91,6 +97,7 @@ def respond(job: dict[str, Any], requests: Iterator[Any]) -> Iterator[dict[str, 
             "kind": parsed.finish().kind,
             "title": parsed.title,
             "warnings": parsed.warnings,
+            "unread": parsed.unread,
             "failures": [section.failed for section in parsed.sections],
             "cleaned": compose_sections(parsed),
         }
@@ -113,6 +120,9 @@ def parse(source: Source, parser: str = "") -> Parsed | str:
 def compose_sections(parsed: Parsed) -> Cleaned:
     """The cleaned text, in which each section is a page."""
     edits = [Edit(kind, number, text) for kind, number, text in parsed.removed]
+    removed = defaultdict[int, list[str]](list)
+    for _, number, text in parsed.removed:
+        removed[number].append(text)
     builder, diffs = TextBuilder(), list[PageDiff]()
     for number, section in enumerate(parsed.sections, 1):
         body, after = TextBuilder(), list[str]()
@@ -120,8 +130,7 @@ def compose_sections(parsed: Parsed) -> Cleaned:
             after += lines
             body.add(number, text, blocks)
         before = (line.replace("\t", "  ") for _, text in section.items for line in text.split("\n") if line.strip())
-        removed = (text for _, place, text in parsed.removed if place == number)
-        diffs.append(PageDiff(number, (*removed, *before), tuple(after)))
+        diffs.append(PageDiff(number, (*removed[number], *before), tuple(after)))
         made = body.text
         builder.add(number, made.text, made.blocks, _clean(section.title, number, []))
     return Cleaned(builder.text, edits, diffs)
@@ -135,10 +144,13 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
     """The texts that blank lines separate (adjacent rows are one), each with its blocks and its lines."""
     for rows in runs(section.items, lambda run, item: run[-1][0] == item[0] == "row"):
         kind, text = rows[0][0], "\n".join(text for _, text in rows)
+        text, encoded = without_encoded(text)
+        edits += [Edit(ENCODED, number, block) for block in encoded]
         if kind == "plain":
             pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made
-            body = compose([page for page in pages if page])
+            pages = [page for page in pages if page]
+            body = keep_lines(compose(pages), pages)
             yield body.text, body.blocks, [line.text for page in pages for line in page]
             continue
         lines = [line for line in (_clean(line, number, edits) for line in text.split("\n")) if line]

@@ -25,16 +25,20 @@ class Cell:
 
 
 class Table:
-    """Rows are added one by one; `lines` returns those since its last call."""
+    """Rows are added one by one; `lines` returns those since its last call.
 
-    def __init__(self) -> None:
-        self._rows: list[dict[int, str]] = []
+    Without `repeat_columns` a cell over several columns is written once, and the others have nothing, not even a dash.
+    """
+
+    def __init__(self, *, repeat_columns: bool = True) -> None:
+        self._repeat_columns = repeat_columns
+        self._rows: list[dict[int, str | None]] = []  # None: part of the cell before
         self._used: set[int] = set()
         self._spanning: dict[int, tuple[int, str]] = {}  # column: (further rows, text)
 
     def add(self, cells: list[Cell]) -> None:
         """The next row: each cell takes the first column without a cell that spans rows."""
-        row: dict[int, str] = {}
+        row: dict[int, str | None] = {}
         spanning: dict[int, tuple[int, str]] = {}
         free = (column for column in count() if column not in self._spanning)
         for cell in cells:
@@ -43,7 +47,7 @@ class Table:
                 column = next(free)
                 if column >= MAX_COLUMNS and place:
                     break
-                row[column] = repeated if place else cell.text
+                row[column] = (repeated if self._repeat_columns else None) if place else cell.text
                 if place == 0 and cell.text:
                     self._used.add(column)
                 if cell.rows > 1 and column < MAX_COLUMNS:
@@ -65,10 +69,11 @@ class Table:
         return [line for line in made if line]
 
 
-def _line(row: dict[int, str]) -> str:
-    filled = [at for at, text in row.items() if text]
+def _line(row: dict[int, str | None]) -> str:
+    filled = {at: text for at, text in row.items() if text}
     if not filled:
         return ""
-    if len(filled) == 1 and len(row[filled[0]]) > _LABEL:
-        return row[filled[0]]
-    return "\t".join(row.get(at, "") or EMPTY_CELL for at in range(max(filled) + 1))
+    if len(filled) == 1 and len(text := next(iter(filled.values()))) > _LABEL:
+        return text
+    cells = (row.get(at, "") for at in range(max(filled) + 1))
+    return "\t".join(text or EMPTY_CELL for text in cells if text is not None)

@@ -8,8 +8,9 @@ from pathlib import PurePath
 from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.document import Document, Extraction
+from specextend_cli.documents.formats import FORMATS, kind_by_suffix
 from specextend_cli.documents.markdown import markdown_sections
-from specextend_cli.documents.read_errors import no_pages
+from specextend_cli.documents.read_errors import contradiction, no_pages
 from specextend_cli.documents.request import ReadRequest
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
@@ -37,8 +38,10 @@ def read_text(request: ReadRequest) -> Document:
     if sections:
         cleaned.text.pages = markdown_sections(cleaned.text)
         count, empty = len(cleaned.text.pages), ()
-    extraction = Extraction(count, empty, warnings=tuple(warnings))
     kind = "markdown" if markdown else "text"
+    if (other := contradiction(name, "text")) and kind_by_suffix(PurePath(name).suffix) not in ("text", "markdown"):
+        warnings.insert(0, f"{name} is {FORMATS[kind].label}{other}.")
+    extraction = Extraction(count, empty, warnings=tuple(warnings))
     document = cleaned.document(name, kind, extraction, unit="section" if sections else "page")
     if request.progress:
         request.progress(count, count)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from statistics import median
 
 from specextend_cli.documents.glyphs import GlyphLine
+from specextend_cli.documents.number_forms import is_two_numbers
 
 SpaceRepair = tuple[str, str, str]
 """The kind of a repair, and the text of a line before and after it."""
@@ -64,7 +65,8 @@ def _is_run_together(line: GlyphLine) -> bool:
 def joints(line: GlyphLine, least: float) -> set[int]:
     """Positions in a line between two digits, a digit and a letter, or a small and a capital letter with a gap.
 
-    The gap is by `least` wider than the median gap of the line.
+    The gap is by `least` wider than the median gap of the line and than the gaps on both sides of it (the digits of a
+    number may all be apart), or what is around it can only be two numbers.
     """
     places = [match.start() + 1 for match in _JOINT.finditer(line.body)]
     found = {at for at in places if line.spans[at][0] - line.spans[at - 1][1] > least * line.size}
@@ -72,7 +74,11 @@ def joints(line: GlyphLine, least: float) -> set[int]:
     if not gaps:
         return set()
     usual = median(gaps.values())
-    return {at for at in found if gaps[at] > usual + least}
+    return {
+        at
+        for at in found
+        if gaps[at] > least + max(usual, gaps.get(at - 1, 0.0), gaps.get(at + 1, 0.0)) or is_two_numbers(line.body, at)
+    }
 
 
 def missing_spaces(line: GlyphLine) -> set[int]:

@@ -23,6 +23,7 @@ from specextend_cli.engine.tree import DraftTree
 
 _MARGIN = 0.04  # tokens that a tree must gain by its promise, because timings and promises are noisy
 _TRIALS = 3  # drafts before the net gain of a forward counts as known
+_SET_UP, _FORWARD = 0.2, 0.3  # plain steps: most that a draft, and each of its forwards, costs until measured twice
 _WORST = 8  # plain steps; no single step counts for more
 _HIGHEST_FLOOR = 0.25  # of a node's score, in case costs are mistaken
 _CREDIT = 2.0  # plain steps that may be lost before any were gained
@@ -58,19 +59,31 @@ class _DraftCost:
     """Mean seconds of a draft by the number of its forwards.
 
     A draft after steps that did without also reads what these committed: a drafter that is asked rarely costs more.
+    What was measured once may include compiling or memory that grew, so it counts with a usual cost at most, and no
+    later sample with more than twice what is known.
     """
 
     _means: dict[int, _Mean] = field(default_factory=lambda: {0: _Mean()})
 
     def learn(self, forwards: int, seconds: float) -> None:
         mean = self._means.setdefault(forwards, _Mean())
-        if mean.samples == 1:  # the first one included warm-up
+        if mean.samples == 1:
             mean.value = min(mean.value, seconds)
         mean.learn(min(seconds, 2 * mean.value) if mean.samples else seconds)
 
-    def of(self, forwards: int) -> float:
-        """Linear between numbers that were measured; beyond them every forward costs the mean of those before."""
-        usual = {number: mean.value for number, mean in self._means.items()}
+    def settled(self, forwards: int, seconds: float, plain: float) -> float:
+        """What a draft that took `seconds` says of its cost: a slow moment is not the drafter's fault."""
+        return min(seconds, 2 * self.of(forwards, plain))
+
+    def of(self, forwards: int, plain: float) -> float:
+        """Linear between numbers that were measured; beyond them every forward costs the mean of those before.
+
+        `plain`: seconds of a plain step.
+        """
+        usual = {
+            number: mean.value if mean.samples != 1 else min(mean.value, (_SET_UP + _FORWARD * number) * plain)
+            for number, mean in self._means.items()
+        }
         if forwards in usual:
             return usual[forwards]
         known = sorted(usual)
@@ -173,7 +186,7 @@ class DraftGate:
             return self._granted
         # Half of what a node costs: trust may rise, and costs are noisy.
         floor = min(0.5 * self.costs.share(length), _HIGHEST_FLOOR)
-        another = (self._drafting.of(2) - self._drafting.of(1)) / plain
+        another = (self._drafting.of(2, plain) - self._drafting.of(1, plain)) / plain
         threshold = self._rate * max(another, 0.0) * self._followed / max(self._following, 1e-3)
         self._granted = replace(self.shape, forwards=forwards, floor=floor, threshold=threshold)
         return self._granted
@@ -238,23 +251,24 @@ class DraftGate:
         plain = self.costs.plain(length)
         if not plain:
             return False
-        # Slow moments are not the drafter's fault: verification counts with its usual cost, a draft up to a limit.
+        # Slow moments are nobody's fault: both count with their usual cost, a draft with twice that at most.
+        ran = len(self._gains) - 1
+        if shape.nodes > 1:
+            self._drafting.learn(ran, draft_seconds)
+            draft_seconds = self._drafting.settled(ran, draft_seconds, plain)
         spent = min((draft_seconds + self.costs.seconds(len(tree), length)) / plain, _WORST)
         self._regret.pass_time(spent)
         self._pause -= spent
         self._tokens, self._spent = _NEAR * self._tokens + accepted, _NEAR * self._spent + spent
         if shape.nodes == 1:
             return False
-        is_first = self._net_gains[0].samples == 0
-        self._regret.balance += max(accepted - spent, -1.0) if is_first else accepted - spent  # it includes warm-up
-        ran = len(self._gains) - 1
-        self._drafting.learn(ran, draft_seconds)
+        self._regret.balance += accepted - spent
         gained = cost = 0.0
         for forwards, net in enumerate(self._net_gains[: shape.forwards + 1]):
             if forwards > ran:  # it would have stopped there as well
                 net.learn(0.0)
                 continue
-            before, gained, cost_before, cost = gained, self._gains[forwards], cost, self._drafting.of(forwards)
+            before, gained, cost_before, cost = gained, self._gains[forwards], cost, self._drafting.of(forwards, plain)
             net.learn(gained - before - self._rate * (cost - cost_before) / plain)
         self._choice = self._best()
         trial = self._trial_after(self._choice)

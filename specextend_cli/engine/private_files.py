@@ -38,7 +38,7 @@ def make_private(directory: Path) -> None:
     real = directory.resolve()
     found = real.stat()
     if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) != 0o700:
-        real.chmod(0o700)  # made by an earlier version
+        real.chmod(0o700)  # made by hand, with a looser umask
     _check_place(real)
 
 

@@ -40,7 +40,10 @@ def working_set(
     chunk_of = torch.arange(len(sizes), device=device).repeat_interleave(sizes, output_size=end)
     others = scores[:end].clone()
     others[: config.sinks] = 0
-    means = others.new_zeros(len(sizes)).index_add_(0, chunk_of, others) / sizes
+    # Row by row, as adding by index would sum in another order each time on a GPU.
+    at = bounds[:-1, None] + torch.arange(config.chunk, device=device)
+    inside = at < bounds[1:, None]
+    means = torch.where(inside, others[at.clamp(max=end - 1)], 0).sum(1) / sizes
     best = means.argsort(descending=True, stable=True)
     taken = torch.zeros(len(sizes), dtype=torch.bool, device=device)
     taken[best] = sizes[best].cumsum(0) <= config.top_k * config.chunk

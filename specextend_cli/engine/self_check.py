@@ -17,6 +17,7 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.tree import DraftTree
 
 _PROMPT = 11  # tokens, read in two chunks
+_PROMPT_ON_GPU = 300  # by the kernels that read long prompts, which may fail where those of short ones do not
 _WINDOW = 3  # tokens: what sliding windows are narrowed to meanwhile, so that prompt and tree go beyond them
 _PARENTS = (0, 0, 0, 1, 3)  # of the tree after it
 _BRANCHES = ((0, 1, 3, 4), (0, 2))  # its root-to-leaf paths
@@ -35,13 +36,13 @@ def stock_logits(model: PreTrainedModel) -> Tensor:
     """
     model.set_attn_implementation("eager")
     prompt, tree = _tokens(model)
-    of_prompt, of_nodes = Tensor(), [Tensor()] * len(tree)
+    of_prompt, of_nodes, size = Tensor(), [Tensor()] * len(tree), len(prompt)
     for branch in _BRANCHES:
         ids = torch.cat((prompt, tree.on(prompt.device).tokens[list(branch)]))
         with _narrow_windows(model):
             logits = model(input_ids=ids[None], use_cache=False).logits[0]
-        of_prompt = logits[:_PROMPT]
-        for node, row in zip(branch, logits[_PROMPT:], strict=True):
+        of_prompt = logits[:size]
+        for node, row in zip(branch, logits[size:], strict=True):
             of_nodes[node] = row
     return torch.cat((of_prompt, torch.stack(of_nodes)))
 
@@ -54,7 +55,8 @@ def difference(model: PreTrainedModel, stock: Tensor, read: Read) -> str | None:
     stock = stock.float()
     if not bool(stock.isfinite().all()):
         return "it computes values that are not numbers"
-    for part, rows in (("a prompt", slice(None, _PROMPT)), ("a draft tree", slice(_PROMPT, None))):
+    prompt = _prompt_length(model)
+    for part, rows in (("a prompt", slice(None, prompt)), ("a draft tree", slice(prompt, None))):
         size = disagreement(ours[rows], stock[rows], model.dtype)
         if size is not None:
             return f"its logits of {part} differ from those by its own attention, by {size:.0%} of their size"
@@ -89,6 +91,11 @@ def disagreement(ours: Tensor, theirs: Tensor, dtype: torch.dtype | None = None)
 def _tokens(model: PreTrainedModel) -> tuple[Tensor, DraftTree]:
     """A prompt and a tree from the middle of the vocabulary: after special tokens, rounding alone is large."""
     vocabulary = int(model.config.vocab_size)
-    ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, _PROMPT + len(_PARENTS)).long()
-    tree = DraftTree(ids[_PROMPT:].tolist(), _PARENTS, [1.0] * len(_PARENTS))
-    return ids[:_PROMPT].to(model.device), tree
+    size = _prompt_length(model)
+    ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, size + len(_PARENTS)).long()
+    tree = DraftTree(ids[size:].tolist(), _PARENTS, [1.0] * len(_PARENTS))
+    return ids[:size].to(model.device), tree
+
+
+def _prompt_length(model: PreTrainedModel) -> int:
+    return _PROMPT_ON_GPU if model.device.type == "cuda" else _PROMPT

@@ -31,11 +31,7 @@ def render_chat(
     settings = _settings(directory)
     source = template or chat_template(directory)
     if source is None:
-        raise ModelError(
-            f"{directory.name} has no chat template",
-            why="the format of its prompts is unknown",
-            fix="write chat_template in the preset's [prompts]",
-        )
+        raise no_chat_template(directory.name)
     # Jinja's own tojson escapes HTML characters.
     environment = Sandbox(tojson=lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent))
     environment.globals["raise_exception"] = _refuse
@@ -52,6 +48,16 @@ def render_chat(
             why=str(error) or type(error).__name__,
             fix='leave [prompts] system = "" if the model takes no system message, or write chat_template there',
         ) from error
+
+
+def no_chat_template(model: str, preset: str = "PRESET") -> ModelError:
+    """The error of a model without a template; `preset` is what the user names it by."""
+    return ModelError(
+        f"{model} has no chat template, so the format of its prompts is unknown",
+        why="base models and some conversions have none",
+        fix=f"use a model that follows instructions, or run specextend presets show {preset} > mine.toml, "
+        "write its chat_template under [prompts] there, and use --model ./mine.toml",
+    )
 
 
 def chat_template(directory: Path) -> str | None:

@@ -1,10 +1,10 @@
 """A faster import of transformers, without modules that a single process on one machine never uses.
 
-A fourth of its import time goes to torch's distributed checkpoints and, where scipy is installed, to losses that need
-it. transformers checks whether these are available; during the import, the checks say no. Another fourth goes to
-torch's compiler, imported for decorators that disable it and for a context of masks made by vmap. Stand-ins replace
-these during the import; any other use gets the real module. This is done in the program's own process only: a program
-that uses this package as a library may need all of transformers.
+A fourth of its import time goes to torch's distributed checkpoints and, where scipy and scikit-learn are installed, to
+losses and assistants that need them. transformers checks whether these are available; during the import, the checks say
+no. Another fourth goes to torch's compiler, imported for decorators that disable it and for a context of masks made by
+vmap. Stand-ins replace these during the import; any other use gets the real module. This is done in the program's own
+process only: a program that uses this package as a library may need all of transformers.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 
 _NEEDED = ("models.auto.modeling_auto", "models.llama.modeling_llama")  # for targets, for heads
-_UNUSED = ("is_torch_distributed_available", "is_scipy_available")
+_UNUSED = ("is_torch_distributed_available", "is_scipy_available", "is_sklearn_available")
 
 _COMPILER, _MASKS = "torch._dynamo", "_trace_wrapped_higher_order_op"
 _DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph")

@@ -26,17 +26,16 @@ else:
 
 
 _LARGEST = 1 << 20  # bytes
-_OLD_KEYS = {("", "sentences"): "mode", ("window", "note_tokens"): "chunk_summary_tokens"}
-"""(table, key) of earlier releases, and the key's name now."""
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a pydantic model, and of a dataclass
-_RENAMED = {"qwen3-8b-eagle3-redhat": "qwen3-8b-eagle3"}
-"""Shipped presets of the earlier release that are still found, and their names now."""
-_REMOVED = {"qwen2.5-3b-4bit": ("qwen3-1.7b-eagle3", "its target's licence forbids commercial use")}
-"""Shipped presets of the earlier release that are gone: the successor, and the reason."""
 OLLAMA = "ollama:"
 """What the argument for a model of ollama's begins with."""
-_OLD_MODES = {"written": "abstractive", "quoted": "extractive"}
-_RETIRED = {"cut": "tokens", "adaptive": False, "queries": "last"}  # of [retrieval], with their only values today
+
+
+def _check_name(path: Path) -> None:
+    """UsageError where a file of that name cannot hold a preset, whose name is the file's."""
+    if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
+        why = "a name has lower-case letters, digits, dots and dashes"
+        raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
 
 
 def read_preset(path: Path) -> Preset:
@@ -46,8 +45,7 @@ def read_preset(path: Path) -> Preset:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
         if "name" not in data:
-            check_name(path)
-        _rename_old_keys(path, data)
+            _check_name(path)
         # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
         text = json.dumps({"name": path.stem, **data}, default=str)
         preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
@@ -69,45 +67,10 @@ def read_preset(path: Path) -> Preset:
     return preset
 
 
-def _rename_old_keys(path: Path, data: dict[str, Any]) -> None:
-    """Rename the keys of earlier releases; UsageError where the new key is there too."""
-    for (name, old), new in _OLD_KEYS.items():
-        table = data.get(name) if name else data
-        if not isinstance(table, dict) or old not in table:
-            continue
-        if new in table:
-            where = f"{name}.{old}" if name else old
-            raise UsageError(f"{path}: {where}: this is the old name of {new}, which is there too", fix=f"remove {old}")
-        value = table.pop(old)
-        table[new] = _OLD_MODES.get(value, value) if isinstance(value, str) else value
-    retrieval = data.get("retrieval")
-    for name, value in _RETIRED.items():
-        if isinstance(retrieval, dict) and retrieval.get(name) == value:
-            del retrieval[name]
-
-
-def check_name(path: Path) -> None:
-    """UsageError where a file of that name cannot hold a preset, whose name is the file's."""
-    if path.suffix != ".toml" or not re.fullmatch(NAME, path.stem):
-        why = "a name has lower-case letters, digits, dots and dashes"
-        raise UsageError(f"{path} is no name for a preset", why=why, fix="for example fast.toml")
-
-
-def to_toml(preset: Preset, name: str | None) -> str:
-    """The preset as TOML, defaults included, with another `name`; None leaves the name to the file."""
-    data = preset.model_dump(mode="json", exclude_none=True)
-    named = {key: value for key, value in data.items() if key != "name"} if name is None else {**data, "name": name}
-    return "\n".join(_table(named, ())) + "\n"
-
-
-def to_record(preset: Preset) -> dict[str, Any]:
-    """The preset for JSON, with the keys of earlier releases beside the new ones."""
-    data = preset.model_dump(mode="json")
-    for (name, old), new in _OLD_KEYS.items():
-        table = data[name] if name else data
-        table[old] = table[new]
-    data["sentences"] = "written" if preset.mode == "abstractive" else "quoted"
-    return data
+def to_toml(preset: Preset) -> str:
+    """The preset as TOML, defaults included; its name is left to the file."""
+    data = preset.model_dump(mode="json", exclude_none=True, exclude={"name"})
+    return "\n".join(_table(data, ())) + "\n"
 
 
 def _explain(path: Path, error: ValidationError) -> UsageError:
@@ -178,10 +141,9 @@ def load_preset(name_or_path: str | Path) -> Preset:
         return _made(str(name_or_path), path)
     if path.suffix != ".toml" and path.name == str(name_or_path):
         files = preset_files()
-        name = path.name if path.name in files else _RENAMED.get(path.name, path.name)
-        if name not in files:
-            raise _unknown(name, files)
-        path = files[name]
+        if path.name not in files:
+            raise _unknown(path.name, files)
+        path = files[path.name]
     return read_preset(path)
 
 
@@ -225,11 +187,6 @@ def _shipped() -> Path:
 
 
 def _unknown(name: str, files: Mapping[str, Path]) -> UsageError:
-    if name in _REMOVED:
-        successor, reason = _REMOVED[name]
-        return UsageError(
-            f"there is no preset {name!r} any more", why=reason, fix=f"specextend summarize --model {successor} FILE"
-        )
     near = difflib.get_close_matches(name, files, n=1, cutoff=0.5)
     return UsageError(
         f"there is no preset {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),

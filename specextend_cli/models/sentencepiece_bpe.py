@@ -14,6 +14,7 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers
 
 _BPE = 2  # TrainerSpec.model_type
 _LONGEST = 4096  # characters of a piece, each of whose cuts may be a merge
+_BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
 
 
 class Kind(IntEnum):
@@ -38,17 +39,24 @@ def tokenizer_json(model: bytes) -> str:
 
 
 def from_pieces(
-    pieces: list[tuple[str, float, int]], *, prefix_space: bool = True, strip: Collection[str] = ()
+    pieces: list[tuple[str, float, int]],
+    *,
+    unknown: str | None = None,
+    prefix_space: bool = True,
+    strip: Collection[str] = (),
 ) -> Tokenizer:
     """The tokenizer of (piece, score, kind) in the order of their ids; ValueError where it is none.
 
-    `prefix_space`: text is read with a space before it. Special tokens in `strip` take the white space behind them.
+    `unknown` is what unknown characters become where no piece is of that kind; with a piece for every byte none is
+    needed. `prefix_space`: text is read with a space before it. Special tokens in `strip` take the white space behind
+    them.
     """
     vocab = {piece: number for number, (piece, _, _) in enumerate(pieces)}
     if (longest := max(map(len, vocab), default=0)) > _LONGEST:
         raise ValueError(f"it has a token of {longest:,} characters")
-    if (unknown := next((piece for piece, _, kind in pieces if kind == Kind.UNKNOWN), None)) is None:
-        raise ValueError("it has no unknown token")
+    unknown = next((piece for piece, _, kind in pieces if kind == Kind.UNKNOWN), unknown)
+    if unknown is None and any(byte not in vocab for byte in _BYTES):
+        raise ValueError("it has neither an unknown token nor one for every byte")
     tokenizer = bpe(
         vocab,
         _merges(pieces, vocab),
@@ -57,7 +65,7 @@ def from_pieces(
         strip=strip,
         unk_token=unknown,
         fuse_unk=True,
-        byte_fallback="<0x00>" in vocab,
+        byte_fallback=_BYTES[0] in vocab,
     )
     spaces = normalizers.Replace(" ", "▁")
     tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), spaces]) if prefix_space else spaces

@@ -12,12 +12,13 @@ from pathlib import Path
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, pypi_source, store
+from specextend_cli.models.chat_template import no_chat_template
 from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_file
 from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
 
-_CONVERSION = 3
-"""Part of the key of converted models: raise it when the converted files change."""
+_WHEEL_CONVERSION, _GGUF_CONVERSION = 3, 4
+"""Part of the key of converted models: raise it when the converted files of published wheels, or of others, change."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +33,20 @@ def fetch_pair(
     preset: Preset, *, offline: bool = False, progress: Progress = silent, verify: bool = False
 ) -> ModelDirectories:
     """Both models of a preset, fetched where they are not on this machine. Errors and `verify` as `fetch`."""
-
+    check_prompts(preset)
     get = partial(fetch, name=preset.name, offline=offline, progress=progress, verify=verify)
     target, draft = get(preset.target.source), preset.draft.source
     return ModelDirectories(target, None if draft is None else get(draft, tokenizer=False))
+
+
+def check_prompts(preset: Preset) -> None:
+    """ModelError where neither the preset nor its GGUF file says what prompts look like: converting it takes long."""
+    source = preset.target.source
+    if isinstance(source, GgufFile) and preset.prompts.chat_template is None and locate(source) is None:
+        from specextend_cli.models.gguf.convert import read_gguf
+
+        if not read_gguf(gguf_file(source))[0].facts.get("tokenizer.chat_template"):
+            raise no_chat_template(gguf_file(source).name, str(source))
 
 
 def is_present(preset: Preset) -> bool:
@@ -106,10 +117,10 @@ def _directories(source: WheelSource | GgufFile) -> list[Path]:
 def converted_directory(source: WheelSource | GgufFile) -> Path:
     """The directory of a model after conversion; ModelError where its file is gone."""
     if isinstance(source, WheelSource):
-        name = f"{source.package}-{source.version}-{source.sha256[:12]}"
+        name = f"{source.package}-{source.version}-{source.sha256[:12]}-bf16-{_WHEEL_CONVERSION}"
     else:
-        name = converted_name(source)
-    return store.cache_root() / "models" / f"{name}-bf16-{_CONVERSION}"
+        name = f"{converted_name(source)}-bf16-{_GGUF_CONVERSION}"
+    return store.cache_root() / "models" / name
 
 
 def offline_by_environment() -> bool:

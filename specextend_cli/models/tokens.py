@@ -21,7 +21,7 @@ from tokenizers import Tokenizer
 from specextend_cli.errors import ModelError
 from specextend_cli.models import sentencepiece_bpe
 
-_GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # GPT-2's pattern after a split at every digit: the spaces before a digit are a segment of their own.
 _SMOLLM = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+|\s+(?=\p{N})|\s+(?!\S)|\s+"
 LLAMA3 = (
@@ -29,7 +29,9 @@ LLAMA3 = (
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 QWEN2 = LLAMA3.replace("{1,3}", "")
-_KNOWN_SPLITS = {_GPT2, LLAMA3, QWEN2}
+# Combining marks belong to words.
+QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r" ?[^\s\p{L}\p{N}]", r" ?[^\s\p{L}\p{M}\p{N}]")
+_KNOWN_SPLITS = {GPT2, LLAMA3, QWEN2, QWEN35}
 """Patterns that cover every text without gaps and that both regex engines read alike."""
 
 _SENTENCE_ENDS = (b".", b"!", b"?", b"\n", *(mark.encode() for mark in "\u3002\uff01\uff1f"), b"<0x0A>")
@@ -150,11 +152,16 @@ def parse_tokenizer(tokenizer_json: str) -> Tokenizer:
 def _without_special(data: dict[str, Any]) -> dict[str, Any]:
     """The tokenizer without added tokens such as `<think>`, which act as special tokens and are not marked as such.
 
-    Those marked special are disabled by `encode_special_tokens`. Added runs of spaces stay.
+    Those marked special are disabled by `encode_special_tokens`. Those that are text stay.
     """
     added = data["added_tokens"]
-    kept = [token for token in added if token["special"] or not token["content"].strip()]
+    kept = [token for token in added if token["special"] or _is_text(token)]
     return data if len(kept) == len(added) else {**data, "added_tokens": kept}
+
+
+def _is_text(token: dict[str, Any]) -> bool:
+    """Whether an added token spells no instruction: a run of white space, or one character (DeepSeek's umlauts)."""
+    return len(token["content"].strip()) <= 1
 
 
 def _byte_pieces(data: dict[str, Any]) -> dict[int, bytes]:
@@ -182,8 +189,8 @@ def _encoding(data: dict[str, Any], pieces: dict[int, bytes], tokenizer: Tokeniz
     plain = not any(
         model.get(key) for key in ("dropout", "continuing_subword_prefix", "end_of_word_suffix", "byte_fallback")
     )
-    spaces = any(not token["content"].strip() for token in data["added_tokens"])
-    if not pieces or pattern is None or not plain or spaces or data["normalizer"] not in (None, {"type": "NFC"}):
+    added = any(_is_text(token) for token in data["added_tokens"])
+    if not pieces or pattern is None or not plain or added or data["normalizer"] not in (None, {"type": "NFC"}):
         return None
     ranks = _ranks(model, pieces, tokenizer)
     if ranks is None:
@@ -195,7 +202,7 @@ def _pattern(pre_tokenizer: dict[str, Any]) -> str | None:
     """The regular expression of a known pre-tokenizer, else None."""
     match pre_tokenizer:
         case {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}:
-            return _GPT2
+            return GPT2
         case {
             "type": "Sequence",
             "pretokenizers": [

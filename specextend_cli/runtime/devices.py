@@ -39,7 +39,8 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
         dtype: torch.dtype = getattr(torch, name)
         return dtype
     if device.type == "cuda":
-        return torch.bfloat16 if torch.cuda.is_bf16_supported() else torch.float16
+        # Without `including_emulation`, older GPUs say that they have it, and compute it in several steps.
+        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     able = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return torch.bfloat16 if able and _multiplies_bfloat16() else torch.float32
 
@@ -59,10 +60,17 @@ def check_attention(name: str, device: torch.device) -> None:
     """UsageError where the attention back end of that name does not run on `device`, or its package is missing."""
     needed = {"flash_attn": "cuda", "triton": "cuda", "split": "cpu"}.get(name, device.type)
     why = f"it runs on {needed}, the model on {device.type}" if needed != device.type else ""
-    if not why and name in ("flash_attn", "triton") and find_spec(name) is None:
+    packages = {"triton": lambda: find_spec("triton") is not None, "flash_attn": _has_flash_attn}
+    if not why and name in packages and not packages[name]():
         why = f"the package {name.replace('_', '-')} is not installed"
     if why:
         raise UsageError(f"--attention {name} is not usable here", why=why, fix="--attention auto")
+
+
+def _has_flash_attn() -> bool:
+    from specextend_cli.engine.attention.hybrid import has_flash_attn
+
+    return has_flash_attn()
 
 
 def free_memory(device: torch.device) -> int:

@@ -36,7 +36,7 @@ def run_by_graphs(target: Target, drafter: Drafter, shape: TreeShape, *, batch: 
     from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 
     for what, why in use_checked_graphs(target, drafter, shape, batch=batch).items():
-        yield Stage(f"{what} runs without CUDA graphs: {_first_line(why)}")
+        yield Stage(f"{what}: {_first_line(why)}")
 
 
 def _first_line(why: str) -> str:

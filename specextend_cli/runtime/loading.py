@@ -183,7 +183,8 @@ def describe(drafter: Drafter) -> str:
     if isinstance(drafter, BlendDrafter):
         return f"{drafter.name} ({' + '.join(map(describe, drafter.sources))})"
     if isinstance(drafter, EagleDrafter):
-        return f"{drafter.name} of layers {', '.join(map(str, drafter.feature_layers))}"
+        layers = drafter.head.config.feature_layers  # the drafter's own are empty while it is suspended
+        return f"{drafter.name} of layers {', '.join(map(str, layers))}"
     return drafter.name
 
 

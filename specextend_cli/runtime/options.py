@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import get_args
 
 from specextend_cli.engine.config import Attention
@@ -31,13 +31,8 @@ class EngineOptions:
     dtype: str = "auto"
     compile: bool = True
     attention: Attention = "auto"
-    head: InitVar[str | None] = None  # names of `draft_head` and `draft_attention` in version 0.1
-    policy: InitVar[str | None] = None
 
-    def __post_init__(self, head: str | None, policy: str | None) -> None:
-        for name, old in (("draft_head", head), ("draft_attention", policy)):
-            if old is not None:
-                object.__setattr__(self, name, old)
+    def __post_init__(self) -> None:
         if self.draft is not None and self.draft not in DRAFTERS:
             raise UsageError(f"there is no drafter {self.draft!r}", fix=format_or(DRAFTERS))
         if self.temperature is not None and not 0 <= self.temperature < math.inf:

@@ -202,7 +202,8 @@ class Warned:
 class Coverage:
     """What was read: `tokens` were in a first-level prompt, `dropped` ones in none, and then the output says so.
 
-    `ocr` are the pages whose text was recognized on a picture of them.
+    `ocr` are the pages whose text was recognized on a picture of them. `left_out` counts words that reading took for no
+    part of the text (menus, hidden text, encoded data), and `unread` parts that were not opened (attachments).
     """
 
     pages: int
@@ -212,6 +213,8 @@ class Coverage:
     dropped: int = 0
     unit: str = "page"
     ocr: tuple[int, ...] = ()
+    left_out: int = 0
+    unread: int = 0
 
     @property
     def complete(self) -> bool:
@@ -243,11 +246,6 @@ class Summary:
     method: Method = "abstractive"
     warnings: tuple[str, ...] = ()
     reused: int = 0
-
-    @property
-    def notes(self) -> tuple[str, ...]:
-        """The name of `chunk_summaries` in version 0.1."""
-        return self.chunk_summaries
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:

@@ -19,8 +19,7 @@ from specextend_cli.summarize.events import SentenceAttention
 
 _VERSION = 1
 _LIMIT = 50_000  # texts; the oldest go first
-# The tables keep the names of version 0.1: "notes" has the texts, "looks" their attention.
-_TABLES = "notes (key text primary key, text text, written real)", "looks (key text primary key, looks text)"
+_TABLES = "texts (key text primary key, text text, written real)", "attention (key text primary key, shares text)"
 
 
 @contextmanager
@@ -67,22 +66,22 @@ class GenerationCache:
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
-        return self._execute(("select text from notes where key = ?", key))
+        return self._execute(("select text from texts where key = ?", key))
 
     def attention(self, key: str) -> str:
         """The attention that was stored with the text, packed, or ""."""
-        return self._execute(("select looks from looks where key = ?", key)) or ""
+        return self._execute(("select shares from attention where key = ?", key)) or ""
 
     def put(self, key: str, text: str, attention: str = "") -> str:
         """Keep a text and the packed attention of its sentences; returns `problem`. They are on disk by then."""
-        oldest = "select key from notes order by written desc limit -1 offset ?"
+        oldest = "select key from texts order by written desc limit -1 offset ?"
         statements: list[tuple[Any, ...]] = [
-            ("insert or replace into notes values (?, ?, ?)", key, text, time.time()),
-            (f"delete from notes where key in ({oldest})", _LIMIT),
+            ("insert or replace into texts values (?, ?, ?)", key, text, time.time()),
+            (f"delete from texts where key in ({oldest})", _LIMIT),
         ]
         if attention:
-            statements.append(("insert or replace into looks values (?, ?)", key, attention))
-            statements.append(("delete from looks where key not in (select key from notes)",))
+            statements.append(("insert or replace into attention values (?, ?)", key, attention))
+            statements.append(("delete from attention where key not in (select key from texts)",))
         self._execute(*statements)
         return self.problem
 

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from specextend_cli.documents.document import Document
+from specextend_cli.humanize import format_many
 from specextend_cli.summarize.events import Event, Method, Plan, Text, Warned
 from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import QuoteLayout
@@ -49,8 +50,10 @@ class Pipeline(ABC):
             end = sentence.end
             yield Text(delta, True)
             yield from self.evidence.quote(delta, number)
-        what = f"{document.name} has no more words ({self._size}) than its summary is to have"
-        yield Warned(f"{what}: it is printed as it is")
+        yield Warned(
+            f"{document.name} is printed as it is: its {format_many(self._size, 'word')} are no more than a summary of"
+            f" it may have ({self._words:,})"
+        )
 
     def _pages(self, start: int, end: int) -> tuple[int, int]:
         """The first and last page of characters [start, end)."""

@@ -7,7 +7,7 @@ the pipeline reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -32,8 +32,6 @@ _OWN_WORDS: Mapping[Style, int] = {"abstract": 200, "tldr": 40}
 _CHARACTERS = {"template": ("--template", 20_000), "focus": ("--focus", 1_000), "language": ("--lang", 60)}
 """The most that a user's own words may have."""
 WRITES_SUMMARY = ("single", "reduce")
-OLD_MODES: Mapping[str, Mode] = {"quoted": "extractive", "written": "abstractive"}
-"""Values of `sentences` in version 0.1."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,15 +51,6 @@ class SummaryRequest:
     language: str | None = None
     template: str | None = None
     mode: Mode | None = None
-    sentences: InitVar[str | None] = None  # the name of `mode` in version 0.1, with other values
-
-    def __post_init__(self, sentences: str | None) -> None:
-        if sentences is not None:
-            if sentences not in OLD_MODES or self.mode not in (None, OLD_MODES[sentences]):
-                raise UsageError(
-                    f"sentences={sentences!r} cannot be used", fix='use mode="extractive" or "abstractive"'
-                )
-            object.__setattr__(self, "mode", OLD_MODES[sentences])
 
     def check(self, preset: Preset) -> None:
         """UsageError where something cannot be asked, or `preset` has no place for it."""

@@ -20,7 +20,7 @@ from typing import Any
 
 from specextend_cli.documents.document import Document
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.summarize.events import Citation, Rates, Sentence, Summary
+from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, Summary
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.generation_cache import transaction
 
@@ -48,8 +48,8 @@ class Run:
     """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
 
     `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
-    prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone;
-    older records have none of these.
+    prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone,
+    `method` is how the summary was made; older records have none of these.
     """
 
     id: str
@@ -64,12 +64,13 @@ class Run:
     written: int
     seconds: float
     text: str
-    notes: tuple[str, ...]
+    chunk_summaries: tuple[str, ...]
     sentences: tuple[Sentence, ...]
     quotes: dict[int, Quote]
     read: int = 0
     busy: float = 0.0
     reading: float = 0.0
+    method: Method | None = None
 
 
 class RunStore:
@@ -207,8 +208,9 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "seconds": round(summary.seconds, 3),
         "busy": round(meter.prefill_seconds + meter.decode_seconds, 3),
         "reading": round(meter.prefill_seconds, 3),
+        "method": summary.method,
         "text": summary.text,
-        "notes": summary.chunk_summaries,
+        "chunk_summaries": summary.chunk_summaries,
         "sentences": [asdict(sentence) for sentence in summary.sentences],
         "quotes": {citation.start: asdict(_quote(document, citation)) for citation in citations},
     }
@@ -233,7 +235,7 @@ def _run(name: str, record: str) -> Run | None:
         values = json.loads(record)
         values["sentences"] = tuple(map(_sentence, values["sentences"]))
         values["quotes"] = {int(start): Quote(**quote) for start, quote in values["quotes"].items()}
-        return Run(**{**values, "id": name, "notes": tuple(values["notes"])})
+        return Run(**{**values, "id": name, "chunk_summaries": tuple(values["chunk_summaries"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
@@ -241,5 +243,4 @@ def _run(name: str, record: str) -> Run | None:
 def _sentence(values: dict[str, Any]) -> Sentence:
     citations = tuple(Citation(**one) for one in values["citations"])
     unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
-    values.pop("draft", None)  # written by earlier versions
     return Sentence(**{**values, "citations": citations, "unsupported": unsupported})

@@ -8,30 +8,55 @@ from itertools import pairwise
 
 import regex
 
+from specextend_cli.summarize.abbreviations import (
+    BEFORE_NUMBERS,
+    COMPANY,
+    EXCLAIMED,
+    MAYBE_LAST,
+    MONTHS,
+    NEVER_LAST,
+    ORDINARY,
+    STARTERS,
+    TITLES,
+)
 from specextend_cli.summarize.answer_checks import idle
 
 _CLOSING = r"[\p{Pe}\p{Pf}]"
 _OWN = r"[\p{STerm}།--[.!?]]"
 _PHRASED = r"[\p{Thai}\p{Lao}]"
 # Marks of other scripts (。 । ؟) end a sentence without a space behind, but not before decimals ("３．５") nor where
-# somebody is quoted in Japanese (「…。」と). Thai has no such mark: there a space between words may end one.
+# somebody is quoted in Japanese (「…。」と). Thai has no such mark: there a space between words may end one. The number
+# of a footnote belongs to the sentence before it ("so.[4]").
 _END = regex.compile(
     rf"""(?:
-        [.!?…]["')\]”’]*(?=\s)
+        [.!?…]["')\]”’»]*(?:(?:\[\d{{1,3}}\])+|[⁰¹²³⁴-⁹]+)?(?=\s)
       | (?!．\d){_OWN}++ (?:{_CLOSING}++(?!と|って)|(?!{_CLOSING})) (?=[\s\S])
       | (?<={_PHRASED})\ (?={_PHRASED})
       | \n
     )\s*""",
     regex.VERBOSE | regex.V1,
 )
-# A full stop that ends no sentence: after an abbreviation, an initial, or the number of an item in a list.
-_ABBREVIATION = regex.compile(
-    r"(?:\b(?:\p{Lu}|[\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}]|Mr|Mrs|Ms|Dr|Prof|St|Mt|No|vs|etc|al|e\.g|i\.e|U\.S"
-    r"|Inc|Corp|Fig|Sen|Rep|Gov|Gen|Col|Rev|Jan|Feb|Aug|Sept|Oct|Nov|Dec"
-    r"|[HS]\.(?:Con\.|J\.)?\s?Res|Sra?|Dra|Mme|Mlle|Nr|bzw|núm|pág))\.\Z"
+# The last word before a full stop: letters, with the full stops inside ("p.m", "Ph.D", "z. B").
+_LAST_WORD = regex.compile(
+    r"(?<![\p{L}\p{M}\p{N}'’_@/.-])(?:\p{Ll}\.[ \u00a0](?=\p{L}{1,2}\Z))?[\p{L}\p{M}]+(?:\.[\p{L}\p{M}]+)*\Z"
 )
-_NUMBER = regex.compile(r"\s*\d+\.")
-_TAIL = 24  # characters; no shortened word has more
+_NEXT_WORD = regex.compile(r"""[\p{Ps}\p{Pi}"'¿¡]*+([\p{L}\p{M}\p{N}'’]*)""")
+_INITIALS = regex.compile(r"(?:\p{L}\p{M}*){1,2}(?:\.[ \u00a0]?\p{L}{1,3})+")
+_NUMBER = regex.compile(r"\s*[\p{Ps}]?\d+\.")
+_LABEL = regex.compile(
+    r"\s*(?:(?:[Ss]ec(?:tion|\.)|[Aa]rt(?:icle|\.)|[Cc]hapter|[Rr]ule|[Pp]art|§)\s(?:\d+|[IVXLC]+)|\p{Lu})\."
+)
+_ORDINAL = regex.compile(r"\b\d{1,2}\.\Z")
+# What a number makes an ordinal of, where nouns have capitals.
+_COUNTED = regex.compile(
+    r"(?:Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrh|Jh|Jahrtausend|Auflage|Kapitel|Mal)"
+)
+_VOWELLESS = regex.compile(r"[B-DF-HJ-NP-TV-XZ][b-df-hj-np-tv-xz]{1,5}")
+_UNCASED = r"\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}"
+_LETTER = regex.compile(rf"[\p{{Lu}}{_UNCASED}]")
+_TAIL = 24  # characters; no abbreviation, and no word that matters after one, has more
+_SURE = 5  # letters; a longer word that is not known to be one is no abbreviation
+_KNOWN = BEFORE_NUMBERS | EXCLAIMED | MAYBE_LAST | NEVER_LAST | TITLES
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
@@ -42,24 +67,98 @@ def split(text: str) -> list[str]:
     return [text[start:end] for start, end in pairwise((0, *_ends(text), len(text))) if start < end]
 
 
-def _ends(text: str) -> Iterator[int]:
-    """Where each sentence ends, with the white space after it. The work grows with the text, not with its sentences."""
+def _ends(text: str, *, more: bool = False) -> Iterator[int]:
+    """Where each sentence ends, with the white space after it. The work grows with the text, not with its sentences.
+
+    Where `more` may follow the text, an end that depends on the word after it is given only when that word is there.
+    """
     start = 0
     for mark in _END.finditer(text):
+        if more and mark[0][0] in ".!?…" and not _is_told(text, start, mark):
+            return
         if not _goes_on(text, start, mark):
             yield mark.end()
             start = mark.end()
 
 
+def _is_told(text: str, start: int, mark: regex.Match[str]) -> bool:
+    """Whether enough of the word after a mark is there to say if the sentence ends: of most its first letter."""
+    found = _NEXT_WORD.match(text, mark.end(), mark.end() + _TAIL)
+    if found is None or found.end() < len(text) or found.end() == mark.end() + _TAIL:
+        return bool(mark.end() < len(text))
+    if not found[1] or found[1][0].islower():
+        return False
+    name = _LAST_WORD.search(text[max(start, mark.start() - _TAIL) : mark.start()])
+    return name is not None and len(name[0]) > _SURE and name[0].lower() not in _KNOWN
+
+
 def _goes_on(text: str, start: int, mark: regex.Match[str]) -> bool:
     """Whether what seems to be the end of the sentence that began at `start` is none."""
     end = mark.start() + len(mark[0].rstrip())
+    if mark[0][0] in ".!?…":
+        return "\n\n" not in mark[0] and _is_inside(text, start, mark)
     # Only the last characters are searched, so that long sentences take linear time.
     tail = text[max(start, end - _TAIL) : end].rstrip()
-    if tail.endswith("."):
-        return bool(_ABBREVIATION.search(tail) or _NUMBER.fullmatch(text[start : min(end, start + _TAIL)]))
     at_a_space = "\n" not in mark[0] and regex.search(_PHRASED + r"\Z", tail) is not None
     return at_a_space and end - start < _PHRASE
+
+
+def _is_inside(text: str, start: int, mark: regex.Match[str]) -> bool:
+    """Whether a sentence goes on behind a full stop, an exclamation or question mark, or an ellipsis."""
+    point = mark.start()
+    tail = text[max(start, point - _TAIL) : point]
+    found = _NEXT_WORD.match(text, mark.end(), mark.end() + _TAIL)
+    following = found[1] if found else ""
+    if text[point] == "." and mark[0].rstrip() == "." and _is_abbreviated(text, start, tail, following, mark.end()):
+        return True
+    name = _LAST_WORD.search(tail)
+    # Text without capitals has no sign but the mark itself, a line ends a sentence as well as it does, and behind a
+    # long word that is no abbreviation a name in lower case may begin one ("… server. kubeadm …").
+    if following[:1].islower() and not any(one.isupper() for one in following) and "\n" not in mark[0]:
+        begun = _NEXT_WORD.match(text, start, start + _TAIL)
+        plain = name is not None and len(name[0]) > _SURE and name[0].lower() not in _KNOWN
+        return (begun is None or not begun[1][:1].islower()) and not (plain and mark[0].rstrip() == ".")
+    return (
+        text[point] in "!?"
+        and mark[0].rstrip() in "!?"
+        and name is not None
+        and (following.lower() in COMPANY or (name[0].lower() in EXCLAIMED and following.lower() not in STARTERS))
+    )
+
+
+def _is_abbreviated(text: str, start: int, tail: str, following: str, at: int) -> bool:
+    """Whether the full stop after `tail` belongs to an abbreviation, an initial or a number, and ends no sentence."""
+    head = text[start : start + len(tail) + 1] if len(tail) < _TAIL else ""
+    if _NUMBER.fullmatch(head) or (_LABEL.fullmatch(head) and following):
+        return True
+    if _ORDINAL.search(tail + ".") and _COUNTED.match(following):
+        return True
+    found = _LAST_WORD.search(tail)
+    if found is None:
+        return False
+    word, begins = found[0], following.istitle() and following.lower() in STARTERS
+    key = regex.sub(r"\s", "", word.lower())
+    sign = text[at : at + 1]
+    numbered = following[:1].isdigit() or (len(following) == 1 and not begins) or sign in ("(", "[", "§")
+    numbered = numbered or following[:3].lower() in MONTHS
+    if numbered and (key in BEFORE_NUMBERS or key.endswith("str")):
+        return True
+    if len(word) == 1 and _LETTER.match(word):
+        return not (begins and _ends_with_letter(tail, found.start(), following))
+    if key in ORDINARY and word.islower():
+        return False
+    if key in NEVER_LAST:
+        return True
+    unknown = _INITIALS.fullmatch(word) or (_VOWELLESS.fullmatch(word) and not following[:1].isdigit())
+    if (key in TITLES and word[0].isupper()) or key in MAYBE_LAST or word == "v" or unknown:
+        return sign == "§" or (bool(following) and not begins)
+    return False
+
+
+def _ends_with_letter(tail: str, at: int, following: str) -> bool:
+    """Whether a sentence ends with a single letter ("plan B. The …"): it is no initial of a name ("J. A. Roe")."""
+    before = tail[:at].rstrip()
+    return len(following) > 1 and not before.endswith(".") and bool(before)
 
 
 def spans(text: str) -> list[tuple[int, int]]:
@@ -78,6 +177,9 @@ class Sentences:
 
     def __init__(self) -> None:
         self.dropped = 0
+        self.taken = 0
+        """Characters up to the end of the last whole sentence, whether it was given or dropped."""
+        self._before = 0  # characters that are not open any more
         self.looping = False
         self._open = ""
         self._seen: set[tuple[str, ...]] = set()
@@ -86,18 +188,29 @@ class Sentences:
     def add(self, delta: str) -> str:
         """Sentences that `delta` completes, or ""."""
         self._open += delta
-        start, complete = 0, []
-        for end in _ends(self._open):
-            sentence, start = self._open[start:end], end
-            if self._is_new(sentence):
-                complete.append(sentence)
-        self._open = self._open[start:]
-        return "".join(complete)
+        return self._complete(more=True)
+
+    def last(self) -> str:
+        """The whole sentences that are left when no more text comes, or ""."""
+        return self._complete(more=False)
 
     def finish(self, *, whole: bool) -> str:
         """What is left: an unfinished sentence too when decoding ended by itself (`whole`), or there is no other."""
+        complete = self.last()
         rest, self._open = self._open, ""
-        return rest if (whole or not self._seen) and rest.strip() and self._is_new(rest) else ""
+        unfinished = (whole or not self._seen) and rest.strip() and self._is_new(rest)
+        return complete + rest if unfinished else complete
+
+    def _complete(self, *, more: bool) -> str:
+        start, complete = 0, []
+        for end in _ends(self._open, more=more):
+            sentence, start = self._open[start:end], end
+            self.taken = self._before + len(self._open[:end].rstrip())
+            if self._is_new(sentence):
+                complete.append(sentence)
+        self._open = self._open[start:]
+        self._before += start
+        return "".join(complete)
 
     def _is_new(self, sentence: str) -> bool:
         words = tuple(_WORD.findall(sentence.lower()))

@@ -17,7 +17,7 @@ from specextend_cli.errors import FitError, InputError, UsageError
 from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset, sentence_ranker
-from specextend_cli.models.sources import ModelDirectories, fetch, fetch_pair
+from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch, fetch_pair
 from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of
@@ -71,10 +71,6 @@ class Options(EngineOptions, SummaryRequest):
     strict: bool = False
     cache: bool = True
 
-    def __post_init__(self, sentences: str | None, head: str | None, policy: str | None) -> None:
-        SummaryRequest.__post_init__(self, sentences)
-        EngineOptions.__post_init__(self, head, policy)
-
     @property
     def request(self) -> SummaryRequest:
         """What they ask of the summary."""
@@ -103,7 +99,7 @@ class Summarizer:
         self.preset: Preset = with_draft(preset, self.options.engine)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
-        path = cache_root() / "notes.sqlite" if self.options.cache else None
+        path = cache_root() / "texts.sqlite" if self.options.cache else None
         self._cache, self._runs = store or GenerationCache(path), RunStore(path)
         self._prompt_builder: PromptBuilder | None = None
         self._generator: TextGenerator | None = None
@@ -196,7 +192,8 @@ class Summarizer:
             warnings.append(warning)
             yield Warned(warning)
         pages, empty, failed, dropped = extraction.pages, extraction.empty, extraction.failed, plan.tokens - read
-        coverage = Coverage(pages, empty, failed, read, dropped, unit, extraction.ocr)
+        left_out, unread = extraction.left_out, extraction.unread
+        coverage = Coverage(pages, empty, failed, read, dropped, unit, extraction.ocr, left_out, unread)
         summary = Summary(
             document=document.name,
             text=text.strip(),
@@ -289,6 +286,7 @@ class Summarizer:
         """Fetch the target, whose tokenizer makes the prompts."""
         if self._prompt_builder is None:
             source, name, offline = self.preset.target.source, self.preset.name, self.options.offline
+            check_prompts(self.preset)
             directory = yield from stages(lambda progress: fetch(source, name=name, offline=offline, progress=progress))
             encoder = TextEncoder.of(directory)
             self._prompt_builder = PromptBuilder(self.preset, encoder, directory, request=self.request)
@@ -340,9 +338,7 @@ class Summarizer:
             generator = self._generator
             generator.batch_size = min(generator.batch_size, batch)
             generator.keep_exact()
-            yield from run_by_graphs(
-                generator.target, generator.drafter, preset.tree, batch=generator.batch_size
-            )
+            yield from run_by_graphs(generator.target, generator.drafter, preset.tree, batch=generator.batch_size)
             yield Stage(f"drafts: {describe(self._generator.drafter)}")
         return self._generator.without_drafts() if self.plain else self._generator
 

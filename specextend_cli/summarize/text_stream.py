@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -36,7 +37,8 @@ class TextStream:
         self.origins: list[tuple[int, int, int, int]] = []
         self.attention: list[SentenceAttention] = []
         self._length = 0
-        self._read = self._first = 0
+        self._first = self._fed = 0
+        self._starts: list[int] = []  # where the text of each token begins
         self._rows: list[Tensor | None] = []  # the attention of each token, by segment of the prompt
 
     @property
@@ -49,17 +51,20 @@ class TextStream:
         # One token at a time, so that the text does not depend on how many a step happened to accept.
         for number, token in enumerate(tokens, 1):
             dropped = self._sentences.dropped
-            self._release(self._sentences.add(self._decoding.step(self._tokenizer, token) or ""))
+            delta = self._decoding.step(self._tokenizer, token) or ""
+            self._starts.append(self._fed)
+            self._fed += len(delta)
+            self._release(self._sentences.add(delta), self._written())
             if self._sentences.dropped > dropped:
-                self._first = self._read  # its tokens are no part of what comes
-            self._read += 1
+                self._first = self._written()  # its tokens are no part of what comes
             if self._sentences.looping:
                 return number
         return None
 
     def finish(self, *, whole: bool) -> None:
         """No more tokens come; an unfinished sentence counts only where the answer is `whole`."""
-        self._release(self._sentences.finish(whole=whole))
+        self._release(self._sentences.last(), self._written())
+        self._release(self._sentences.finish(whole=whole), len(self._starts))
 
     def released(self, event: EngineEvent, *, final: bool) -> Iterator[Text]:
         """The text released since the last call, `final` or not, if there is any. `event` is the engine's next one."""
@@ -81,15 +86,18 @@ class TextStream:
                 best = mean.topk(min(_KEPT, len(mean)))
                 yield SentenceAttention(start, end, dict(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
 
-    def _release(self, text: str) -> None:
+    def _written(self) -> int:
+        """How many tokens wrote the whole sentences so far; the one with the space behind belongs to the next."""
+        return bisect_left(self._starts, self._sentences.taken)
+
+    def _release(self, text: str, read: int) -> None:
         # White space waits for what follows it: an answer neither begins nor ends with any.
         body = text.strip()
         if body:
             lead = self._space + text[: text.index(body[0])] if self._pieces else ""
             self._space = ""
             self._pieces.append(lead + body)
-            # A token that completes a sentence begins the next one: earlier tokens wrote what is released here.
             start, self._length = self._length + len(lead), self._length + len(lead + body)
-            self.origins.append((start, self._length, self._first, max(self._read, self._first + 1)))
-            self._first = self._read
+            self.origins.append((start, self._length, self._first, max(read, self._first + 1)))
+            self._first = read
         self._space += text[len(text.rstrip()) :]

@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 from specextend_cli.arrays import read_arrays
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.train.files import replace_whole
-from specextend_cli.train.run_fingerprint import digest
-from specextend_cli.train.samples import Frame, Sample
+from specextend_cli.train.samples import Frame, Sample, digest
 
 _BYTES = 1 << 30  # the most that the arrays of a file may have
 _BITS = 21  # of a token in the index of excerpts: vocabularies of up to two millions
@@ -76,7 +75,7 @@ def load_answers(
 
 def _corpus(documents: Sequence[Sequence[int]]) -> NDArray[np.int16]:
     """The digest of the documents, a number a byte."""
-    return np.array(list(bytes.fromhex(digest(documents)["openings"])), np.int16)
+    return np.array(list(digest(documents)), np.int16)
 
 
 def _check(

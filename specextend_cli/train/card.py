@@ -24,15 +24,13 @@ class Facts:
 @dataclass(frozen=True)
 class Figures:
     """Figures of the run: the head's architecture, the size of the draft's vocabulary and its share of the tokens in
-    the held-out answers, the number of answers and of document tokens trained on, and the kind of text that the head
-    was measured on."""
+    the held-out answers, and the number of answers and of document tokens trained on."""
 
     architecture: str
     vocabulary: int
     coverage: float
     answers: int
     corpus_tokens: int
-    measured_on: str = "answers"
 
 
 def write_card(directory: Path, facts: Facts, plan: Distillation, figures: Figures, curve: Path) -> None:
@@ -63,11 +61,11 @@ up to three tokens in the same answers.
   answers.
 """
     if best:
-        text += _measured(points, best, figures.measured_on)
+        text += _measured(points, best)
     replace_whole(directory / "README.md", text)
 
 
-def _measured(points: list[dict[str, Any]], best: dict[str, Any], measured_on: str) -> str:
+def _measured(points: list[dict[str, Any]], best: dict[str, Any]) -> str:
     """The best measurement, and all of them."""
     depth = "".join(f" {share:.2f} |" for share in best["agreement"])
     heads = "".join(f" {k} |" for k in range(1, len(best["agreement"]) + 1))
@@ -77,7 +75,7 @@ def _measured(points: list[dict[str, Any]], best: dict[str, Any], measured_on: s
     )
     quoted = f", in quotations **{_quoted(best)}**" if best["quoted"] else ""
     return f"""
-On held-out {measured_on}, a chain of {len(best["agreement"])} drafts has an estimated accepted length of
+On held-out answers, a chain of {len(best["agreement"])} drafts has an estimated accepted length of
 **{best["accepted"]:.2f}**{quoted}, bonus included. It is an estimate because it is teacher-forced: every depth
 is fed the text's own tokens, not the head's drafts. `specextend bench` measures what a run accepts.
 Agreement with the target's likeliest token by depth:

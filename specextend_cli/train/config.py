@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from specextend_cli.engine.config import Sampling
-
-Architecture: TypeAlias = Literal["eagle3", "eagle3.1"]
 
 
 @dataclass(frozen=True)
@@ -65,15 +62,14 @@ class Distillation:
     which there are at most `answers`, besides the `held_out` ones that are never trained on. The share `text` of the
     samples is plain document text; the share `quotes` is copy samples, of which there are `quotations` different ones
     with answers of `quoted` tokens. `lengths` are the tokens of the excerpts asked about. With `init`, training
-    continues from the head in that directory, and its vocabulary, layers and architecture are kept; without, an
-    `architecture` of None is "eagle3". Answers are read from the file `archive` instead of asking, which then takes no
-    time, or are written to it where it is missing. At most `kept_bytes` of the target's hidden states are kept on disk
-    during training; others are recomputed each time they are needed.
+    continues from the head in that directory, and its vocabulary, layers and architecture are kept. Answers are read
+    from the file `archive` instead of asking, which then takes no time, or are written to it where it is missing. At
+    most `kept_bytes` of the target's hidden states are kept on disk during training; others are recomputed each time
+    they are needed.
     """
 
     schedule: Schedule
     asking: AnswerOptions = field(default_factory=AnswerOptions)
-    architecture: Architecture | None = None
     vocabulary: int = 16384
     lengths: tuple[int, ...] = (512, 1024, 2048)
     answering: float = 0.4

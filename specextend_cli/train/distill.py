@@ -6,10 +6,12 @@ trainer's checkpoint every half minute.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Generator, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 
@@ -26,20 +28,16 @@ from specextend_cli.train.answer_archive import load_answers, save_answers
 from specextend_cli.train.answers import Answerer, AnswerFile, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
-from specextend_cli.train.data_mix import held_out_copies, held_out_excerpts, sample_prompts, training_mix
+from specextend_cli.train.data_mix import held_out_copies, sample_prompts, training_mix
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.hidden_states import StateFile
-from specextend_cli.train.init_copy_head import init_copy_head
-from specextend_cli.train.init_head import init_head, scale_norms
+from specextend_cli.train.init_head import init_head
 from specextend_cli.train.measure import HeldOut
-from specextend_cli.train.run_fingerprint import check_fingerprint
-from specextend_cli.train.samples import Frame
-from specextend_cli.train.target_logits import read_states, state_layers
+from specextend_cli.train.samples import Frame, digest
+from specextend_cli.train.target_logits import state_layers
 from specextend_cli.train.trainer import train
 from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary
-
-_INIT_DOCUMENTS = 8  # of these documents, the first 512 tokens show what the target's states look like
 
 
 def distill(
@@ -53,7 +51,7 @@ def distill(
 ) -> Iterator[TrainEvent]:
     """Train a head for `lm` on tokenized `documents`; it ends in `directory` as config.json and model.safetensors.
 
-    InputError: too few or too short documents. UsageError: `directory` holds another run (see `run_fingerprint`).
+    InputError: too few or too short documents. UsageError: `directory` holds another run.
     """
     directory.mkdir(parents=True, exist_ok=True)
     work = directory / "training"
@@ -67,7 +65,7 @@ def distill(
         )
     initial = _initial_head(plan, lm)
     layers = initial.config.feature_layers if initial else default_layers(lm.layers)
-    check_fingerprint(work, lm, documents, frame, plan, layers)
+    _check_same_run(work, lm, documents, frame, plan, layers)
     seed = plan.schedule.seed
     held = max(len(long_enough) // 20, 1)
     training_documents, held_documents = long_enough[held:], long_enough[:held]
@@ -106,19 +104,11 @@ def distill(
     head = initial
     if head is None:
         longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
-        head = init_head(lm, vocabulary, layers, max_position=longest, architecture=plan.architecture or "eagle3")
-        tokens = torch.tensor([token for document in training_documents[:_INIT_DOCUMENTS] for token in document[:512]])
-        features = read_states(lm, tokens.to(lm.device), layers)[:, : -lm.config.hidden_size]
-        scale_norms(head, features.float().cpu())
-        init_copy_head(head, tokens, features.float().cpu())
+        head = init_head(lm, vocabulary, layers, max_position=longest)
     kinds = training_mix(answers, training_documents, frame, plan)
-    measured_on = "answers"
-    if not any(sample.rows >= plan.schedule.unroll for sample in held_out):
-        # Where answers are shorter than the unroll, document text is measured instead.
-        held_out, measured_on = held_out_excerpts(held_documents, plan), "excerpts of documents"
     measured = HeldOut(held_out, held_out_copies(held_documents, frame, plan), plan.quotes)
     text_tokens = sum(map(len, training_documents))
-    figures = Figures(head.config.name, len(vocabulary), answer_coverage, len(answers), text_tokens, measured_on)
+    figures = Figures(head.config.name, len(vocabulary), answer_coverage, len(answers), text_tokens)
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops a line that a killed run left incomplete
     share = 1 - plan.answering if _clock(file).exists() else 1.0
@@ -136,11 +126,36 @@ def distill(
         yield event
 
 
-def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
-    """The head to be trained further, if the plan has one.
+def _check_same_run(
+    work: Path,
+    lm: LanguageModel,
+    documents: Sequence[Sequence[int]],
+    frame: Frame,
+    plan: Distillation,
+    layers: Sequence[int],
+) -> None:
+    """Write a hash of what makes the run into `work`; UsageError where an earlier run there has another one.
 
-    ModelError: it is of another target, or no EAGLE-3 head. UsageError: the plan asks for another architecture.
+    State of different runs, mixed, would train without an error and draft badly. Time and steps are not in it: a run
+    may be given more of them. The unroll is, because measurements of chains of two depths do not compare.
     """
+    target = [type(lm.model).__name__, lm.vocabulary, int(lm.config.hidden_size), lm.layers, str(lm.dtype), *layers]
+    asked = [frame.before, frame.after, plan.lengths, plan.vocabulary, plan.schedule.unroll]
+    files = sorted(plan.init.iterdir()) if plan.init else []
+    begun = [sha256(file.read_bytes()).hexdigest() for file in files if file.suffix in (".safetensors", ".bin")]
+    now = sha256(json.dumps([target, digest(documents).hex(), asked, begun]).encode()).hexdigest()
+    path = work / "run.sha256"
+    if path.exists() and path.read_text(errors="replace") != now:
+        raise UsageError(
+            f"{work.parent} holds the training of another head",
+            why="its target, documents, prompt, --lengths, --vocabulary, --unroll or --init were others",
+            fix=f"another -o DIR, or remove {work}",
+        )
+    replace_whole(path, now)
+
+
+def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
+    """The head to be trained further, if the plan has one. ModelError: it is of another target, or no EAGLE-3 head."""
     directory = plan.init
     if directory is None:
         return None
@@ -158,13 +173,6 @@ def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
             why="it has an embedding of its own, a sliding window, or fed back normed states without fc_norm, which "
             "are not written here",
             fix="leave it out, or begin from a head that train-draft made",
-        )
-    is_eagle31 = head.config.name == "EAGLE-3.1"
-    if plan.architecture not in (None, "eagle3.1" if is_eagle31 else "eagle3"):
-        raise UsageError(
-            f"the head in {directory} is of another architecture than {plan.architecture}",
-            why=f"it is an {head.config.name} head, and training keeps the architecture of its first head",
-            fix="leave out --architecture, or --init",
         )
     head.requires_grad_(True).embedding.requires_grad_(False)
     return head

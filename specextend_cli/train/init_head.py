@@ -13,7 +13,6 @@ from torch import Tensor, nn
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.train.config import Architecture
 
 _THETA = 1e6  # least base of RoPE: half of the dimensions then rotate little over a thousand tokens
 _ATTENTION = {f"self_attn.{part}_proj.weight" for part in "qkvo"}
@@ -26,7 +25,6 @@ def init_head(
     feature_layers: tuple[int, ...],
     *,
     max_position: int,
-    architecture: Architecture = "eagle3",
 ) -> EagleHead:
     """A trainable head in float32 for `lm`, whose output tokens are `vocabulary` [draft vocabulary], ascending.
 
@@ -57,8 +55,6 @@ def init_head(
         eps=float(target.rms_norm_eps),
         rope={"rope_type": "default", "rope_theta": max(float(target.rope_parameters["rope_theta"]), _THETA)},
         max_position=max_position,
-        fc_norm=architecture == "eagle3.1",
-        feeds_normed=architecture == "eagle3.1",
     )
     head = EagleHead(config)
     for parameter in head.parameters():
@@ -89,15 +85,6 @@ def init_head(
     norm: Any = head.norm
     norm.weight.copy_(decoder.norm.weight + centre)
     return head
-
-
-@torch.no_grad()
-def scale_norms(head: EagleHead, features: Tensor) -> None:
-    """Let an EAGLE-3.1 head's norms keep the size of the target's states [n, width], as its layers expect it."""
-    norms: Any = head.fc_norm if head.config.fc_norm else None
-    if norms is not None:
-        for norm, part in zip(norms, features.split(head.config.target_hidden, -1), strict=True):
-            norm.weight.fill_(part.square().mean(-1).sqrt().median())
 
 
 def _check_output(lm: LanguageModel) -> None:

@@ -8,7 +8,7 @@ import torch
 
 from specextend_cli.engine.head import EagleHead
 
-_MUON_RATE = 2.5  # of AdamW's; see docs/log.md, "Training three times as fast"
+_MUON_RATE = 2.5  # of AdamW's; see docs/log.md
 
 
 class Optimizer:

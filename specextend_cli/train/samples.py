@@ -8,9 +8,14 @@ import random
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from pathlib import Path
 
+import numpy as np
+
 from specextend_cli.errors import InputError
+
+_OPENING = 64  # tokens of each document that the digest reads
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,15 @@ class Frame:
     def around(self, document: Sequence[int]) -> list[int]:
         """The whole prompt."""
         return [*self.before, *document, *self.after]
+
+
+def digest(documents: Sequence[Sequence[int]]) -> bytes:
+    """A cheap digest of tokenized documents, by the beginning of each."""
+    openings = sha256()
+    for document in documents:
+        opening = np.asarray(document[:_OPENING], dtype="<i8")
+        openings.update(len(opening).to_bytes(8, "little") + opening.tobytes())
+    return openings.digest()
 
 
 def by_prompt(samples: Sequence[Sample], rows: int) -> list[list[Sample]]:

@@ -190,6 +190,5 @@ def _save(path: Path, head: EagleHead, optimizer: Optimizer, run: _Progress) -> 
 def _restore(path: Path, head: EagleHead, optimizer: Optimizer) -> _Progress:
     state: dict[str, Any] = torch.load(path, map_location=head.fc.weight.device, weights_only=True)
     head.load_state_dict(state["head"], strict=False)
-    if "muon" in state["optimizer"]:  # a run of an earlier release goes on with the optimizer's state lost
-        optimizer.load_state_dict(state["optimizer"])
+    optimizer.load_state_dict(state["optimizer"])
     return _Progress(**state["run"])

@@ -10,8 +10,8 @@ from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.bench.overview import caveats, provenance
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
+from specextend_cli.bench.report import caveats, provenance
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.tables import MISSING, Experiment, format_cell, is_number_column, one_line

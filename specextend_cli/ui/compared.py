@@ -25,7 +25,7 @@ def comparison(found: Comparison) -> RenderableType:
     plain, fast = found.plain, found.accelerated
     rows = [
         ("drafter", plain.drafter, fast.drafter),
-        ("tokens", format_count(plain.meter.tokens), format_count(fast.meter.tokens)),
+        ("tokens of all texts", format_count(plain.meter.tokens), format_count(fast.meter.tokens)),
         ("accepted length", f"{plain.meter.accepted_length:.2f}", f"{fast.meter.accepted_length:.2f}"),
     ]
     if found.pairs:
@@ -46,9 +46,9 @@ def comparison(found: Comparison) -> RenderableType:
 
 
 _FIGURES: tuple[tuple[str, Callable[[Meter], float], Callable[[float], str]], ...] = (
-    ("tokens a second, median text", lambda meter: meter.tokens_per_second, "{:.1f}".format),
-    ("reading the median text", lambda meter: meter.prefill_seconds, format_seconds),
-    ("decoding the median text", lambda meter: meter.decode_seconds, format_seconds),
+    ("median text: tokens a second", lambda meter: meter.tokens_per_second, "{:.1f}".format),
+    ("median text: reading", lambda meter: meter.prefill_seconds, format_seconds),
+    ("median text: writing", lambda meter: meter.decode_seconds, format_seconds),
 )
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from specextend_cli.engine.events import Retrieved
 from specextend_cli.humanize import format_bytes, format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.ui.characters import block, density, histogram
-from specextend_cli.ui.progress import Progress, format_doing, format_done, format_left, format_stage, format_task
+from specextend_cli.ui.progress import TAIL, Progress, format_doing, format_done, format_left, format_stage, format_task
 from specextend_cli.ui.streams import ACCENT, AMBER, GOOD, QUIET, sanitize
 
 LABEL = 10
@@ -24,6 +24,7 @@ DETAIL = 30  # cells of text before a bar, so that bars start in one column
 COMPACT = 56  # cells inside the frame; narrower panels show less
 MAX_WIDTH = 80  # cells
 SHORT, LOW = 12, 6  # terminal rows below which the panel has three lines, or one
+_TEXT = 3  # lines of the text of a batch, in which nothing is drafted and rows are free
 _BELOW = 2  # terminal rows that the first extract leaves free below the panel: the cursor's, and one for a fold
 _LABELS = {"chunks": "chunks", "chunk summaries": "chunks", "merged summaries": "merging", "summary": "summary"}
 
@@ -79,15 +80,18 @@ class Dashboard:
         """The lines of the panel, at most `width` cells each."""
         progress = self.progress
         rows = [row for row in (self._progress(width), self._activity(width)) if row is not None]
-        if progress.meter.steps:
+        if progress.meter.steps and progress.batch_size == 1:  # in a batch nothing is drafted
             rows.append(self._accepted(width))
-        if progress.meter.decode_seconds:
+        if progress.speed:
             rows.append(self._speed(width))
-        seen = progress.retrieved
+        seen = progress.retrieved if progress.batch_size == 1 else None
         if seen is not None and sum(end - start for start, end in seen.spans) < seen.length:  # else it sees everything
             rows.insert(-1, self._sees(seen, width))
-        if text := (self.tail or progress.tail).rsplit("\n", 1)[-1]:
-            rows.append(_tail(text, width, "" if self.tail else f"italic {QUIET}"))
+        text, style = self.tail or progress.tail or progress.answer, "" if self.tail else f"italic {QUIET}"
+        if progress.batch_size > 1 and not self.tail:
+            rows += _end(text, width, style)
+        elif line := text.rsplit("\n", 1)[-1]:
+            rows.append(_tail(line, width, style))
         return rows
 
     def brief(self, width: int) -> list[Text]:
@@ -97,7 +101,7 @@ class Dashboard:
         rows = [self._progress(width) or _clip(title, width), self._activity(width)]
         if self.tail:
             rows.append(_tail(self.tail.rsplit("\n", 1)[-1], width, ""))
-        elif progress.meter.decode_seconds:
+        elif progress.speed:
             rows.append(self._speed(width))
         return rows
 
@@ -165,7 +169,10 @@ class Dashboard:
         return _row("sees", "", text, width)
 
     def _speed(self, width: int) -> Text:
-        meter = self.progress.meter
+        meter, speed = self.progress.meter, self.progress.speed
+        shown = f"{speed:.1f}" if speed < 100 else format_count(round(speed))
+        if self.progress.batch_size > 1:
+            return _row("speed", shown, Text(f"tok/s, {self.progress.batch_size} texts together"), width)
         text = Text("tok/s")
         speedup = meter.speedup
         if speedup is not None:
@@ -175,8 +182,7 @@ class Dashboard:
                 text.append("  --no-spec is faster here", style=AMBER)
         if meter.hit is not None:
             text.append(f" · hits {format_percent(meter.hit)}", style=QUIET)
-        speed = meter.tokens_per_second
-        return _row("speed", f"{speed:.1f}" if speed < 100 else format_count(speed), text, width)
+        return _row("speed", shown, text, width)
 
 
 def fold(paragraph: str, width: int) -> list[str]:
@@ -225,6 +231,15 @@ def _gauge(head: Text, share: float | None, width: int, plain: bool) -> Text:
 def _clip(text: Text, width: int) -> Text:
     text.truncate(max(width, 1), overflow="ellipsis")
     return text
+
+
+def _end(text: str, width: int, style: str) -> list[Text]:
+    """The last lines of `text`, folded."""
+    lines = [line.rstrip() for line in fold(" ".join(text.split()), width - 2) if line.strip()]
+    shown = lines[-_TEXT:]
+    if shown and (len(lines) > len(shown) or len(text) >= TAIL):
+        shown[0] = f"… {shown[0]}"
+    return [Text(line, style=style) for line in shown]
 
 
 def _tail(text: str, width: int, style: str) -> Text:

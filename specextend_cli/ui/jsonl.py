@@ -11,17 +11,6 @@ from specextend_cli.engine.events import Retrieved
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Event, Summarized, Summary
 
-# The keys "method", "notes" and "sentences" of a request, with their values, are those of version 0.1: they will go.
-_OLD: dict[str | None, str] = {
-    "extractive": "quoted",
-    "guided": "quoted",
-    "abstractive": "written",
-    "lead": "lead",
-    "verbatim": "whole",
-}
-_KEYS = {"batch_size": "together"}  # fields whose JSON keys keep the name of version 0.1
-
-
 _PROPERTIES = {Retrieved: ("hit", "spans", "length", "changed", "seconds")}
 """Of events that keep their values on a device until somebody asks."""
 
@@ -49,14 +38,12 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "document": summary.document,
         "text": summary.text,
         "mode": summary.method,
-        "method": _OLD[summary.method],
         "warnings": list(summary.warnings),
         "coverage": {**record(summary.coverage), "complete": summary.coverage.complete},
         "plan": record(summary.plan),
         "statistics": {"seconds": round(summary.seconds, 3), **statistics(summary.meter)},
         "chunk_summaries": list(summary.chunk_summaries),
-        "notes": list(summary.chunk_summaries),
-        "request": {**record(summary.request), "sentences": _OLD.get(summary.request.mode)},
+        "request": record(summary.request),
         "sentences": [record(sentence) for sentence in summary.sentences],
         "unsupported": [record(one) for one in summary.unsupported],
         "retried": [record(one) for one in summary.retried],
@@ -102,7 +89,7 @@ def _rounded(value: float | None) -> float | None:
 def record(value: Any) -> dict[str, Any]:
     """A dataclass as a dictionary of plain values, without the fields that its repr leaves out."""
     names = _PROPERTIES.get(type(value)) or [field.name for field in fields(value) if field.repr]
-    return {_KEYS.get(name, name): _plain(getattr(value, name)) for name in names}
+    return {name: _plain(getattr(value, name)) for name in names}
 
 
 def _plain(value: Any) -> Any:

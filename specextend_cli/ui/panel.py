@@ -21,7 +21,7 @@ from rich.text import Text
 from specextend_cli.summarize.events import Event, Preview, Warned
 from specextend_cli.ui.dashboard import Dashboard, collapsed, fold, format_memory
 from specextend_cli.ui.progress import View
-from specextend_cli.ui.streams import QUIET, Output, sanitize, warning
+from specextend_cli.ui.streams import QUIET, WARNED, Output, sanitize, warning
 from specextend_cli.ui.terminal import clean_terminal
 
 PROSE = 96  # cells; longer lines are hard to read
@@ -81,7 +81,7 @@ class Panel(View):
         if self._wrote:
             self.output.console.print()
         for message in self._warnings:
-            self.output.note(message)
+            self.output.note(message, indent=WARNED)
         super().__exit__(*exception)
         if self.progress.summary is not None:
             self.output.console.print(collapsed(self.progress))
@@ -101,7 +101,7 @@ class Panel(View):
             self._warnings.append(message)
         else:
             with self._live.still:
-                self.output.note(message)
+                self.output.note(message, indent=WARNED)
 
 
 class Lines:

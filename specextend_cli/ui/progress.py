@@ -19,6 +19,7 @@ from specextend_cli.humanize import (
     format_pages,
     format_percent,
     format_seconds,
+    format_speed,
     format_speedup,
 )
 from specextend_cli.summarize import events
@@ -50,9 +51,12 @@ class Progress:
     read: tuple[int, int] | None = None
     saved: int = 0  # chunks whose summaries or scores are stored, including those of earlier runs
     finished: int = 0  # finished answers of the current level
+    level_read: int = 0  # prompts of the current level that were read
+    level_tokens: int = 0  # written on the current level
     part_tokens: int = 0
     batch_size: int = 1
-    tail: str = ""
+    tail: str = ""  # the end of the text that is being written; of several that grow side by side, of one
+    answer: str = ""  # the end of the last finished text of the current level
     preview: str = ""  # what a guided run shows until its summary begins
 
     def __post_init__(self) -> None:
@@ -72,11 +76,13 @@ class Progress:
             case events.Plan():
                 self.plan = event
             case events.Level():
-                self.finished, self.batch_size = 0, 1
+                self.finished, self.batch_size, self.answer = 0, 1, ""
+                self.level_read = self.level_tokens = 0
             case events.Part():
                 if event.final:
                     self.finished = event.number - 1
-                self.part, self.stage, self.prefilling, self.part_tokens, self.tail = event, None, None, 0, ""
+                    self.tail = ""
+                self.part, self.stage, self.prefilling, self.part_tokens = event, None, None, 0
                 first, last = self.read or event.pages
                 self.read = (min(first, event.pages[0]), max(last, event.pages[1]))
             case events.Preview():
@@ -87,6 +93,9 @@ class Progress:
             case events.ChunkSummarized():
                 self.finished += 1
                 self.saved += event.level == 1
+                self.answer = sanitize(event.text).rstrip()[-TAIL:]
+                if self.answer.endswith(self.tail.rstrip()):  # else another one's end came first
+                    self.tail = ""
             case events.ChunkRead():
                 self.finished, self.saved = event.number, self.saved + 1
             case events.Summarized():
@@ -106,14 +115,25 @@ class Progress:
                 self.prefilling = event
             case Prefilled():
                 self.prefilling = None
+                self.level_read += 1
             case Step():
                 self.part_tokens += event.accepted
+                self.level_tokens += event.accepted
                 if event.nodes:
                     self.batch_size = event.batch_size
                 if event.nodes and event.batch_size == 1:
                     self.recent.append(event.accepted)
             case Retrieved():
                 self.retrieved = event
+
+    @property
+    def speed(self) -> float:
+        """Tokens a second: of all sequences together while several are decoded in a batch, else of single ones."""
+        meter = self.meter
+        if self.batch_size > 1:
+            return meter.batched_tokens / meter.batched_seconds if meter.batched_seconds else 0.0
+        seconds = meter.decode_seconds - meter.batched_seconds
+        return meter.stepped / seconds if seconds else 0.0
 
     @property
     def generates(self) -> bool:
@@ -194,17 +214,21 @@ def format_task(progress: Progress) -> tuple[str, str]:
 
 
 def format_doing(progress: Progress) -> str:
-    """ "reading pages 4-9", "reading pages 1-40 (8,192/61,440)", "writing 16 at once", "writing: 37 tokens"."""
+    """ "reading pages 1-40 (8,192/61,440)", "writing 16 at once: 2,311 tokens", "writing: 37 tokens"."""
     part, reading = progress.part, progress.prefilling
     if part is None:
         return ""
     if reading is not None or progress.part_tokens <= 1 or not progress.generates:  # the first token is the prompt's
         pages = f"reading {format_pages(*part.pages, progress.unit)}"
+        # A batch reads several prompts, of which each gives one token, before it writes on.
+        ahead = progress.level_read if progress.level_tokens <= progress.level_read and progress.generates else 0
+        if reading is not None and ahead:
+            pages += f", {ahead} of {part.parts} read"
         if reading is None or reading.total <= _SHORT:
             return pages
         return f"{pages} ({format_count(reading.done)}/{format_count(reading.total)})"
     if progress.batch_size > 1:
-        return f"writing {progress.batch_size} at once"
+        return f"writing {progress.batch_size} at once: {format_many(progress.level_tokens, 'token')}"
     return f"writing: {format_many(progress.part_tokens, 'token')}"
 
 
@@ -223,7 +247,10 @@ def format_level(level: events.Level) -> str:
 
 
 def format_coverage(coverage: events.Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:
-    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped"; `span`: first and last page read, if known."""
+    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped"; `span`: first and last page read, if known.
+
+    That nothing was dropped is not said where words were left out in reading, or parts not opened.
+    """
     if span is not None and span[1] - span[0] + 1 == coverage.pages:
         pieces = [f"{format_pages(*span, coverage.unit)} read"]
     else:
@@ -231,18 +258,20 @@ def format_coverage(coverage: events.Coverage, span: tuple[int, int] | None = No
     for pages, how in ((coverage.empty, "without text"), (coverage.ocr, "by OCR"), (coverage.failed, "unreadable")):
         if pages:
             pieces.append(f"{len(pages)} {how} ({format_numbers(pages)})")
-    pieces.append(f"{format_many(coverage.dropped, counted)} dropped")
+    if coverage.left_out:
+        pieces.append(f"{format_many(coverage.left_out, 'word')} left out")
+    if coverage.unread:
+        pieces.append(f"{format_many(coverage.unread, 'part')} not read")
+    if coverage.dropped or not (coverage.left_out or coverage.unread):
+        pieces.append(f"{format_many(coverage.dropped, counted)} dropped")
     return "; ".join(pieces)
 
 
-def format_speed(meter: Meter) -> Iterable[str]:
-    """Speed, speedup, accepted length and hit rate, as far as measured, one string each."""
-    if not meter.decode_seconds:
-        return
-    yield f"{meter.tokens_per_second:.{0 if meter.tokens_per_second >= 10 else 1}f} tok/s"
+def format_drafts(meter: Meter) -> Iterable[str]:
+    """Speedup, accepted length and hit rate of single sequences, as far as measured, one string each."""
     if meter.speedup is not None:
         yield f"{format_speedup(meter.speedup)} plain"
-    if meter.steps:
+    if meter.drafted_steps:
         yield f"accepted {meter.accepted_length:.1f}"
     if meter.hit is not None:
         yield f"hits {format_percent(meter.hit)}"
@@ -258,16 +287,28 @@ def format_reused(summary: events.Summary) -> str:
     return "summary reused" if chunks == 1 else f"{summary.reused:,} of {chunks:,} chunk summaries reused"
 
 
+def format_times(summary: events.Summary) -> Iterable[tuple[str, float, str]]:
+    """What the seconds of a run went into, which add up to all of them: what, seconds, and a remark."""
+    meter = summary.meter
+    speed = format_speed(meter.tokens_per_second)
+    yield "reading", meter.prefill_seconds, ""
+    yield "writing", meter.decode_seconds, f" at {speed}" if speed else ""
+    yield "loading and the rest", max(summary.seconds - meter.prefill_seconds - meter.decode_seconds, 0.0), ""
+
+
 def format_done(summary: events.Summary, span: tuple[int, int] | None = None) -> str:
     """The final line of a document: what was written, or how much of the document is quoted."""
-    reused, took = format_reused(summary), format_seconds(summary.seconds)
+    reused, took, meter = format_reused(summary), format_seconds(summary.seconds), summary.meter
     if summary.method != "abstractive":
         made = f"{format_many(count_words(summary.text), 'word')} quoted in {took}"
+    elif not meter.tokens and reused:
+        made = took
     else:
-        made = f"{format_many(summary.meter.tokens, 'token')} in {took}" if summary.meter.tokens or not reused else took
+        times = ", ".join(f"{what} {format_seconds(seconds)}{more}" for what, seconds, more in format_times(summary))
+        made = f"{format_many(meter.tokens, 'token')} written in {took} ({times})"
     run = (f"run {summary.run}",) if summary.run else ()
     coverage = format_coverage(summary.coverage, span, summary.plan.counted)
-    pieces = (reused, made, *format_speed(summary.meter), coverage, *run)
+    pieces = (reused, made, *format_drafts(meter), coverage, *run)
     return " · ".join(filter(None, pieces))
 
 

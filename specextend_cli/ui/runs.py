@@ -33,7 +33,7 @@ def run_table(runs: Sequence[Run]) -> Table:
             cell(run.document),
             format_count(run.pages),
             format_count(len(words)),
-            cell(run.preset),
+            cell(_preset(run)),
             cell(beginning if len(beginning) <= _BEGINNING else beginning[: _BEGINNING - 1] + "…", QUIET),
         )
     return made
@@ -45,17 +45,22 @@ def format_run(run: Run) -> Text:
         sanitize(run.document),
         format_many(run.pages, run.unit),
         *((format_many(run.tokens, "token"),) if run.read else ()),  # else no model has read it
-        sanitize(run.preset),
+        sanitize(_preset(run)),
         format_seconds(run.seconds),
         _when(run.made),
     )
     lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
-    width = len(str(len(run.sentences)))
+    width = number_width(run) - 2
     for sentence in run.sentences:
         said = Annotations(cite=True, check=True).mark(sentence.text, sentence, run.unit)
         lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
     lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
     return Text("\n").join(lines)
+
+
+def number_width(run: Run) -> int:
+    """Columns of a sentence's number in `format_run`, with what divides it from the sentence."""
+    return len(str(len(run.sentences))) + 2
 
 
 def format_sentence(run: Run, sentence: Sentence) -> Text:
@@ -82,13 +87,13 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
 
 def short_record(run: Run) -> dict[str, Any]:
     """A run without its texts."""
-    left_out = ("text", "chunk_summaries", "notes", "sentences")
+    left_out = ("text", "chunk_summaries", "sentences")
     return {key: value for key, value in run_record(run).items() if key not in left_out}
 
 
 def run_record(run: Run) -> dict[str, Any]:
     """A run with every sentence and passage."""
-    record = {**asdict(run), "chunk_summaries": run.notes}
+    record = asdict(run)
     record.pop("quotes")
     return {**record, "sentences": [sentence_record(run, sentence) for sentence in run.sentences]}
 
@@ -100,6 +105,13 @@ def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
         quote = run.quotes.get(citation["start"])
         citation["passage"] = None if quote is None else quote.passage
     return record
+
+
+def _preset(run: Run) -> str:
+    """The preset whose model made the summary."""
+    # Records of earlier versions do not say how it was made; without a model nothing was read, or could be drafted.
+    known = run.method or ("abstractive" if run.read or run.written or run.drafter != "none" else "extractive")
+    return run.preset if known in ("guided", "abstractive") else "no model"
 
 
 def _line(text: str) -> str:

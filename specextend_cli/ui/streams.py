@@ -21,6 +21,8 @@ from specextend_cli.ui.standard_streams import are_one, is_writable
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
 WIDE = 200  # columns of tables in a pipe or file
+WARNED = len("warning: ")
+_NARROW = 24  # columns for words, below which lines are not indented
 _unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
 
 # CSI sequences; OSC, DCS, PM, APC and SOS strings (bounded, so that a stray introducer cannot swallow the text);
@@ -114,15 +116,21 @@ class Output:
 
         self.write(format_json(value) + "\n")
 
-    def note(self, text: str | Text) -> None:
-        """Write one line to stderr; strings are sanitized and not read as markup."""
-        self._begin_line()
-        self.console.print(Text(sanitize(text)) if isinstance(text, str) else text, soft_wrap=True)
+    def note(self, text: str | Text, *, indent: int | None = None) -> None:
+        """Write one line to stderr; strings are sanitized and not read as markup.
 
-    def status(self, text: str | Text) -> None:
-        """Write one line to stderr, unless `quiet`."""
+        With `indent`, a terminal's lines end between words, and all but the first begin with so many spaces.
+        """
+        self._begin_line()
+        shown = Text(sanitize(text)) if isinstance(text, str) else text
+        if indent is not None and self.stderr.isatty():
+            shown = _wrapped(shown, self.console, indent)
+        self.console.print(shown, soft_wrap=True)
+
+    def status(self, text: str | Text, *, indent: int | None = None) -> None:
+        """Write one line to stderr, unless `quiet`; `indent` as in `note`."""
         if not self.quiet:
-            self.note(text)
+            self.note(text, indent=indent)
 
     def note_table(self, renderable: RenderableType) -> None:
         """Print a table on stderr."""
@@ -141,11 +149,13 @@ class Output:
 
     def warn(self, message: str) -> None:
         """Write one warning to stderr."""
-        self.note(warning(message))
+        self.note(warning(message), indent=WARNED)
 
-    def show(self, renderable: RenderableType) -> None:
-        """Print a table or list on stdout; in a pipe or file, tables are tab-separated lines."""
+    def show(self, renderable: RenderableType, *, indent: int | None = None) -> None:
+        """Print a table or list on stdout; in a pipe or file, tables are tab-separated lines. `indent` as in `note`."""
         if self.stdout_is_terminal:
+            if isinstance(renderable, Text) and indent is not None:
+                renderable = _wrapped(renderable, self.pager, indent)
             self.pager.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
         else:
             self.write("".join(f"{line}\n" for line in tab_separated(renderable)))
@@ -177,6 +187,19 @@ def warning(message: str) -> Text:
 def closed() -> UsageError:
     """The error for a closed stdout."""
     return UsageError("stdout is closed", why="the result has nowhere to go", fix="redirect it: > FILE, or > /dev/null")
+
+
+def _wrapped(text: Text, console: Console, indent: int) -> Text:
+    """`text` in lines that end between words; those that continue another one begin with `indent` spaces."""
+    room = console.width - indent
+    if room < _NARROW:
+        indent, room = 0, console.width
+    lines: list[Text] = []
+    for line in text.split("\n", allow_blank=True):
+        head, *rest = line.divide([indent]) if indent else (Text(), line)
+        parts = list(rest[0].wrap(console, room)) if rest else []
+        lines += [Text.assemble(head if n == 0 else " " * indent, part) for n, part in enumerate(parts)] or [head]
+    return Text("\n").join(lines)
 
 
 def silence(stream: TextIO) -> None:

@@ -7,16 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 
 from specextend_cli.engine.events import Prefilling, Step
-from specextend_cli.humanize import format_many, format_percent
+from specextend_cli.humanize import format_many, format_percent, format_speed
 from specextend_cli.summarize.events import ChunkRead, Event, Level, Plan, Retried, Stage
 from specextend_cli.ui.panel import Panel
 from specextend_cli.ui.progress import (
     View,
     format_doing,
     format_done,
+    format_drafts,
     format_left,
     format_level,
-    format_speed,
     format_stage,
     format_task,
 )
@@ -74,7 +74,9 @@ class Plain(View):
         share = progress.estimate.share
         done = "" if share is None else format_percent(share)
         task = " ".join(format_task(progress)).strip()
-        pieces = (done, format_left(progress), task, format_doing(progress), *format_speed(progress.meter))
+        drafts = format_drafts(progress.meter) if progress.batch_size == 1 else ()
+        speed = format_speed(progress.speed)
+        pieces = (done, format_left(progress), task, format_doing(progress), speed, *drafts)
         return " · ".join(filter(None, pieces))
 
     def _write_line(self, line: str) -> None:

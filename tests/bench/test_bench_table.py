@@ -20,7 +20,7 @@ def shown(renderable: RenderableType, width: int = 120) -> str:
 
 
 @pytest.mark.parametrize("width", [40, 64, 80, 120, 200])
-def test_it_fits(width: int) -> None:
+def test_the_table_fits_the_width_of_the_terminal(width: int) -> None:
     text = shown(report(realistic(documents=2, lengths=(512,)), width), width)
     assert max(map(len, text.splitlines())) <= width
     assert "…" not in text

@@ -135,7 +135,7 @@ def test_usage_errors(cli, small, arguments: tuple[str, ...], what: str) -> None
     assert what in done.stderr
 
 
-def test_what_cannot_be_read(cli, small, tmp_path: Path) -> None:
+def test_unreadable_inputs_exit_with_3(cli, small, tmp_path: Path) -> None:
     assert cli(*small, "--compare", tmp_path / "absent.json").returncode == 3
     assert cli(*small, "--input", tmp_path / "absent.pdf").returncode == 3
     assert cli(*small, "--len", "900k").returncode == 3
@@ -212,7 +212,7 @@ def test_an_interrupted_run_is_continued(cli, small, home: Path, monkeypatch: py
     assert kept(home) == []
 
 
-def test_fresh_starts_anew(cli, small, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_fresh_measures_everything_again(cli, small, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def failing(*arguments):
         raise KeyboardInterrupt
 
@@ -245,7 +245,7 @@ def test_ctrl_c_saves_the_runs_and_says_how_to_go_on(presets, home: Path) -> Non
     assert saved <= len(file.read_text().splitlines()) <= saved + 1
 
 
-def test_a_deadline(cli, small, home: Path) -> None:
+def test_a_timeout_exits_with_124_and_keeps_what_was_measured(cli, small, home: Path) -> None:
     done = cli(*small, "--repeats", 5000, *FEW, "--timeout", 1.5, "-q")
     assert (done.returncode, done.stdout) == (124, "")
     assert "run again to continue" in done.stderr

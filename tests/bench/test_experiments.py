@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import json
 from dataclasses import replace
 from math import isclose
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from specextend_cli.bench import experiments
-from specextend_cli.bench.experiments import costs, gate, needle, parameters, profile
+from specextend_cli.bench.experiments import costs, needle, profile
 from specextend_cli.bench.experiments.study import Setting
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
@@ -50,7 +48,7 @@ def finish(name: str, setting: Setting) -> Experiment:
     return found
 
 
-@pytest.mark.parametrize("name", ["lengths", "ablation", "overhead", "policies", "needle"])
+@pytest.mark.parametrize("name", ["lengths", "ablation", "policies", "needle"])
 def test_an_experiment_has_tables_with_rows_for_each_length(
     setting: Setting, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -58,22 +56,6 @@ def test_an_experiment_has_tables_with_rows_for_each_length(
     if name != "lengths":
         setting.prompts = setting.prompts[::2]  # one document a length
     finish(name, setting)
-
-
-@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.full)], ids=["few", "all"])
-def test_parameters_change_one_thing_at_a_time(setting: Setting, every: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    setting.prompts = setting.prompts[::2]  # one document a length
-    if not every:
-        for name, values in {"SIZES": (4, 8), "CHUNKS": (8, 16), "EVERY": (4, 0), "RECENT": (16, 32)}.items():
-            monkeypatch.setattr(parameters, name, values)
-    found = finish("parameters", setting)
-    shown = {table.title.split(" (")[0]: {row[2] for row in table.rows} for table in found.tables}
-    assert list(shown) == ["Working cache", "Chunk", "Sentences", "Frequency", "Recent"]
-    assert len(shown["Frequency"]) == 1
-    assert len(shown["Chunk"] | shown["Sentences"]) == 1  # the budget stays when chunks change
-    assert len(shown["Working cache"]) == len(parameters.SIZES)
-    (plot,) = found.plots
-    assert [len(points) for points in plot.lines.values()] == [len(parameters.SIZES)] * 2
 
 
 def test_costs_are_of_every_size_and_lie_beside_the_floor(setting: Setting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,31 +99,10 @@ def test_a_profile_attributes_every_millisecond(
     assert sum(event.get("name") == profile.ATTENTION for event in trace["traceEvents"]) == 2 * layers
 
 
-def test_the_gate_is_tried_on_adverse_documents(setting: Setting) -> None:
-    prompts = {(prompt.document, prompt.length): prompt for prompt in gate.adverse(setting)}
-    assert set(prompts) == {(name, length) for name in (gate.RANDOM, gate.FOREIGN) for length in (160, 240)}
-    assert all(len(prompt.tokens) == length for (_, length), prompt in prompts.items())
-    original = next(prompt for prompt in setting.prompts if prompt.length == 240)
-    ordinary = {token for prompt in setting.prompts for token in prompt.text}
-    drawn, foreign = prompts[gate.RANDOM, 240], prompts[gate.FOREIGN, 240]
-    assert set(drawn.text) <= ordinary
-    assert len(set(drawn.text)) > len(ordinary) / 2
-    written = setting.models.encoder.decode(foreign.text)
-    assert setting.models.encoder.decode(original.text).startswith(codecs.encode(written, "rot13"))
-    losses, by_document = finish("gate", setting).tables
-    assert {(row[0], row[1]) for row in by_document.rows} == {
-        (length, name) for length in (160, 240) for name in ("a", "b", gate.RANDOM, gate.FOREIGN)
-    }
-    assert by_document.header[2:] == tuple(row[1] for row in losses.rows if row[0] == 240)[1:]
-    named = {row[1]: row for row in losses.rows if row[0] == 240}
-    for place, name in enumerate(by_document.header[2:], 2):
-        assert named[name][2] == min(row[place] for row in by_document.rows if row[0] == 240)
-
-
 def test_an_unknown_experiment_is_refused() -> None:
-    assert experiments.parse("gate, lengths,gate") == ("gate", "lengths")
-    with pytest.raises(UsageError, match="no experiment 'gates'") as caught:
-        experiments.parse("gate,gates")
+    assert experiments.parse("needle, lengths,needle") == ("needle", "lengths")
+    with pytest.raises(UsageError, match="no experiment 'gate'") as caught:
+        experiments.parse("lengths,gate")
     assert "needle" in caught.value.why
 
 
@@ -157,37 +118,6 @@ def test_a_needle_is_where_it_should_be_in_a_prompt_of_the_right_length(setting:
     assert isclose(written.index(answer) / len(written), depth, abs_tol=0.3)
     assert written.rstrip().endswith("is")
     assert needle.hide(setting, document, depth) == hidden
-    assert setting.models.encoder.decode([hidden.prompt[place] for place in hidden.hidden]).strip() == answer[:-1]
-
-
-@pytest.mark.parametrize("looking", [0, 2])
-def test_the_layer_that_looks_at_what_is_hidden_finds_it(
-    setting: Setting, monkeypatch: pytest.MonkeyPatch, looking: int
-) -> None:
-    """Layers that look at the beginning show the beginning; one looks at the number, wherever it was hidden."""
-    asked: list[needle.Needle] = []
-
-    honest = needle.hide
-
-    def hide(*about: Any) -> needle.Needle:
-        asked.append(honest(*about))
-        return asked[-1]
-
-    def attention_in(target: Target, layer: int, path: list[int]) -> torch.Tensor:
-        row = torch.zeros(1, target.length)
-        row[0, asked[-1].hidden if layer == looking else range(40)] = 1.0
-        return row
-
-    monkeypatch.setattr(needle, "hide", hide)
-    monkeypatch.setattr(Target, "attention_in", attention_in)
-    found = finish("recall", setting)
-    shares = {row[1]: row[2] for row in found.tables[0].rows if row[0] == 240}
-    layers = [shares[str(layer)] for layer in range(setting.models.lm.layers)]
-    assert layers[looking] == 1
-    assert all(share < 1 for layer, share in enumerate(layers) if layer != looking)
-    assert len(asked) == 4 * len(needle.DEPTHS)
-    choices = sum(len(one.answer) for one in asked if len(one.prompt) == 240)
-    assert {row[3] for row in found.tables[0].rows if row[0] == 240} == {choices}
 
 
 RETRIEVAL = Retrieval(chunk=8, top_k=3, recent=16, sinks=2)
@@ -199,7 +129,7 @@ def test_forced_target_says_what_the_model_says() -> None:
     lm = LanguageModel(model)
     target = Target(lm)
     full = Retrieval(policy="full")
-    asked = needle.Needle(tuple(tokens), tuple(continuation), range(0))
+    asked = needle.Needle(tuple(tokens), tuple(continuation))
     said = list(needle.teacher_forced(target, LMDrafter(lm, target, full), asked, full, 64))
     assert [token for _, token in said] == continuation[1:]
     model.set_attn_implementation("sdpa")
@@ -216,7 +146,7 @@ def test_forced_drafts_see_only_their_working_set() -> None:
     target = Target(lm)
     drafter = LMDrafter(lm, target, RETRIEVAL)
     full, judge = Retrieval(policy="full"), Target(lm)
-    asked = needle.Needle(tuple(tokens), tuple(prompt(12, seed=4)), range(0))
+    asked = needle.Needle(tuple(tokens), tuple(prompt(12, seed=4)))
     whole = list(needle.teacher_forced(judge, LMDrafter(lm, judge, full), asked, full, 64))
     seen = []
     for (draft, _), (unrestricted, _) in zip(
@@ -229,21 +159,21 @@ def test_forced_drafts_see_only_their_working_set() -> None:
 
 def test_the_command_prints_and_reports_experiments(cli, presets: dict[str, Path], tmp_path: Path) -> None:
     small = ("bench", "-m", presets["one"], "--len", "256", "--docs", 1, "--tokens", 8, "--dtype", "float32")
-    done = cli(*small, "--experiment", "gate,overhead", "--report", tmp_path / "report")
+    done = cli(*small, "--experiment", "lengths,needle", "--report", tmp_path / "report")
     assert done.returncode == 0
-    assert "Documents where drafting loses" in done.stdout
-    assert "Milliseconds a step" in done.stdout
-    assert "experiment overhead" in done.stderr
+    assert "By prompt length" in done.stdout
+    assert "The draft on the answer" in done.stdout
+    assert "experiment needle" in done.stderr
     assert "<svg" in (tmp_path / "report" / "index.html").read_text()
-    done = cli(*small, "--experiment", "overhead", "--json", "-q")
+    done = cli(*small, "--experiment", "lengths", "--json", "-q")
     assert done.stdout.count("\n") == 1
-    assert [one["name"] for one in json.loads(done.stdout)] == ["overhead"]
-    done = cli(*small, "--experiment", "overhead", "-f", "md", "-q")
-    assert done.stdout.startswith("## overhead")
+    assert [one["name"] for one in json.loads(done.stdout)] == ["lengths"]
+    done = cli(*small, "--experiment", "lengths", "-f", "md", "-q")
+    assert done.stdout.startswith("## lengths")
     wrongs = (
         ("--experiment", "x"),
-        ("--experiment", "gate", "--methods", "plain"),
-        ("--experiment", "gate", "--profile"),
+        ("--experiment", "costs", "--methods", "plain"),
+        ("--experiment", "costs", "--profile"),
     )
     for wrong in wrongs:
         assert cli(*small, *wrong).returncode == 2

@@ -66,7 +66,7 @@ def test_a_damaged_file_is_begun_anew(home: Path, damage: str) -> None:
     assert Partial("key").read() == [RECORD]
 
 
-def test_fresh_forgets(home: Path) -> None:
+def test_fresh_deletes_the_earlier_runs(home: Path) -> None:
     Partial("key").add(RECORD)
     assert Partial("key", fresh=True).read() == []
 

@@ -6,8 +6,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from specextend_cli.bench.overview import charts, distribution
 from specextend_cli.bench.plots import draw
+from specextend_cli.bench.report import charts, distribution
 from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, StackedBars
 from tests.bench.made_benchmark import benchmark, realistic, record

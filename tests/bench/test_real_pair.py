@@ -29,13 +29,13 @@ def bench(*arguments: str) -> str:
 
 
 @pytest.mark.parametrize("name", experiments.NAMES)
-def test_experiments(name: str) -> None:
+def test_experiments_run_on_the_embedded_pair(name: str) -> None:
     found = json.loads(bench("--experiment", name, "--len", "512,2k", "--docs", "1", "--tokens", "16", "--json"))
     assert found[0]["name"] == name
     assert all(table["rows"] for table in found[0]["tables"])
 
 
-def test_every_method_in_float32() -> None:
+def test_every_method_equals_plain_decoding_in_float32() -> None:
     methods = (
         "plain,standard,streaming,specextend,ngram,self,blend,naive,+flash,+hta,+streaming,+retrieval,magicdec,triforce,"
         "rapid,transformers,transformers-prompt-lookup"

@@ -68,31 +68,6 @@ def test_another_machine_is_slower_and_that_is_none() -> None:
     assert regressions(OLD, replace(OLD, records=slow, machine=replace(MACHINE, threads=1))) == ()
 
 
-def test_a_setting_that_has_left_with_its_default_is_no_difference() -> None:
-    old = replace(OLD, settings={**OLD.settings, "retrieval": {"chunk": 32, "adaptive": False, "queries": "last"}})
-    new = replace(OLD, settings={**OLD.settings, "retrieval": {"chunk": 32}})
-    assert regressions(old, new) == ()
-    old.settings["retrieval"]["adaptive"] = True
-    with pytest.raises(UsageError):
-        regressions(old, new)
-
-
-def test_settings_that_earlier_versions_did_not_write_are_ignored() -> None:
-    added = {"attention": "split", "graphs": False}
-    new = replace(OLD, settings={**OLD.settings, **added})
-    assert regressions(OLD, new) == ()
-    with pytest.raises(UsageError):
-        regressions(replace(OLD, settings={**OLD.settings, **added, "attention": "torch"}), new)
-
-
-def test_a_setting_that_was_renamed_is_no_difference() -> None:
-    old = replace(OLD, settings={**OLD.settings, "sampling": {"scope": "output"}, "head": None})
-    new = replace(OLD, settings={**OLD.settings, "sampling": {"penalty_scope": "output"}, "draft_head": None})
-    assert regressions(old, new) == ()
-    with pytest.raises(UsageError):
-        regressions(old, replace(new, settings={**new.settings, "draft_head": "mine"}))
-
-
 @pytest.mark.parametrize(("seconds", "worse"), [(3.2, False), (4.0, True)])
 def test_one_document_alone_has_ten_percent(seconds: float, worse: bool) -> None:
     old = benchmark(record(), record("fast", decode_seconds=3.0))

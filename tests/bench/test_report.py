@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.bench import quality
-from specextend_cli.bench.overview import caveats, provenance, tables
 from specextend_cli.bench.records import Benchmark, Divergence, Machine, Record
-from specextend_cli.bench.report import render
+from specextend_cli.bench.report import caveats, provenance, render, tables
 from specextend_cli.bench.rows import methods, summarize
 from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.storage import SCHEMA, from_json, to_json
@@ -116,7 +115,7 @@ def test_methods_come_in_the_order_asked_for() -> None:
     assert methods(replace(made, settings={"methods": ["a", "absent", "b"]})) == ("a", "b", "plain", "extra")
 
 
-def test_caveats() -> None:
+def test_caveats_name_what_limits_the_tables() -> None:
     made = benchmark(
         record(scaled=True), record("fast", scaled=True), skipped={"llama.cpp": "llama-cpp-python is not installed"}
     )
@@ -133,7 +132,7 @@ def test_caveats() -> None:
     assert not [sentence for sentence in caveats(many, summarize(many)) if "Small n" in sentence]
 
 
-def test_provenance() -> None:
+def test_provenance_names_machine_software_and_settings() -> None:
     facts = provenance(
         benchmark(
             record(),
@@ -246,7 +245,7 @@ def test_keys_of_later_versions_are_passed_over() -> None:
         (f'{{"schema": "{SCHEMA}"}}', "preset: Field required"),
     ],
 )
-def test_broken_files(text: str, why: str) -> None:
+def test_damaged_benchmark_files_are_refused(text: str, why: str) -> None:
     with pytest.raises(UsageError) as caught:
         from_json(text)
     assert caught.value.what == "the benchmark cannot be read"
@@ -267,7 +266,7 @@ def test_broken_files(text: str, why: str) -> None:
         ("prefill_seconds", None, "records.0.prefill_seconds: "),
     ],
 )
-def test_impossible_records(key: str, value: object, why: str) -> None:
+def test_records_with_impossible_numbers_are_refused(key: str, value: object, why: str) -> None:
     changed = json.loads(to_json(benchmark(record())))
     changed["records"][0][key] = value
     with pytest.raises(UsageError) as caught:

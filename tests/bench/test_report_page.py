@@ -89,7 +89,7 @@ def test_a_page_with_any_text_is_safe_and_requests_nothing(tmp_path: Path) -> No
     assert any("<script>alert(1)</script>" in said for said in read.said)
 
 
-def test_experiments_alone(tmp_path: Path) -> None:
+def test_a_report_of_experiments_needs_no_benchmark(tmp_path: Path) -> None:
     index = write_report(tmp_path, experiments=[EXPERIMENT], facts={UNTRUSTED: UNTRUSTED})
     read = Reader(index.read_text(encoding="utf-8"))
     assert "script" not in read.tags

@@ -298,7 +298,7 @@ def _untimed() -> dict[str, object]:
 # ------------------------------------------------------------------------------------------------------- registry
 
 
-def test_names() -> None:
+def test_method_names_are_parsed_and_unknown_ones_refused() -> None:
     assert methods.parse(None) == methods.DEFAULT
     assert methods.parse("ngram, self,ngram") == ("plain", "ngram", "self")
     assert set(methods.about()) == set(methods.METHODS) >= {"plain", "+hta", "llama.cpp", "triforce", "rapid"}

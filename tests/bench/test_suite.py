@@ -102,7 +102,7 @@ def test_when_time_is_up_nothing_new_is_begun(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize(
-    "wrong", [("--tune", "x.toml"), ("--methods", "plain"), ("--device", "tpu"), ("--device", "cuda")]
+    "wrong", [("--experiment", "costs"), ("--methods", "plain"), ("--device", "tpu"), ("--device", "cuda")]
 )
 def test_what_does_not_go_together(cli, wrong: tuple[str, ...]) -> None:
     if wrong[1] == "cuda" and torch.cuda.is_available():

@@ -40,7 +40,7 @@ EXPERIMENT = Experiment(
 )
 
 
-def test_markdown() -> None:
+def test_a_table_becomes_markdown() -> None:
     assert to_markdown(TABLE) == (
         "### Sizes\n\n| name | speed | hit |\n|---|---:|---:|\n| a\\|b | 1.23 | – |\n| c | 12,346 | 7 |\n\nBy size.\n"
     )
@@ -68,7 +68,7 @@ def test_csv_keeps_numbers_whole() -> None:
         ("two\nlines", "two lines"),
     ],
 )
-def test_cells(value: Cell, text: str) -> None:
+def test_numbers_are_rounded_for_people(value: Cell, text: str) -> None:
     assert format_cell(value) == text
 
 
@@ -111,6 +111,6 @@ def test_csv_comes_back(rows: list[tuple[str, float]]) -> None:
     assert [float(row[1]) for row in read[1:]] == [row[1] for row in rows]
 
 
-def test_shapes_are_checked() -> None:
+def test_a_row_of_another_length_than_the_header_is_refused() -> None:
     with pytest.raises(ValueError, match="a row of 1 cells under a header of 2"):
         Table("", ("a", "b"), ((1,),))

@@ -29,12 +29,12 @@ def prompter(presets: dict[str, Path]) -> PromptBuilder:
 @pytest.mark.parametrize(
     ("written", "meant"), [("512", (512,)), ("1k", (1024,)), ("16K, 512,1k", (512, 1024, 16384)), ("1k,1024", (1024,))]
 )
-def test_lengths(written: str, meant: tuple[int, ...]) -> None:
+def test_lengths_are_parsed_ascending_and_once(written: str, meant: tuple[int, ...]) -> None:
     assert parse_lengths(written) == meant
 
 
 @pytest.mark.parametrize("wrong", ["", "1,", "big", "-5", "1.5k", "3", "999999k", "1kk"])
-def test_what_is_no_length(wrong: str) -> None:
+def test_other_lengths_are_refused(wrong: str) -> None:
     with pytest.raises(UsageError, match="--len"):
         parse_lengths(wrong)
 
@@ -102,7 +102,7 @@ def test_files_are_read_as_documents(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("packed", [False, True])
-def test_a_data_set(tmp_path: Path, packed: bool) -> None:
+def test_a_data_set_is_read_compressed_or_not(tmp_path: Path, packed: bool) -> None:
     lines = [{"id": "one", "length": "1K", "text": "a", "summary": "b"}, {"text": "c"}]
     lines.append({"id": "three", "text": "d", "summary": [{"text": "e"}, {"text": "f"}]})
     data = "\n".join(map(json.dumps, lines)).encode() + b"\n"

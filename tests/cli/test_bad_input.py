@@ -15,6 +15,7 @@ import pytest
 from tests.cli.shell import Terminal, bash, run
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
+from tests.helpers.error_lines import said
 from tests.summarize.tiny_preset import text, write
 
 PASSWORD = "secret"
@@ -35,15 +36,6 @@ def scanned() -> bytes:
     for _ in range(3):
         sheets.picture()
     return sheets.data()
-
-
-def said(done) -> dict[str, str]:
-    """The error's lines by their labels, which come last on stderr and in this order."""
-    assert "Traceback" not in done.stderr
-    assert "defect" not in done.stderr
-    found = re.search(r"^error: (.+)\n(?:why:   (.+)\n)?(?:try:   (.+)\n)?\Z", done.stderr, re.M)
-    assert found, done.stderr
-    return dict(zip(("error", "why", "try"), (group or "" for group in found.groups()), strict=True))
 
 
 @pytest.mark.parametrize(

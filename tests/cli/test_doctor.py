@@ -47,7 +47,7 @@ def script(path, text):
     return str(path)
 
 
-def test_nothing_is_missing(findings, monkeypatch):
+def test_a_complete_machine_has_no_bad_check(findings, monkeypatch):
     monkeypatch.delenv("CXX", raising=False)
     code, found = findings()
     assert code == 0

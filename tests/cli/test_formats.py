@@ -33,16 +33,60 @@ def test_attachments_are_warned_of(cli, tmp_path):
     done = cli("extract", path)
     assert "See there." in done.stdout
     assert "1 attachment was not read: a.pdf." in done.stderr
+    assert done.stderr.endswith("1 section · 131 characters · 1 part not read\n")
 
 
-@pytest.mark.parametrize(("mode", "old"), [("extractive", "quoted"), ("abstractive", "written")])
-def test_json_has_the_present_keys_and_the_old_ones(cli, presets, tmp_path, mode, old):
+def test_what_was_left_out_is_in_every_account(cli, presets, tmp_path):
+    path = tmp_path / "a.html"
+    path.write_text(f"<html><nav>Home and more</nav><p>{text(60)}</p><p hidden>secret words</p></html>")
+    done = cli("extract", path)
+    assert done.stderr.endswith(" · 5 words left out\n")
+    record = json.loads(cli("extract", path, "--json").stdout)
+    assert (record["left_out"], record["unread"]) == (5, 0)
+    done = cli("summarize", path, "-m", presets["one"])
+    assert "section 1 read; 5 words left out" in " ".join(done.stderr.split())
+    assert " dropped" not in done.stderr
+    record = json.loads(cli("summarize", path, "-m", presets["one"], "--json").stdout)
+    assert record["coverage"]["left_out"] == 5
+    assert record["coverage"]["complete"]
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "error"),
+    [
+        (
+            "a.eml",
+            b"From: a@b\nMIME-Version: 1.0\nContent-Type: application/pkcs7-mime\n\nMIIB",
+            "a.eml is an email that cannot be read",
+        ),
+        (
+            "b.eml",
+            b"From: a@b\nMIME-Version: 1.0\nContent-Type: application/pdf; name=a.pdf\n\nx",
+            "b.eml is an email without a text",
+        ),
+        (
+            "a.msg",
+            b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + b"\0" * 600 + "__properties_version1.0".encode("utf-16-le"),
+            "a.msg is an Outlook message (MSG)",
+        ),
+    ],
+)
+def test_what_has_no_text_to_read_is_an_input_error(cli, tmp_path, name, data, error):
+    path = tmp_path / name
+    path.write_bytes(data)
+    done = cli("extract", path)
+    assert done.returncode == 3
+    assert f"error: {error}\n" in done.stderr
+    assert "try:" in done.stderr
+    assert name != "a.msg" or "save it as .eml" in done.stderr
+
+
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+def test_json_says_the_mode_and_has_the_chunk_summaries_of_it(cli, presets, tmp_path, mode):
     path = tmp_path / "a.txt"
     path.write_text(text(60))
     record = json.loads(cli("summarize", path, "-m", presets["one"], "--mode", mode, "--json").stdout)
-    assert (record["mode"], record["method"]) == (mode, old)
-    assert (record["request"]["mode"], record["request"]["sentences"]) == (mode, old)
-    assert record["chunk_summaries"] == record["notes"]
-    assert bool(record["notes"]) == (mode == "abstractive")
+    assert record["mode"] == record["request"]["mode"] == mode
+    assert bool(record["chunk_summaries"]) == (mode == "abstractive")
     run = json.loads(cli("show", "last", "--json").stdout)
-    assert run["chunk_summaries"] == run["notes"] == record["notes"]
+    assert run["chunk_summaries"] == record["chunk_summaries"]

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from tests.helpers import gguf_files
+from tests.helpers.gguf_writer import CHAT
 from tests.summarize import tiny_preset
 
 
@@ -41,6 +42,28 @@ def test_a_document_is_summarized_by_a_gguf_file(cli, file, tmp_path) -> None:
     assert "n-grams" in cli("presets", "show", file).stdout
     assert cli("models", "rm", file).returncode == 0
     assert file.is_file()
+
+
+def test_a_file_without_a_chat_template_is_refused_before_it_is_converted(cli, file, tmp_path) -> None:
+    import gguf
+
+    reader, base = gguf.GGUFReader(file), tmp_path / "base.gguf"
+    key = b"tokenizer.chat_template"
+    base.write_bytes(file.read_bytes().replace(key, key.replace(b"chat", b"tail")))
+    assert len(reader.fields) == len(gguf.GGUFReader(base).fields)
+    document = tmp_path / "harbour.txt"
+    document.write_text(tiny_preset.text(60))
+    result = cli("summarize", document, "-m", base)
+    assert result.returncode == 4
+    assert "base.gguf has no chat template" in result.stderr
+    assert f"specextend presets show {base} > mine.toml" in " ".join(result.stderr.split())
+    assert "converting" not in result.stderr
+    assert json.loads(cli("models", "show", base, "--json").stdout)[0]["path"] is None
+    own = tmp_path / "mine.toml"
+    shown = cli("presets", "show", base).stdout
+    own.write_text(shown.replace("[prompts]", f"[prompts]\nchat_template = {json.dumps(CHAT)}"))
+    result = cli("summarize", document, "-m", own, "--max-tokens", 8, "--no-compile", "--dtype", "float32")
+    assert result.returncode == 0, result.stderr
 
 
 @pytest.mark.full

@@ -77,7 +77,7 @@ def test_shares_are_disjoint_complete_and_equal(tmp_path):
 
 
 @pytest.mark.parametrize("text", ["0/3", "4/3", "3", "a/b", "1/0", "-1/2", "1/2/3", ""])
-def test_what_is_no_share(text):
+def test_other_shares_are_refused(text):
     with pytest.raises(UsageError, match="is not a share"):
         parse_shard(text)
 

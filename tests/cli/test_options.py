@@ -20,8 +20,8 @@ from specextend_cli.models.preset import Dtype, Mode
 from specextend_cli.models.presets import list_presets, read_preset, to_toml
 from specextend_cli.summarize import request
 from tests.cli.shell import FAKE, environment
-from tests.cli.test_bad_input import said
 from tests.documents.made_pdfs import report_bytes
+from tests.helpers.error_lines import said
 from tests.summarize.examples import stand_in
 
 LONG = ("bench", "train-draft", "train-ranker")
@@ -70,7 +70,6 @@ def test_a_device_that_this_machine_lacks_is_said_before_the_document(cli):
         ("--template", "absent"),
         ("--model", "absent"),
         ("--draft-head", "absent"),
-        ("--head", "absent"),
         ("--mode", "quotes"),
         ("--draft-attention", "none"),
         ("--draft", "mine"),
@@ -102,7 +101,7 @@ def test_what_cannot_be_meant_is_2_before_the_document_is_looked_for(cli, wrong)
 def test_a_directory_without_a_head_is_4_before_the_document(cli, empty, command, files, error):
     for name, text in files.items():
         (empty / name).write_text(text)
-    done = cli(command, *(("absent.pdf",) if command != "bench" else ()), "--head", empty)
+    done = cli(command, *(("absent.pdf",) if command != "bench" else ()), "--draft-head", empty)
     assert (done.returncode, done.stdout) == (4, "")
     assert said(done)["error"].startswith(error)
 
@@ -136,7 +135,7 @@ def test_a_preset_that_was_shown_can_be_used_under_any_name(cli, tmp_path, monke
 def test_every_preset_survives_being_shown(tmp_path):
     for preset in list_presets():
         path = tmp_path / "copy.toml"
-        path.write_text(to_toml(preset, None))
+        path.write_text(to_toml(preset))
         assert read_preset(path) == preset.model_copy(update={"name": "copy"})
 
 
@@ -162,30 +161,6 @@ def test_help_of_the_main_command_fits_sixty_lines(cli, monkeypatch, columns):
     assert first == ["--length", "--style", "--mode", "--focus", "--cite", "--flag-unsupported"]
 
 
-# ----------------------------------------------------------------------------------------------------- renamed options
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("--sentences quoted", "--mode extractive"),
-        ("--sentences=written", "--mode=abstractive"),
-        ("--policy streaming", "--draft-attention streaming"),
-        ("--head mine", "--draft-head mine"),
-        ("--check", "--flag-unsupported"),
-    ],
-)
-def test_old_names_of_options_mean_the_new_ones(cli, old, new):
-    program = typer.main.get_command(app)
-    parent = program.make_context("specextend", ["summarize"])
-    old_values, new_values = (
-        program.commands["summarize"].make_context("summarize", ["a.txt", *words.split()], parent=parent).params
-        for words in (old, new)
-    )
-    assert old_values == new_values
-    assert old.partition(" ")[0].partition("=")[0] not in cli("summarize", "--help-all").stdout
-
-
 def test_values_of_options_are_those_of_presets():
     assert get_args(options.Dtype) == get_args(Dtype)
     assert Mode is request.Mode
@@ -200,7 +175,7 @@ def examples() -> list[tuple[str, str]]:
     return found
 
 
-def test_there_are_examples():
+def test_help_has_examples_that_fit_the_width():
     assert len(examples()) >= 20
     assert [line for _, line in examples() if len(line) > 78] == []
 

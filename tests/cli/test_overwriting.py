@@ -175,18 +175,17 @@ def test_an_empty_output_is_no_directory(cli, document):
     [
         ("--input", "old.json", "-o", "old.json"),
         ("--compare", "old.json", "-o", "old.json"),
-        ("--tune", "mine.toml", "-m", "mine.toml"),
         ("--dataset", "old.json", "-o", "old.json"),
     ],
 )
-def test_benchmarks_neither(cli, document, arguments):
+def test_a_benchmark_never_overwrites_its_input(cli, document, arguments):
     for name in ("old.json", "mine.toml"):
         (document.parent / name).write_text("{}")
     refused(cli("bench", *arguments, "--force"), "is read by this command")
 
 
-@pytest.mark.parametrize("arguments", [("-o", "old.json"), ("--tune", "mine.toml"), ("--report", "page")])
-def test_benchmarks_keep_what_exists(cli, document, arguments):
+@pytest.mark.parametrize("arguments", [("-o", "old.json"), ("--report", "page")])
+def test_a_benchmark_overwrites_nothing_without_force(cli, document, arguments):
     for name in ("old.json", "mine.toml", "page/index.html"):
         path = document.parent / name
         path.parent.mkdir(exist_ok=True)
@@ -195,7 +194,7 @@ def test_benchmarks_keep_what_exists(cli, document, arguments):
 
 
 @pytest.mark.parametrize("output", ["corpus", "head", "report.txt"])
-def test_training_neither(cli, document, output):
+def test_training_never_overwrites_its_input(cli, document, output):
     for name in ("corpus/a.txt", "head/model.safetensors"):
         path = document.parent / name
         path.parent.mkdir()

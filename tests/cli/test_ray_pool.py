@@ -191,7 +191,7 @@ def test_a_worker_writes_what_the_command_writes_and_keeps_its_notes_elsewhere(p
     """A second worker finds the notes of the first, which has died, in the store of the command."""
     from specextend_cli.cli.ray_worker import Task
 
-    notes = GenerationCache(tmp_path / "notes.sqlite")
+    notes = GenerationCache(tmp_path / "texts.sqlite")
     methods = {name: SimpleNamespace(remote=getattr(notes, name)) for name in ("get", "attention", "put")}
     handle = SimpleNamespace(**methods)
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(get=lambda value: value))
@@ -287,7 +287,7 @@ def test_two_nodes_one_of_them_lost_midway(presets, tmp_path, cli):
     check(code, said, folder, presets, cli, 60)
 
 
-def test_no_cluster_there(cli, tmp_path):
+def test_an_unreachable_ray_cluster_is_an_error(cli, tmp_path):
     pytest.importorskip("ray")
     (tmp_path / "a.txt").write_text("Words.")
     done = cli("summarize", tmp_path / "a.txt", "--ray", "127.0.0.1:1")

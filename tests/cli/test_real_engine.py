@@ -60,7 +60,7 @@ def test_a_redirected_summary_is_clean(presets, tmp_path):
     summary = out.read_text()
     assert re.fullmatch(r"(?:[A-Za-z .,]+\n\n)?[A-Za-z .,]+\n", summary)
     assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
-    assert re.match(r"done · \d+ tokens in ", terminal.screen()[-1])
+    assert re.match(r"done · \d+ tokens written in ", terminal.screen()[-1])
 
 
 @pytest.mark.full
@@ -79,7 +79,7 @@ def kept_in(store: Path) -> int:
     """How many notes the store has, none where there is no store yet."""
     try:
         with closing(sqlite3.connect(f"file:{store}?mode=ro", uri=True)) as connection:
-            return connection.execute("select count(*) from notes").fetchone()[0]
+            return connection.execute("select count(*) from texts").fetchone()[0]
     except sqlite3.OperationalError:  # no file, or no table yet
         return 0
 
@@ -88,7 +88,7 @@ def test_ctrl_c_while_decoding_saves_the_notes_and_restores_the_terminal(presets
     source = tmp_path / "harbour.txt"
     source.write_text(text(1500))
     terminal = Terminal("summarize", source, "-m", presets["one"], real=True)
-    notes = home / "cache" / "specextend" / "notes.sqlite"
+    notes = home / "cache" / "specextend" / "texts.sqlite"
     while kept_in(notes) < 3:
         terminal.more()
     assert not terminal.echoes

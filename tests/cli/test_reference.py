@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
 DOCS = Path(__file__).parents[2] / "docs"
 import make_cli
 import make_pictures
@@ -14,6 +16,25 @@ from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import list_presets, load_preset, preset_files
 from specextend_cli.models.prompt_templates import PLACEHOLDERS, WISHES
 from tests.summarize.examples import blocks
+
+PAGES = [*DOCS.parent.glob("*.md"), *DOCS.rglob("*.md"), *DOCS.parent.glob("presets/*/*.md")]
+
+
+def anchors(page):
+    """The headings of a page as GitHub names them in addresses."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS.parent)))
+def test_links_lead_to_files_and_headings_that_exist(page):
+    links = re.findall(r"\]\(([^)\s]+)\)", page.read_text())
+    for link in links:
+        if "://" not in link:
+            path, _, anchor = link.partition("#")
+            target = page.parent / path if path else page
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
 
 
 def test_the_reference_is_current():
@@ -31,7 +52,11 @@ def test_the_pictures_are_what_is_drawn(tmp_path, monkeypatch):
 def test_every_command_is_in_it():
     page = make_cli.PAGE.read_text()
     assert page.count("## specextend") >= 15
-    assert "--shard" in page
+    assert page.count("--ocr-lang NAMES") == 1  # explained once
+    plan = page.partition("## specextend plan")[2].partition("\n##")[0]
+    assert set(re.findall(r"--[a-z-]+", make_cli._help(("plan",)))) - {"--help-all"} <= set(
+        re.findall(r"--[a-z-]+", plan)
+    )
     assert "## specextend presets show" in page
 
 
@@ -57,14 +82,3 @@ def test_the_prompts_shown_are_a_presets(tmp_path):
     path = tmp_path / f"{DEFAULT}.toml"
     path.write_text(shipped[: shipped.index("[prompts]")] + shown)
     assert load_preset(path).prompts.style("bullets").startswith("Write at most seven")
-
-
-def test_links_lead_somewhere():
-    """Every page, and every heading of one, that a page of docs/ names."""
-    pages = {page.name: page.read_text() for page in DOCS.glob("*.md")}
-    for name, text in pages.items():
-        for target, heading in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", text):
-            assert not target or (DOCS / target).exists(), f"{name}: {target}"
-            titles = [line.lstrip("# ") for line in pages.get(target or name, "").splitlines() if line.startswith("#")]
-            headings = [re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles]
-            assert not heading or heading in headings, f"{name}: {target}#{heading}"

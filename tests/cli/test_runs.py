@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from dataclasses import replace
 
 import pytest
@@ -45,6 +46,36 @@ def test_runs_are_listed_shown_and_removed(cli, made):
     assert cli("show", made.run).returncode == 3
 
 
+def test_runs_without_a_model_name_no_preset(cli, presets, made, tmp_path):
+    path = tmp_path / "harbour.txt"
+    path.write_text(text(60))
+    assert cli("summarize", path, "--mode", "extractive", "-q").returncode == 0
+    short = tmp_path / "short.txt"
+    short.write_text("The harbour was founded by fishermen once.")
+    said = cli("summarize", short, "-m", presets["one"])
+    assert "short.txt is printed as it is: its 7 words are no more than a summary of it may have (" in said.stderr
+    store = RunStore(cache_root() / "notes.sqlite")
+    store.add(replace(made, method="guided", document="read.txt"), document(text(6)))
+    with sqlite3.connect(store.path) as table:  # as earlier versions recorded one
+        old = json.loads(table.execute("select record from runs where record like '%harbour.txt%'").fetchone()[0])
+        del old["method"]
+        table.execute("insert into runs values ('000000', 0.0, ?)", (json.dumps({**old, "document": "old.txt"}),))
+    header, *rows = (line.split("\t") for line in cli("runs", "list").stdout.splitlines())
+    name, preset = header.index("document"), header.index("preset")
+    assert {row[name]: row[preset] for row in rows} == {
+        "harbour.txt": "no model",
+        "short.txt": "no model",
+        "old.txt": "no model",
+        "read.txt": "one",
+        "a.txt": "one",
+    }
+    assert " · no model · " in cli("show", "000000").stdout
+    methods = {run["document"]: run["method"] for run in json.loads(cli("runs", "list", "--json").stdout)}
+    assert methods["harbour.txt"] == "extractive"
+    assert methods["short.txt"] == "verbatim"
+    assert methods["old.txt"] is None
+
+
 def test_the_passage_behind_a_sentence(cli, made):
     said = cli("show", "last", "--sentence", 1).stdout
     assert "page 1 · words" in said
@@ -62,7 +93,7 @@ def test_a_plan_says_how_long_the_last_runs_took(cli, presets, made, tmp_path):
     path = tmp_path / "harbour.txt"
     path.write_text(text(6))
     asked = ("plan", path, "-m", presets["one"])
-    store = RunStore(cache_root() / "notes.sqlite")
+    store = RunStore(cache_root() / "texts.sqlite")
     store.clear()
     planned = json.loads(cli(*asked, "--json").stdout)
     assert planned["seconds"] is None
@@ -99,7 +130,7 @@ def test_marks_are_asked_for(cli, presets, tmp_path):
     source = tmp_path / "harbour.md"
     source.write_text("# One\n\n" + text(4) + "\n\n# Two\n\n" + text(4, start=20))
     command = ("summarize", source, "-q", "-m", presets["one"])
-    plain, marked = cli(*command), cli(*command, "--cite", "--check")
+    plain, marked = cli(*command), cli(*command, "--cite", "--flag-unsupported")
     assert plain.returncode == marked.returncode == 0
     assert "[s. " in marked.stdout
     unmarked = marked.stdout.replace(" [?]", "")
@@ -107,7 +138,7 @@ def test_marks_are_asked_for(cli, presets, tmp_path):
         unmarked = unmarked.replace(f" [s. {pages}]", "")
     assert unmarked == plain.stdout
     out = tmp_path / "out.md"
-    assert cli(*command, "--cite", "--check", "-o", out).returncode == 0
+    assert cli(*command, "--cite", "--flag-unsupported", "-o", out).returncode == 0
     assert out.read_text().startswith(marked.stdout.rstrip("\n"))
     record = json.loads(cli(*command, "--json").stdout)
     assert record["text"] == plain.stdout.strip()

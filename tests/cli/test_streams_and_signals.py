@@ -41,7 +41,7 @@ def test_a_file_is_clean_while_the_panel_is_on_the_terminal(document, tmp_path):
     assert out.read_text() == SUMMARY + "\n"
     assert HIDE in terminal.output
     assert "accepted" in terminal.output.decode()
-    assert terminal.screen()[0].startswith("done · 140 tokens in 4.1 s")
+    assert terminal.screen()[0].startswith("done · 140 tokens written in 18 s (reading 12 s")
 
 
 def test_on_a_terminal_the_summary_is_above_and_one_line_remains(document):

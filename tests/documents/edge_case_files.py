@@ -131,7 +131,7 @@ FILES = (
     EdgeCase("blank.txt", lambda: b"\n \n\t\n", error="blank.txt is empty"),
     EdgeCase("feeds-only.txt", lambda: b"\x0c\x0c\x0c", error="feeds-only.txt is empty"),
     EdgeCase("code.bin", lambda: bytes(range(256)), error="code.bin is a binary file, not a document"),
-    EdgeCase("named.pdf", lambda: b"Just a text.", "Just a text."),
+    EdgeCase("named.pdf", lambda: b"Just a text.", "Just a text.", warning="named.pdf is a text, not a PDF"),
     EdgeCase("page.txt", lambda: html("<p>Really a page.</p>"), "Really a page.", warning="page.txt is an HTML page"),
     EdgeCase("word.pdf", lambda: docx(p("Really Word.")), "Really Word.", warning="is a Word document (DOCX)"),
     EdgeCase(
@@ -195,10 +195,13 @@ FILES = (
     EdgeCase("marks.html", lambda: html("<p>Levels<sup>3</sup> rose to 10<sup>6</sup>.</p>"), "Levels rose to 10⁶."),
     # email
     EdgeCase("stub.eml", stub, f"{HEADERS}\n\nLevels\n\n{('The river is high today. ' * 9).strip()}"),
-    EdgeCase("forwarded.eml", forwarded, f"{HEADERS}\n\nPlease read this.", warning="1 attachment was not read"),
+    EdgeCase("forwarded.eml", forwarded, f"{HEADERS}\n\nPlease read this.\n\n{HEADERS}\n\nThe inner text."),
     EdgeCase("multipart.eml", multipart, "Level\n\nFrom: a@b.c\n\nPlain: 3.20 m.", warning="gauge.png"),
     EdgeCase("coded.eml", lambda: with_charset("koi8-r", "Река".encode("koi8-r")), "Level\n\nFrom: a@b.c\n\nРека"),
     EdgeCase("unknown.eml", lambda: with_charset("x-none", "Größe".encode()), "Level\n\nFrom: a@b.c\n\nGröße"),
     EdgeCase("mbox.eml", lambda: MBOX + with_charset("utf-8", b"Text."), "Level\n\nFrom: a@b.c\n\nText."),
-    EdgeCase("attached.eml", lambda: bytes(message(None, None, a_pdf=b"%PDF-")), HEADERS, warning="a.pdf"),
+    EdgeCase(
+        *("attached.eml", lambda: bytes(message(None, None, a_pdf=b"%PDF-"))),
+        error="attached.eml is an email without a text",
+    ),
 )

@@ -77,8 +77,8 @@ def epub(
     return zipped(parts | {f"OPS/{name}": data for name, data in files.items()} | dict(extra or {}))
 
 
-def message(plain: str | None, html: str | None = None, **attachments: bytes) -> EmailMessage:
-    """A message with a subject; `attachments` are named with "_" for "."."""
+def message(plain: str | None, html: str | None = None, cte: str | None = None, **attachments: bytes) -> EmailMessage:
+    """A message with a subject; `attachments` are named with "_" for ".", and `cte` is how the text is encoded."""
     made = EmailMessage()
     made["From"] = "Ann Río <ann@example.org>"
     made["To"] = "bo@example.org"
@@ -86,7 +86,7 @@ def message(plain: str | None, html: str | None = None, **attachments: bytes) ->
     made["Date"] = "Mon, 02 Mar 2026 10:00:00 +0100"
     made["Message-ID"] = "<1@example.org>"
     if plain is not None:
-        made.set_content(plain)
+        made.set_content(plain, cte=cte)
     if html is not None:
         if plain is None:
             made.set_content(html, subtype="html")

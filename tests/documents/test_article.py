@@ -63,6 +63,57 @@ def test_its_tables_notes_and_sections_are_ours() -> None:
     assert [section.number for section in wiki.pages] == list(range(1, len(wiki.pages) + 1))
 
 
+def around(lead: str, *, before: str = "") -> Document:
+    """A page with a menu, `before`, a headline, `lead` before the first paragraph, and a footer."""
+    title = "The bridge of the old town is closed"
+    story = "".join(
+        f"<p>The river rose by {n} metres in the night, and the people of the town carried sand to the bridge.</p>"
+        for n in range(12)
+    )
+    menu = "<nav><a href=/>Home</a></nav><ul><li><a href=/a>All of the news</a></li></ul>"
+    foot = "<div><a href=/b>The mill is sold to its miller</a></div>"
+    head = f"<html><head><title>{title}</title></head><body>{menu}{before}"
+    body = f"<article><h1>{title}</h1>{lead}<div>{story}</div></article>{foot}"
+    return read_bytes("a.html", (head + body).encode())
+
+
+def test_what_stands_before_the_first_paragraph_is_kept() -> None:
+    lead = (
+        "<h2>Nobody knows for how long the town will be without its only way over the river.</h2>"
+        "<div>By Ann Smith</div><div><a href=/f>Share on Facebook</a></div><button>Buy</button>"
+        "<figure><img src=a><figcaption>Sand on the old bridge</figcaption></figure><div>Photo: Bo</div><div>1</div>"
+    )
+    text = around(lead).text
+    assert text.startswith(
+        "The bridge of the old town is closed\n\n"
+        "Nobody knows for how long the town will be without its only way over the river.\n\n"
+        "By Ann Smith\n\nSand on the old bridge\n\nPhoto: Bo\n\nThe river rose by 0 metres"
+    )
+    assert "miller" not in text
+    assert "All of the news" not in text
+
+
+def test_what_article_mode_leaves_out_is_counted() -> None:
+    document = around("<p>By Ann Smith</p>")
+    extraction = document.extraction
+    assert extraction.left_out == sum(
+        len(edit.before.split()) for edit in extraction.edits if edit.kind in (OUTSIDE, "navigation")
+    )
+    assert extraction.left_out > 8
+
+
+def test_rows_with_links_are_data_and_rows_of_links_are_not() -> None:
+    links = "<a href=/x>Bill Bates</a>", "<a href=/y>Paul Alden</a>"
+    box = (
+        f"<table><tr><th>Founders</th><td><ul><li>{links[0]}</li><li>{links[1]}</li></ul></td></tr>"
+        f"<tr><th>Seat</th><td>{links[0]}</td></tr></table>"
+    )
+    text = around(box + "<p>By Ann Smith</p>").text
+    assert "Founders  Bill Bates; Paul Alden\nSeat  Bill Bates" in text
+    menu = f"<table><tr><td>{links[0]}</td><td>{links[1]}</td></tr></table>"
+    assert "Bates" not in around("", before=menu).text
+
+
 @pytest.mark.parametrize("name", ["report-0", "index-0", "forum-0"])
 def test_pages_that_are_no_articles_lose_no_text(name: str) -> None:
     assert not words(PAGES[name].wanted) - words(article(PAGES[name]).text)

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import pytest
+
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import HYPHEN, Line, lines_of_text
 from specextend_cli.documents.repairs import repair_pages
@@ -154,6 +156,37 @@ def test_hyphens_are_joined_as_the_document_itself_spells_the_word() -> None:
     assert HYPHEN not in text
     assert [edit.kind for edit in edits] == ["hyphen joined"] * 6
     assert edits[0].before == "govern-\nment"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "wanted"),
+    [
+        ("was registered as PK-", "LQP and it", "PK-LQP"),
+        ("the aircraft was an ET-", "AVJ of 2018", "ET-AVJ"),
+        ("the aircraft was a 9V-", "SMF of 2018", "9V-SMF"),
+        ("it was a Boeing 737-", "MAX of 2018", "737-MAX"),
+        ("it was a Boeing 737-", "8 of 2018", "737-8"),
+        ("it was flown by the B-", "52 of 2018", "B-52"),
+        ("it was an Airbus A320-", "neo of 2018", "A320-neo"),
+        (f"a raid by the FBI{HYPHEN}", "led men of", "FBI-led"),
+        ("it was meant as a 10-", "year plan of", "10-year"),
+        ("for children of 10-", "to 12-year-olds", "10- to"),
+        ("THE REPORT OF THE GOVERN-", "MENT ON THE ROADS", "GOVERNMENT"),
+    ],
+)
+def test_capitals_and_numbers_keep_their_hyphen(first: str, second: str, wanted: str) -> None:
+    fixed, _ = hyphens([[at(first, -12), at(second, -24)]])
+    assert wanted in " ".join(line.text for line in fixed[0])
+
+
+def test_hyphens_in_rows_of_a_table_stay() -> None:
+    for first in ("Grade A-", "The mill and the bridge  A-"):
+        assert texts(hyphens([[at(first, -12), at("12 in all", -24)]])[0]) == [[first, "12 in all"]]
+
+
+def test_a_note_below_a_hyphen_keeps_its_number() -> None:
+    lines = [at("and faster than the usual standard-", 70, size=9.5), at("1 See the book of the mill.", 39, size=7.5)]
+    assert texts(hyphens([lines])[0]) == [[line.text for line in lines]]
 
 
 def test_hyphens_across_pages_and_words_of_one_line() -> None:

@@ -46,7 +46,150 @@ def test_lists() -> None:
     styles = word("styles", f'<w:style w:styleId="Dots">{item("", 2)[5:-6]}</w:style>')
     assert read(p("a", "Dots") + p("b", "Dots"), numbering=numbering, styles=styles).text == "- a\n- b"
     body = item("one", 1) + item("below", 1, 1) + item("two", 1) + item("anew", 1, 1) + item("dot", 2) + item("lost", 7)
-    assert read(body, numbering=numbering).text == "1. one\n1. below\n2. two\n1. anew\n- dot\n- lost"
+    assert read(body, numbering=numbering).text == "1. one\na. below\n2. two\na. anew\n- dot\n- lost"
+
+
+def level(at: int, text: str, form: str = "decimal", *, more: str = "") -> str:
+    return (
+        f'<w:lvl w:ilvl="{at}"><w:start w:val="1"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{text}"/>{more}</w:lvl>'
+    )
+
+
+def numbering(*levels: str, overrides: str = "", more: str = "") -> str:
+    """Lists 1 and 2 of these levels; list 2 has `overrides`."""
+    return word(
+        "numbering",
+        f'<w:abstractNum w:abstractNumId="5">{"".join(levels)}</w:abstractNum>{more}'
+        '<w:num w:numId="1"><w:abstractNumId w:val="5"/></w:num>'
+        f'<w:num w:numId="2"><w:abstractNumId w:val="5"/>{overrides}</w:num>',
+    )
+
+
+def style(name: str, properties: str, based: str = "") -> str:
+    return (
+        f'<w:style w:styleId="{name}"><w:name w:val="{name}"/><w:basedOn w:val="{based}"/>'
+        f"<w:pPr>{properties}</w:pPr></w:style>"
+    )
+
+
+def in_list(number: int, at: int | str) -> str:
+    return f'<w:numPr><w:ilvl w:val="{at}"/><w:numId w:val="{number}"/></w:numPr>'
+
+
+def test_headings_have_the_numbers_that_word_shows() -> None:
+    lists = numbering(
+        level(0, "%1"), level(1, "%1.%2", more='<w:pStyle w:val="Heading2"/>'), level(2, "%1.%2.%3"), level(3, "(%4)")
+    )
+    styles = word(
+        "styles",
+        style("Heading1", in_list(1, 0))
+        + style("Heading2", '<w:numPr><w:numId w:val="1"/></w:numPr>')  # its level: the one that names this style
+        + style("Heading3", '<w:numPr><w:ilvl w:val="2"/></w:numPr>', "Heading1")
+        + style("Plain", '<w:numPr><w:numId w:val="0"/></w:numPr>', "Heading1"),
+    )
+    body = (
+        *(p("Scope", "Heading1"), p("Goals", "Heading2"), p("Limits", "Heading2"), p("Time", "Heading3")),
+        *(p("Means", "Heading1"), p("", "Heading2"), p("Staff", "Heading2"), p("Thanks", "Plain")),
+    )
+    document = read("".join(body), numbering=lists, styles=styles)
+    assert document.text.split("\n\n") == [
+        *("1 Scope", "1.1 Goals", "1.2 Limits", "1.2.1 Time", "2 Means"),
+        *("2.2 Staff", "Thanks"),  # an empty heading has a number too
+    ]
+    assert document.pages[-1].title.startswith("1 Scope: 1.1 Goals")
+
+
+def test_the_forms_of_numbers() -> None:
+    forms = (
+        "upperRoman",
+        "lowerLetter",
+        "lowerRoman",
+        "upperLetter",
+        "decimalZero",
+        "ordinal",
+        "none",
+        "chineseCounting",
+    )
+    levels = (level(at, f"%{at + 1})", form) for at, form in enumerate(forms))
+    body = "".join(item(f"t{at}", 1, at) for at in range(len(forms)))
+    wanted = "I) t0\na) t1\ni) t2\nA) t3\n01) t4\n1st) t5\n) t6\n1) t7"
+    assert read(body, numbering=numbering(*levels)).text == wanted
+    many = read("".join(item("x", 1) for _ in range(54)), numbering=numbering(level(0, "%1.", "lowerLetter")))
+    assert many.text.split("\n")[25:28] == ["z. x", "aa. x", "bb. x"]
+    years = numbering(
+        level(0, "%1", "upperRoman", more='<w:suff w:val="nothing"/>').replace('t w:val="1"', 't w:val="1949"')
+    )
+    assert read(item(": x", 1), numbering=years).text == "MCMXLIX: x"
+    huge = numbering(level(0, "%1", "lowerLetter").replace('t w:val="1"', 't w:val="999999999"'))
+    assert read(item("x", 1), numbering=huge).text == "999999999 x"
+
+
+def test_lists_that_go_on_and_begin_again() -> None:
+    levels = (level(0, "%1."), level(1, "%1.%2", more='<w:lvlRestart w:val="0"/>'))
+    body = item("a", 1) + item("b", 1, 1) + item("c", 1) + item("d", 1, 1) + item("e", 2)
+    assert read(body, numbering=numbering(*levels)).text == "1. a\n1.1 b\n2. c\n2.2 d\n3. e"
+    start = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
+    again = read(body + item("f", 2), numbering=numbering(*levels, overrides=start))
+    assert again.text.endswith("2.2 d\n7. e\n8. f")
+    other = f'<w:lvlOverride w:ilvl="0">{level(0, "§ %1")}</w:lvlOverride>'
+    assert read(item("a", 1) + item("b", 2), numbering=numbering(*levels, overrides=other)).text == "1. a\n§ 2 b"
+    legal = (level(0, "%1", "upperRoman"), level(1, "%1.%2", more="<w:isLgl/>"))
+    assert read(item("a", 1) + item("b", 1, 1), numbering=numbering(*legal)).text == "I a\n1.1 b"
+    alone = numbering(level(0, "%1"), level(1, "%1.%2"))
+    assert read(item("first below", 1, 1), numbering=alone).text == "1.1 first below"
+
+
+def test_lists_of_styles_and_circles_of_them() -> None:
+    linked = (
+        '<w:abstractNum w:abstractNumId="6"><w:numStyleLink w:val="Legal"/></w:abstractNum>'
+        '<w:num w:numId="3"><w:abstractNumId w:val="6"/></w:num>'
+        '<w:abstractNum w:abstractNumId="7"><w:numStyleLink w:val="Loop"/></w:abstractNum>'
+        '<w:num w:numId="4"><w:abstractNumId w:val="7"/></w:num>'
+    )
+    styles = word("styles", style("Legal", in_list(1, 0)) + style("Loop", in_list(4, 0), "Loop"))
+    document = read(item("a", 3) + item("b", 4), numbering=numbering(level(0, "Art. %1"), more=linked), styles=styles)
+    assert document.text == "Art. 1 a\n- b"
+
+
+@pytest.mark.parametrize("bad", ["x", "-1", "", "99999999999", "٣"])
+def test_numbers_that_are_none(bad: str) -> None:
+    lists = numbering(level(0, "%1.").replace('w:val="1"', f'w:val="{bad}"').replace('ilvl="0"', f'ilvl="{bad}"'))
+    assert read(p("a", properties=in_list(1, bad)), numbering=lists).text.endswith("a")
+
+
+def test_numbers_in_cells() -> None:
+    lists = numbering(level(0, "%1."))
+    number = item("", 1)
+    assert read(table((number, "wash"), (number, item("dry", 1))), numbering=lists).text == "1.  wash\n2.  3. dry"
+
+
+def test_every_body_is_read() -> None:
+    main = word("document", "".join(f"<w:body>{p(text)}</w:body>" for text in ("one", "two", "three")))
+    assert read_bytes("a.docx", zipped({"word/document.xml": main})).text == "one\n\ntwo\n\nthree"
+
+
+def test_a_merged_cell_is_read_once() -> None:
+    def cell(text: str, properties: str = "") -> str:
+        return f"<w:tc><w:tcPr>{properties}</w:tcPr>{p(text)}</w:tc>"
+
+    def rows(*made: str) -> str:
+        return "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in made) + "</w:tbl>"
+
+    wide, first, more = '<w:gridSpan w:val="40"/>', '<w:hMerge w:val="restart"/>', "<w:hMerge/>"
+    form = rows(cell("Name") + cell("Ada", wide) + cell("1815"), cell("a") + cell("b") * 40 + cell("c"))
+    assert read(form).text.split("\n")[0] == "Name  Ada  1815"
+    old = rows(cell("Rain", first) + cell("", more) + cell("May"), cell("1") + cell("2") + cell("3"))
+    assert read(old).text == "Rain  May\n1  2  3"
+    own = rows(cell("Rain", first) + cell("own", more) + cell("May"))
+    assert read(own).text == "Rain  own  May"
+
+
+def test_deleted_rows_and_comments_stay_out() -> None:
+    gone = f"<w:tr><w:trPr><w:del/></w:trPr><w:tc>{p('gone')}</w:tc></w:tr>"
+    said = '<w:r><w:commentReference w:id="0"/></w:r>'
+    comments = word("comments", f'<w:comment w:id="0">{p("a remark")}</w:comment>')
+    body = p("kept", runs=said) + f"<w:tbl><w:tr><w:tc>{p('row')}</w:tc></w:tr>{gone}</w:tbl>"
+    assert read(body, comments=comments).text == "kept\n\nrow"
 
 
 def test_tables_and_tables_in_tables() -> None:

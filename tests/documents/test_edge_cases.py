@@ -6,13 +6,14 @@ import pytest
 
 from specextend_cli.documents import read_bytes
 from tests.documents.damaged_pdfs import DAMAGED
+from tests.documents.edge_case_drawing import DRAWING
 from tests.documents.edge_case_files import FILES
 from tests.documents.edge_case_pdfs import LAYOUT
 from tests.documents.edge_case_print import PRINT
 from tests.documents.edge_case_type import TYPE
 from tests.documents.edge_cases import EdgeCase, refusal
 
-ALL = (*LAYOUT, *TYPE, *PRINT, *DAMAGED, *FILES)
+ALL = (*LAYOUT, *TYPE, *PRINT, *DRAWING, *DAMAGED, *FILES)
 
 
 @pytest.mark.parametrize(

@@ -1,14 +1,25 @@
 from __future__ import annotations
 
+import email
+import email.policy
+from base64 import b64encode
+
 import pytest
 
 from specextend_cli.documents import read_bytes
 from specextend_cli.documents.formats import detect
+from specextend_cli.documents.mime import filename, header, parse_message
 from specextend_cli.errors import InputError
+from tests.documents.edge_cases import refusal
 from tests.documents.made_files import message
 
 SUBJECT = "The level of the river – März"
 HEAD = f"{SUBJECT}\n\nFrom: Ann Río <ann@example.org>\nTo: bo@example.org\nDate: Mon, 02 Mar 2026 10:00:00 +0100"
+
+
+def head(content: str) -> bytes:
+    """A message "Plan" with this content type and what follows it."""
+    return f"From: a@b\nSubject: Plan\nMIME-Version: 1.0\nContent-Type: {content}".encode()
 
 
 def test_headers_and_the_text_part() -> None:
@@ -32,20 +43,191 @@ def test_html_where_there_is_no_text() -> None:
 def test_attachments_are_named() -> None:
     document = read_bytes("a.eml", bytes(message("See there.", a_pdf=b"%PDF-", b_png=b"x")))
     assert document.extraction.warnings == ("2 attachments were not read: a.pdf, b.png.",)
-    outer = message("Forwarded.")
-    outer.add_attachment(message("Inner text."))
-    document = read_bytes("a.eml", bytes(outer))
-    assert "Inner" not in document.text
-    assert document.extraction.warnings == ("1 attachment was not read: a forwarded message.",)
+    assert document.extraction.unread == 2
     crowd = read_bytes("a.eml", bytes(message("x", **{f"n{n}_txt": b"" for n in range(12)})))
     assert crowd.extraction.warnings[0].endswith("n9.txt and 2 more.")
 
 
+def test_forwarded_messages_are_read() -> None:
+    outer = message("Forwarded.", a_pdf=b"%PDF-")
+    inner = message("Inner text.")
+    inner.replace_header("Subject", "The old bridge")
+    outer.add_attachment(inner)
+    document = read_bytes("a.eml", bytes(outer))
+    assert document.text.endswith(f"Forwarded.\n\nThe old bridge\n\n{HEAD.split(chr(10), 2)[2]}\n\nInner text.")
+    assert [page.title for page in document.pages] == [SUBJECT, "The old bridge"]
+    assert document.extraction.warnings == ("1 attachment was not read: a.pdf.",)
+    assert (document.extraction.unread, document.extraction.left_out) == (1, 0)
+    saved = message("See there.", old_eml=bytes(inner))
+    assert read_bytes("a.eml", bytes(saved)).text.endswith("Inner text.")
+    encoded = head(f"message/rfc822\nContent-Transfer-Encoding: base64\n\n{b64encode(bytes(inner)).decode()}")
+    assert read_bytes("a.eml", encoded).text.endswith("Inner text.")
+
+
+PART = "Content-Type: text/plain; charset=utf-8\n\nThe bridge is closed.\n"
+
+
+@pytest.mark.parametrize(
+    ("declared", "written"),
+    [
+        ("----=_Part_1.2", "----=_Part_1.2"),
+        ("=_NextPart:(1)/2?x", "=_NextPart:(1)/2?x"),
+        ("----=_NextPart_000_0093_01C81419.EB75E850; charset=x", "----=_NextPart_000_0093_01C81419.EB75E850"),
+        ('"quoted part"', "quoted part"),
+        ("'=single'", "'=single'"),
+        ("another", "----=_the_real_one"),  # declared otherwise than written
+    ],
+)
+def test_boundaries_as_mail_programs_write_them(declared: str, written: str) -> None:
+    data = head(f"multipart/alternative; boundary={declared}\n\n--{written}\n{PART}\n--{written}--\n")
+    assert read_bytes("a.eml", data).text == "Plan\n\nFrom: a@b\n\nThe bridge is closed."
+
+
+def test_both_ways_to_parse_a_header_agree() -> None:
+    made = message("x", **{"Zü_pdf": b"%PDF-"})
+    strict = email.message_from_bytes(bytes(made), policy=email.policy.default)
+    assert header(parse_message(bytes(made)), "From") == strict["From"] == "Ann Río <ann@example.org>"
+    assert header(parse_message(bytes(made)), "Subject") == strict["Subject"]
+    assert [filename(part) for part in parse_message(bytes(made)).walk()][-1] == "Zü.pdf"
+
+
+SEALED = "-----BEGIN PGP MESSAGE-----\n\nhQEMA5\n=abcd\n-----END PGP MESSAGE-----\n"
+ENCRYPTED = {
+    "pgp": 'multipart/encrypted; boundary=foo; protocol="application/pgp-encrypted"\n\n--foo\n'
+    "Content-Type: application/pgp-encrypted\n\nVersion: 1\n\n--foo\n"
+    f"Content-Type: application/octet-stream\n\n{SEALED}\n--foo--\n",
+    "smime": "application/pkcs7-mime; smime-type=enveloped-data; name=smime.p7m\n\nMIIB",
+    "smime, old": "application/x-pkcs7-mime; name=smime.p7m\nContent-Disposition: attachment\n\nMIIB",
+    "inline": f"text/plain\n\n{SEALED}",
+}
+
+
+@pytest.mark.parametrize("sealed", ENCRYPTED.values(), ids=ENCRYPTED)
+def test_encrypted_mail(sealed: str) -> None:
+    error = refusal(lambda: read_bytes("a.eml", head(sealed)))
+    assert error.what == "a.eml is an email that cannot be read"
+    assert "encrypted" in error.why
+    assert error.fix
+    # Beside another text it is a section that could not be read.
+    mixed = head(f"multipart/mixed; boundary=out\n\n--out\n{PART}\n--out\nContent-Type: {sealed}\n--out--\n")
+    document = read_bytes("a.eml", mixed)
+    assert document.text == "Plan\n\nFrom: a@b\n\nThe bridge is closed."
+    assert document.extraction.failed == (2,)
+    assert "encrypted" in document.extraction.warnings[0]
+
+
+def test_a_signed_message_in_a_wrapper_is_no_encrypted_one() -> None:
+    error = refusal(lambda: read_bytes("a.eml", head("application/pkcs7-mime; smime-type=signed-data\n\nMIIB")))
+    assert error.why == "it is wrapped in a signature (S/MIME)"
+    signed = head(
+        f"multipart/signed; boundary=s\n\n--s\n{PART}\n--s\nContent-Type: application/pgp-signature\n\nx\n--s--\n"
+    )
+    document = read_bytes("a.eml", signed)
+    assert document.text.endswith("The bridge is closed.")
+    assert document.extraction.unread == 0  # a signature is no text
+
+
+def test_mail_in_utf_16() -> None:
+    data = head("text/plain\n\nDer Weg über die Brücke.").decode()
+    for encoded in (data.encode("utf-16"), data.encode("utf-16-be"), data.encode("utf-32")):
+        document = read_bytes("-", encoded)
+        assert (document.kind, document.text) == ("email", "Plan\n\nFrom: a@b\n\nDer Weg über die Brücke.")
+    body = b64encode("Der Weg über die Brücke.".encode("utf-16")).decode()
+    part = head(f"text/plain; charset=utf-16\nContent-Transfer-Encoding: base64\n\n{body}")
+    assert read_bytes("a.eml", part).text.endswith("über die Brücke.")
+
+
+def test_a_mailbox_has_a_section_for_each_message() -> None:
+    messages = [
+        message("First text.\n\n>From the hills it flows.\nFrom here on too."),
+        message(None, "<p>Zweite &uuml;</p>"),
+    ]
+    messages[1].replace_header("Subject", "Re: Level")
+    box = b"\n".join(b"From ann@x Mon Jun  6 22:21:22 2005\n" + bytes(made) for made in messages)
+    for data in (box, box.replace(b"\n", b"\r\n")):
+        document = read_bytes("a.mbox", data)
+        assert (document.kind, document.title) == ("email", "")
+        assert [page.title for page in document.pages] == [SUBJECT, "Re: Level"]
+        assert "First text.\n\nFrom the hills it flows." in document.text
+        assert document.text.endswith("Zweite ü")
+    assert read_bytes("-", box.replace(b"Message-ID: <1@example.org>\n", b"")).kind == "email"
+    locked = box + b"\nFrom bo@x Tue Jun  7 22:21:22 2005\n" + head(ENCRYPTED["smime"])
+    document = read_bytes("a.mbox", locked)
+    assert document.extraction.failed == (4,)
+    assert "First text." in document.text
+
+
+def test_why_a_message_was_not_delivered() -> None:
+    report = (
+        f"multipart/report; report-type=delivery-status; boundary=r\n\n--r\n{PART}\n--r\n"
+        "Content-Type: message/delivery-status\n\nReporting-MTA: dns; x.org\n\nFinal-Recipient: rfc822; bo@x.org\n"
+        "Action: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no such\n user here\n\n--r\n"
+        f"Content-Type: message/rfc822\n\n{head('text/plain').decode()}\nThe first letter.\n\n--r--\n"
+    )
+    text = read_bytes("a.eml", head(report)).text
+    assert "Final-Recipient: rfc822; bo@x.org\nAction: failed\nStatus: 5.1.1\n" in text
+    assert "550 no such user here" in text
+    assert text.endswith("Plan\n\nFrom: a@b\n\nThe first letter.")
+
+
+def test_a_message_that_is_one_attachment() -> None:
+    only = head("text/plain; name=a.txt\nContent-Disposition: attachment; filename=a.txt\n\nThe bridge is closed.")
+    assert read_bytes("a.eml", only).text.endswith("The bridge is closed.")
+    beside = message("See there.")
+    beside.add_attachment("The bridge is closed.", filename="a.txt")
+    document = read_bytes("a.eml", bytes(beside))
+    assert "closed" not in document.text
+    assert document.extraction.warnings == ("1 attachment was not read: a.txt.",)
+    error = refusal(lambda: read_bytes("a.eml", head("application/pdf; name=b.pdf\n\n%PDF-")))
+    assert error.what == "a.eml is an email without a text"
+    assert error.why == "it holds nothing but attachments: b.pdf"
+
+
+def test_every_text_of_a_message_is_read() -> None:
+    parts = "".join(
+        f"--m\nContent-Type: text/plain\n\nText {n}.\n\n--m\nContent-Type: image/png\n\nx\n" for n in (1, 2)
+    )
+    document = read_bytes("a.eml", head(f"multipart/mixed; boundary=m\n\n{parts}--m--\nA list's footer.\n"))
+    assert document.text.endswith("Text 1.\n\nText 2.")
+    assert document.extraction.warnings == ("2 attachments were not read: one without a name (image/png).",)
+    assert document.extraction.left_out == 3
+    assert document.extraction.changes["outside the parts"] == 1
+    # A PDF beside the HTML alternative, as some programs nest them.
+    nested = (
+        f"multipart/alternative; boundary=a\n\n--a\n{PART}\n--a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
+        "Content-Type: text/html\n\n<p>The bridge is closed.</p>\n--b\nContent-Type: application/pdf; name=c.pdf\n\nx\n"
+        "--b--\n--a--\n"
+    )
+    document = read_bytes("a.eml", head(nested))
+    assert document.text.count("closed") == 1
+    assert document.extraction.unread == 1
+
+
+def test_a_suffix_decides_what_a_header_alone_leaves_open() -> None:
+    data = b"From: Ann\nTo: Bo\nSubject: rain\n\nIt rains."
+    assert read_bytes("a.txt", data).kind == "text"
+    assert read_bytes("a.eml", data).text == "rain\n\nFrom: Ann\nTo: Bo\n\nIt rains."
+    assert read_bytes("a.eml", b"It rains.").extraction.warnings == ("a.eml is a text, not an email.",)
+
+
+def test_parts_in_parts_end_somewhere() -> None:
+    made = "text/plain\n\ndeep"
+    for level in range(60):
+        made = f"multipart/mixed; boundary=b{level}\n\n--b{level}\nContent-Type: {made}\n--b{level}--\n"
+    document = read_bytes(
+        "a.eml", head(f"multipart/mixed; boundary=o\n\n--o\n{PART}\n--o\nContent-Type: {made}\n--o--")
+    )
+    assert document.text.endswith("The bridge is closed.")
+    assert document.extraction.unread == 1
+    crowd = head("multipart/mixed; boundary=o\n\n" + "--o\nContent-Type: message/rfc822\n\n" * 3_000)
+    assert read_bytes("a.eml", crowd).text
+
+
 @pytest.mark.parametrize("charset", ["iso-8859-15", "utf-8", "no-such", "idna", "utf-16"])
 def test_charsets(charset: str) -> None:
-    head = f"From: a@b\nMIME-Version: 1.0\nSubject: s\nContent-Type: text/plain; charset={charset}\n\n".encode()
+    fields = f"From: a@b\nMIME-Version: 1.0\nSubject: s\nContent-Type: text/plain; charset={charset}\n\n".encode()
     body = "caf\xe9 \u20ac5".encode("iso-8859-15" if charset == "iso-8859-15" else "utf-8")
-    assert read_bytes("a.eml", head + body).text.endswith("café €5")
+    assert read_bytes("a.eml", fields + body).text.endswith("café €5")
 
 
 def test_what_is_an_email() -> None:
@@ -57,9 +239,10 @@ def test_what_is_an_email() -> None:
 
 
 def test_messages_without_text_or_with_bad_parts() -> None:
-    head = b"From: a@b\nMIME-Version: 1.0\n"
-    assert read_bytes("a.eml", head + b"Content-Type: multipart/mixed; boundary=x\n\n--y\nwords").text == "From: a@b"
-    assert "words" in read_bytes("a.eml", head + b"Content-Transfer-Encoding: base64\n\nd29yZHM").text
+    fields = b"From: a@b\nMIME-Version: 1.0\n"
+    made = fields + b"Content-Type: multipart/mixed; boundary=x\n\n--y\nwords"
+    assert read_bytes("a.eml", made).text == "From: a@b\n\n--y words"
+    assert "words" in read_bytes("a.eml", fields + b"Content-Transfer-Encoding: base64\n\nd29yZHM").text
     with pytest.raises(InputError, match="holds no text"):
         read_bytes("a.eml", b"Received: x\nSubject:\nMIME-Version: 1.0\n\n")
 

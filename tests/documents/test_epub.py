@@ -91,3 +91,33 @@ def test_paths_lead_nowhere_but_into_the_book() -> None:
     document = read_bytes("a.epub", epub({"a.xhtml": page("<p>a</p>")}, spine=("a.xhtml", *names)))
     assert document.text == "a"
     assert document.extraction.failed == (2, 3, 4, 5)
+
+
+def pictures(*types: str, fallback: str = "") -> bytes:
+    """A book whose spine is items of these media types; each falls back to the item `fallback`."""
+    items = "".join(
+        f'<item id="i{n}" href="{n}.x" media-type="{kind}" fallback="{fallback}"/>' for n, kind in enumerate(types)
+    )
+    refs = "".join(f'<itemref idref="i{n}"/>' for n in range(len(types)))
+    extra = '<item id="page" href="page.xhtml" media-type="application/xhtml+xml"/>'
+    package = f"<package><manifest>{items}{extra}</manifest><spine>{refs}</spine></package>"
+    container = '<c><rootfile full-path="a.opf"/></c>'
+    files = {f"{n}.x": page(f"<p>text {n}</p>") for n in range(len(types))} | {"page.xhtml": page("<p>instead</p>")}
+    return zipped({"META-INF/container.xml": container, "a.opf": package} | files)
+
+
+@pytest.mark.parametrize("kinds", [("image/svg+xml",), ("image/jpeg", "image/png"), ("application/pdf",)])
+def test_books_of_pictures_hold_no_text(kinds: tuple[str, ...]) -> None:
+    error = refused(pictures(*kinds))
+    assert error.what == "a.epub holds no text"
+    assert "pictures" in error.why
+    assert error.fix
+
+
+def test_pictures_between_pages_are_counted() -> None:
+    document = read_bytes("a.epub", pictures("image/png", "application/xhtml+xml", "image/svg+xml"))
+    assert document.text == "text 1"
+    assert document.extraction.unread == 2
+    assert document.extraction.warnings == ("2 pictures were not read that a.epub has in the place of pages.",)
+    assert read_bytes("a.epub", pictures("image/png", fallback="page")).text == "instead"
+    assert refused(pictures("image/png", fallback="i0")).what == "a.epub holds no text"

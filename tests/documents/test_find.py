@@ -24,6 +24,7 @@ def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
             "sub/deep/word": docx(p("words")),
             "sub/book.zip": epub({"a.xhtml": page("<p>a</p>")}),
             "sub/photo.jpeg": b"\x89PNG\r\n\x1a\n" + bytes(99),
+            "sub/letter.msg": bytes.fromhex("d0cf11e0a1b11ae1") + "__properties_version1.0".encode("utf-16-le"),
             "sub/empty.log": b"",
             "sub/z.pdf": b"\x89PNG\r\n\x1a\n",
             "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"}),
@@ -39,7 +40,10 @@ def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
         "sub/z.pdf",  # promised: reading it says what is wrong
         "sub/deep/word",
     ]
-    assert found.account == "sheet.xlsx (a ZIP archive), empty.log (empty), photo.jpeg (an image); 2 hidden"
+    assert found.account == (
+        "sheet.xlsx (a ZIP archive), empty.log (empty), letter.msg (an Outlook message (MSG)), photo.jpeg (an image); "
+        "2 hidden"
+    )
     assert str(found) == f"5 documents; skipped: {found.account}"
 
 

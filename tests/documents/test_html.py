@@ -164,3 +164,83 @@ def test_a_declared_bomb_is_never_expanded() -> None:
     assert "lollol" not in document.text
     assert "root:" not in document.text
     assert "text" in document.text
+
+
+def test_lists_in_cells_keep_their_text() -> None:
+    cell = "<td><div class=x><ul><li><a href=/b>Bill Bates</a></li><li>Kim <b>Kay</b> (CFO)</li></ul></div></td>"
+    document = html(
+        f"<table><tr><th>Founders</th>{cell}<td>1975</td></tr>"
+        "<tr><th>Steps</th><td>In order: <ol start=2><li>wash</li><li>dry</li></ol>each day</td></tr>"
+        "<tr><th>Terms</th><td><dl><dt>CEO<dd>chief<dt>CFO<dd>finance</dl></td></tr>"
+        "<tr><th>Prose</th><td><ul><li>It rains.<li>It snows!<li>No</ul></td></tr>"
+        "<tr><th>Nested</th><td><ul><li>a<ul><li>b<li>c</ul><li>d</ul></td></tr>"
+        "<tr><th>Text</th><td><p>One <a href=/x>link</a>.</p><p>Two.</p></td></tr></table>"
+    )
+    assert document.text == (
+        "Founders  Bill Bates; Kim Kay (CFO)  1975\nSteps  In order: 2. wash; 3. dry each day\n"
+        "Terms  CEO chief; CFO finance\nProse  It rains. It snows! No\nNested  a b; c; d\nText  One link. Two."
+    )
+
+
+def test_lists_in_the_cells_of_a_layout_are_lists() -> None:
+    document = html("<table><tr><td></td><td><ul><li>a</li><li>b</li></ul></td></tr></table>")
+    assert document.text == "- a\n- b"
+    long = "water " * 60
+    document = html(f"<table><tr><td>Left</td><td><ul><li>{long}</li><li>b</li></ul></td></tr></table>")
+    assert document.text == f"Left\n- {long.strip()}\n- b"
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        "<ul><li>a<table><tr><td>b<td>c</table>d<li>e</ul>f",
+        "<ul><li>a<h2>b</h2>c<li>d</ul>e<p>f",
+        "a<ul></ul><ul><li>b</ul>c<dl><dd>d</dl><pre>e</pre>f",
+        "<ul><li>a<td>b<ul><li>c</td></ul>d</li></ul>e<li>f",
+        "<li>a</li>b<dd>c</dd></ul></ol>d<ul>e</ul>f",
+    ],
+)
+def test_no_word_of_a_cell_is_lost(inner: str) -> None:
+    document = html(f"<table><tr><th>x<td>{inner}<tr><td>y<td>z</table>w")
+    assert "".join(filter(str.isalpha, document.text)) in ("xabcdefyzw", "wxabcdefyz")
+
+
+@pytest.mark.parametrize(
+    "fragment",
+    [
+        "<h1>Rain</h1><p>It rains.</p>",
+        "\ufeff<!-- made by hand -->\n<div class='a'>\n<h1>Rain</h1>\n\n<p>It rains.</p>\n</div>\n",
+        "<article><header><h1>Rain</h1></header>\n<p>It\nrains.</article>",
+    ],
+)
+def test_fragments_are_pages(fragment: str) -> None:
+    for data in (fragment.encode(), fragment.encode("utf-16")):
+        document = read_bytes("-", data)
+        assert (document.kind, document.text) == ("html", "Rain\n\nIt rains.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '<h1 align="center">Rain</h1>\n\nIt rains.\n\nIt rains [more](x).\n',
+        "<p align=center><img src=a.png></p>\n\n# Rain\n\nIt rains.\n",
+        "<div>\n\nIt rains a lot in the spring.\n\n</div>\n\nIt rains.\n",
+        "<p is a letter and > is a sign.\n",
+        "<stdio.h> declares it.\n",
+    ],
+)
+def test_markdown_and_texts_that_begin_with_an_element(text: str) -> None:
+    assert read_bytes("README.md", text.encode()).kind == "markdown"
+    assert read_bytes("a.txt", text.encode()).kind in ("markdown", "text")
+
+
+def test_a_suffix_decides_what_a_few_elements_leave_open() -> None:
+    assert read_bytes("a.html", b"It <b>rains</b>.").text == "It rains."
+    assert read_bytes("a.txt", b"It <b>rains</b>.").text == "It <b>rains</b>."
+
+
+def test_the_text_of_drawings_is_counted() -> None:
+    document = html("<p>Kept.</p><svg><title>x</title><g><text>Rain in <tspan>mm</tspan></text></g></svg>")
+    assert document.text == "Kept."
+    assert [(edit.kind, edit.before) for edit in document.extraction.edits] == [("text of a drawing", "Rain in mm")]
+    assert document.extraction.left_out == 3

@@ -7,12 +7,14 @@ stopped after a minute.
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 
 import pytest
 
 from specextend_cli.documents import cleaning, read_bytes
 from specextend_cli.documents.eml import MAX_HEADER
 from tests.documents.edge_cases import refusal
+from tests.documents.raw_pdf import raw_pdf, show
 
 CHANCE = random.Random(20)
 REPEATED = (
@@ -85,6 +87,35 @@ def test_many_form_feeds(page: str, size: int) -> None:
     document = read_bytes("a.txt", (page * size + "The river rises.").encode())
     assert document.extraction.pages == size + 1
     assert document.pages[-1].number == size + 1
+
+
+def copies(count: int) -> str:
+    """A line drawn again and again at one place."""
+    return "".join(show(72 + at % 7 / 10, 700, "The river rises.") for at in range(count))
+
+
+def marks(count: int) -> str:
+    """Small figures above a line."""
+    return show(72, 700, "river " * 80, 2) + "".join(show(72 + at % 400, 700.5, str(at % 10), 1) for at in range(count))
+
+
+def jumps(count: int) -> str:
+    """Two places between which the text goes to and fro."""
+    return "".join(show(72 + 300 * (at % 2), 700 - at % 3, "The river rises here", 8) for at in range(count))
+
+
+def controls(count: int) -> str:
+    """Characters without a meaning in words."""
+    return "".join(show(72, 780 - at / 20, f"r{chr(161 + at % 90)}ver of{at}l", 8) for at in range(count))
+
+
+@sizes
+@pytest.mark.parametrize("draw", [copies, marks, jumps, controls])
+def test_pages_of_any_drawing(draw: Callable[[int], str], size: int) -> None:
+    unicode = {chr(code): chr(code) for code in range(32, 127)} | {chr(161 + at): chr(0xE000 + at) for at in range(90)}
+    document = read_bytes("a.pdf", raw_pdf([draw(size // 10)], unicode))
+    assert document.extraction.failed == ()
+    assert not any("second reader" in warning for warning in document.extraction.warnings)
 
 
 def test_long_headers_of_a_mail_are_cut_and_said() -> None:

@@ -13,8 +13,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tensor_parallel import LeadingTarget, ProcessGroup, follow
 from specextend_cli.models.splitting import split
-from tests.engine.test_identity import DRAFTERS, run, small
 from tests.engine.tiny_models import prompt, tiny
+from tests.helpers.decoding import DRAFTERS, run, small
 
 SEGMENT_STARTS = [0, 40, 90, 140]
 NEW = 24

@@ -146,6 +146,31 @@ def test_a_slow_step_does_not_stop_drafting(slow: int) -> None:
     assert accepted > 180
 
 
+@pytest.mark.parametrize("hiccup", [0.15, 0.5, 2.0])
+@pytest.mark.parametrize("slow", range(20))
+@pytest.mark.parametrize("of_verification", [False, True])
+def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(hiccup: float, slow: int, of_verification: bool) -> None:
+    """On a GPU a step takes a millisecond, and compiling a kernel a second: more than all that drafting can gain."""
+    plain, rng = 0.001, random.Random(slow)
+    gate = DraftGate(TreeShape(nodes=16, depth=4))
+    drafts, late = 0, []
+    for step in range(300):
+        shape = gate.next_shape(1000)
+        is_drafting = shape.nodes > 1 and shape.forwards > 0
+        forwards = min(shape.forwards, 4)
+        tree = gate.cut(chain([0.8**i for i in range(1, forwards + 1)]) if is_drafting else root(0), 1000)
+        accepted = 1
+        while accepted < len(tree) and rng.random() < 0.8:
+            accepted += 1
+        seconds = {True: plain * (1 + 0.01 * len(tree)), False: plain * 0.1 * forwards if is_drafting else 0.0}
+        seconds[of_verification] += hiccup if is_drafting and drafts == slow else 0.0
+        drafts += is_drafting
+        gate.learn(tree, shape, range(accepted), seconds[False], seconds[True], 1000)
+        if step >= 100:
+            late.append(is_drafting)
+    assert sum(late) > 0.9 * len(late)
+
+
 def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
     def gain(charged: float) -> float:
         gate = DraftGate(TreeShape(nodes=2, depth=1))

@@ -16,9 +16,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 from specextend_cli.errors import ModelError
-from tests.engine.test_identity import NEW, POLICIES, run, small
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import by_generate, prompt, tiny
+from tests.helpers.decoding import NEW, POLICIES, run, small
 
 
 class Plain:

@@ -22,9 +22,9 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from tests.engine.test_batch import run as run_batch
-from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, Make, run, small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import COMMON, FAMILIES, UNTIED, by_generate, generate, make, prompt, tiny, windowed_draft
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, Make, run, small
 from tests.helpers.grid import but_for, grid, pairs
 
 

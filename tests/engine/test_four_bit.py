@@ -12,9 +12,9 @@ from transformers import PreTrainedModel, Qwen2Config
 from specextend_cli.engine.four_bit import FourBitLinear, full_weights, round_to_four_bit, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import DRAFTERS, NEW, run, small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, NEW, run, small
 from tests.helpers.grid import grid
 
 pytestmark = pytest.mark.skipif(

@@ -70,7 +70,8 @@ def test_rotation_and_storing(device: str, dtype: torch.dtype, sequences: int, d
     starts = (torch.arange(sequences) * 3 + 2).to(device)
     positions = torch.randint(0, 3000, (rows,), generator=torch.Generator().manual_seed(6)).to(device)
     for rotated in (d, d // 2, 0):
-        rope = Rope((10000.0 ** (-torch.arange(0, rotated, 2) / max(rotated, 1))).to(device), 1.1)
+        angles = 10000.0 ** (-torch.arange(0, rotated, 2) / max(rotated, 1))
+        rope = Rope(torch.cat((angles, torch.tensor([1.1]))).to(device), rotated)
         for pair in (None, norms):
             found = []
             for ops in (fused_ops, torch_kernels):
@@ -78,7 +79,7 @@ def test_rotation_and_storing(device: str, dtype: torch.dtype, sequences: int, d
                 buffer = torch.zeros(2, layers, sequences, kv_heads, capacity, d, dtype=dtype, device=where)
                 place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=where)
                 own = None if pair is None else tuple(Norm(norm.weight.to(where), norm.epsilon) for norm in pair)
-                turns = Rope(rope.frequencies.to(where), rope.scale)
+                turns = Rope(rope.turns.to(where), rotated)
                 given = (qkv.to(where), heads, kv_heads, turns, own, place, starts.to(where), positions.to(where), 1)
                 found.append((ops.rope_and_store(*given), buffer))
             (ours, cache), (theirs, expected) = found

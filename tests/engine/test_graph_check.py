@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -26,8 +27,8 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.runtime.devices import check_attention
 from specextend_cli.runtime.graphs import run_by_graphs
-from tests.engine.test_identity import DRAFTERS, run, small
 from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
+from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.rehearsed_capture import Rehearsal
 from tests.helpers.torch_kernels import replace_kernels, rows_at
 
@@ -53,9 +54,19 @@ def eagle(target: Target) -> EagleDrafter:
     return made
 
 
-def held_by(body: Callable[[], Any], name: str) -> Any:
-    """What a captured function's variable of that name is."""
-    return body.__closure__[body.__code__.co_freevars.index(name)].cell_contents  # type: ignore[index]
+BY_LEVELS = "drafts are grown level by level"
+KEPT, NONE = "{} keeps transformers' layers", "{} runs without CUDA graphs"
+
+
+def both(name: str) -> list[str]:
+    """What is said of a model that could not be captured at all."""
+    return [KEPT.format(name), NONE.format(name)]
+
+
+def of_drafts(body: Callable[[], Any]) -> tuple[str, Any]:
+    """The method of a draft's graph, "" of another one, and whose it is."""
+    method = body.func if isinstance(body, partial) else body
+    return getattr(method, "__name__", ""), getattr(method, "__self__", None)
 
 
 Spoil = Callable[[StepInputs, StepOutput], object]
@@ -70,7 +81,8 @@ def spoiling(rehearsal: Rehearsal, spoil: Spoil) -> Callable[..., Any]:
         def spoilt() -> None:
             replay()
             if isinstance(first, StepOutput):
-                spoil(held_by(body, "inputs"), first)
+                assert isinstance(body, partial)
+                spoil(body.args[0], first)
 
         return first, spoilt
 
@@ -96,7 +108,7 @@ WRONG: dict[str, Spoil] = {
 def test_a_model_that_computes_something_else_runs_itself(target: Target, rehearsal: Rehearsal, what: str) -> None:
     refused = use_checked_graphs(target, batch=4, capture=spoiling(rehearsal, WRONG[what]))
     assert target.lm.forward_backend is None
-    assert list(refused) == ["the model, fused", "the model"]
+    assert list(refused) == both("the model")
     for why in refused.values():
         assert f"its {what} differ from those without" in why
 
@@ -109,7 +121,7 @@ def test_a_head_that_computes_something_else_runs_itself(target: Target, rehears
 
     made = eagle(target)
     refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(rehearsal, spoil))
-    assert list(refused) == ["the draft head, fused", "the draft head"]
+    assert list(refused) == both("the draft head")
     assert all(f"its {what} differ" in why for why in refused.values())
     assert made.head.forward_backend is None
     assert isinstance(target.lm.forward_backend, GraphedModel)
@@ -124,24 +136,23 @@ def test_a_draft_model_that_computes_something_else_runs_itself(target: Target, 
             out.logits.add_(1.0)
 
     refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(rehearsal, spoil))
-    assert list(refused) == ["the draft model, fused", "the draft model"]
+    assert list(refused) == both("the draft model")
     assert made.lm.forward_backend is None
     assert target.lm.forward_backend is not None
 
 
 @pytest.mark.parametrize("drafter", ["self", "lm", "eagle1", "eagle3"])
-@pytest.mark.parametrize("part", ["first", "expand"])
+@pytest.mark.parametrize("part", ["_begin", "_expand"])
 def test_drafts_that_are_wrong_are_grown_level_by_level(
     target: Target, rehearsal: Rehearsal, drafter: str, part: str
 ) -> None:
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
         first, replay = rehearsal(body, device)
-        is_first = body.__name__ == "body" and first is None
-        drafts = held_by(body, "self") if is_first else getattr(body, "__self__", None)
+        method, drafts = of_drafts(body)
 
         def spoilt() -> None:
             replay()
-            if is_first if part == "first" else body.__name__ == "_expand":
+            if method == part:
                 drafts._level.scores.mul_(0.9)
                 drafts._level.tree[2].sub_(1 << 20)  # bits of scores
 
@@ -149,8 +160,8 @@ def test_drafts_that_are_wrong_are_grown_level_by_level(
 
     made = DRAFTERS[drafter](target, small("retrieval"))
     refused = use_checked_graphs(target, made, SHAPE, capture=capture)
-    assert list(refused) == ["whole drafts"]
-    assert "its scores differ from those without" in refused["whole drafts"]
+    assert list(refused) == [BY_LEVELS]
+    assert "its scores differ from those without" in refused[BY_LEVELS]
     backend: Any = made.head.forward_backend if isinstance(made, EagleDrafter) else made.lm.forward_backend  # type: ignore[attr-defined]
     assert backend is not None
     assert backend.drafts is None
@@ -168,12 +179,12 @@ def test_drafts_that_cannot_be_captured_are_said(
     target: Target, rehearsal: Rehearsal, shape: TreeShape, why: str
 ) -> None:
     def capture(body: Callable[[], Any], device: torch.device) -> Any:
-        if body.__name__ == "_expand":
+        if of_drafts(body)[0] == "_expand":
             raise LookupError("not permitted")
         return rehearsal(body, device)
 
     made = eagle(target)
-    assert use_checked_graphs(target, made, shape, capture=capture) == {"whole drafts": why}
+    assert use_checked_graphs(target, made, shape, capture=capture) == {BY_LEVELS: why}
     assert isinstance(made.head.forward_backend, graph_check.GraphedHead)
     assert made.head.forward_backend.drafts is None
 
@@ -186,14 +197,15 @@ def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
     made = eagle(target)
     made.head.register_parameter("unknown", torch.nn.Parameter(torch.ones(3)))
     refused = use_checked_graphs(target, made, SHAPE, batch=2, capture=rehearsal)
-    assert list(refused) == ["the model, fused", "the draft head, fused"]
-    assert "its logits differ from those without" in refused["the model, fused"]
-    assert refused["the draft head, fused"] == "it has unknown, which the fused forward does not know"
-    of_model, of_head = target.lm.forward_backend, made.head.forward_backend
-    assert isinstance(of_model, GraphedModel)
-    assert isinstance(of_model.graphs.step, StockModel)
-    assert isinstance(of_head, graph_check.GraphedHead)
-    assert isinstance(of_head.graphs.step, StockHead)
+    of_model, of_head = (KEPT.format(name) for name in ("the model", "the draft head"))
+    assert list(refused) == [of_model, of_head]
+    assert "its logits of a prompt differ from those without" in refused[of_model]
+    assert refused[of_head] == "it has unknown, which the fused forward does not know"
+    model, head = target.lm.forward_backend, made.head.forward_backend
+    assert isinstance(model, GraphedModel)
+    assert isinstance(model.graphs.step, StockModel)
+    assert isinstance(head, graph_check.GraphedHead)
+    assert isinstance(head.graphs.step, StockHead)
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
     drop_graphs(target.lm, made)
     assert target.lm.forward_backend is made.head.forward_backend is None
@@ -212,7 +224,7 @@ def test_a_capture_that_fails_is_said(target: Target, error: type[Exception]) ->
 
     made = eagle(target)
     refused = use_checked_graphs(target, made, SHAPE, capture=capture)
-    assert refused.keys() == {"the model, fused", "the model", "the draft head, fused", "the draft head"}
+    assert list(refused) == [*both("the model"), *both("the draft head")]
     assert set(refused.values()) == {f"{error.__name__}: not permitted"}
     assert target.lm.forward_backend is made.head.forward_backend is None
 
@@ -225,7 +237,7 @@ def test_a_fused_forward_that_fails_is_said(
 
     monkeypatch.setattr(fused_ops, "gated", fail)
     refused = use_checked_graphs(target, capture=rehearsal)
-    assert refused == {"the model, fused": "CompilationError: no such instruction"}
+    assert refused == {KEPT.format("the model"): "CompilationError: no such instruction"}
     assert isinstance(target.lm.forward_backend, GraphedModel)
 
 
@@ -233,10 +245,10 @@ def test_without_memory_nothing_else_is_tried(target: Target) -> None:
     tried = []
 
     def capture(body: Callable[[], Any], device: torch.device) -> Any:
-        tried.append(held_by(body, "self").step)
+        tried.append(body.func)  # type: ignore[attr-defined]
         raise torch.OutOfMemoryError("2 GiB are free")
 
-    assert use_checked_graphs(target, capture=capture) == {"the model": "memory: 2 GiB are free"}
+    assert use_checked_graphs(target, capture=capture) == {KEPT.format("the model"): "memory: 2 GiB are free"}
     assert [type(step) for step in tried] == [FusedModel]
     assert target.lm.forward_backend is None
 
@@ -253,7 +265,7 @@ def test_what_a_model_counts_itself_is_found() -> None:
         return first, lambda: None
 
     refused = use_checked_graphs(target, capture=capture)
-    assert list(refused) == ["the model, fused", "the model"]
+    assert list(refused) == both("the model")
     assert all("differ" in why for why in refused.values())
 
 
@@ -311,7 +323,7 @@ def test_the_variable_turns_them_off(on_gpu: SimpleNamespace, off: str, monkeypa
 
 
 def test_what_speaks_against_them_is_one_line(on_gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    why = {"the model": "no memory\nat all", "whole drafts": ""}
+    why = {NONE.format("the model"): "no memory\nat all", BY_LEVELS: ""}
     monkeypatch.setattr(graph_check, "use_checked_graphs", lambda *args, **kwargs: why)
     said = ["preparing the GPU", "the model runs without CUDA graphs: no memory"]
     assert stages(on_gpu)[:2] == said

@@ -21,10 +21,10 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.test_graphs import check_identity, few_graphs  # noqa: F401 - a fixture
-from tests.engine.test_identity import DRAFTERS, run, small
 from tests.engine.test_triton import interpreted
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, by_generate, generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.rehearsed_capture import CaptureError, Rehearsal
 from tests.helpers.repeated_capture import only_stock_layers
@@ -86,7 +86,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     target = Target(lm)
     made = DRAFTERS["self"](target, small("retrieval", positions="absolute"))
     refused = use_checked_graphs(target, made, SHAPE, batch=3, capture=rehearsal)
-    assert set(refused) == ({"the model, fused"} if layers == "stock" else set()), refused
+    assert set(refused) == ({"the model keeps transformers' layers"} if layers == "stock" else set()), refused
     backend: Any = lm.forward_backend
     assert type(backend.graphs.step) is (StockModel if layers == "stock" else FusedModel)
     assert backend.drafts is not None
@@ -114,7 +114,8 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     target, head = Target(LanguageModel(tiny(), backend="triton")), tiny_head(name)
     made = EagleDrafter(head, target, small("retrieval"))
     refused = use_checked_graphs(target, made, SHAPE, capture=rehearsal)
-    assert set(refused) == ({"the model, fused", "the draft head, fused"} if layers == "stock" else set()), refused
+    kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft head")}
+    assert set(refused) == (kept if layers == "stock" else set()), refused
     backend: Any = head.forward_backend
     assert type(backend.graphs.step) is (StockHead if layers == "stock" else FusedHead)
     captures = rehearsal.captures
@@ -134,10 +135,10 @@ def test_what_is_fused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     target = Target(LanguageModel(tiny(name), backend="triton"))
     refused = use_checked_graphs(target, None, SHAPE, capture=rehearsal)
     if name in WINDOWS:
-        assert refused == {"the model": "some of its layers attend through a window"}
+        assert refused == {"the model runs without CUDA graphs": "some of its layers attend through a window"}
         assert rehearsal.captures == 0
         return
-    assert refused == ({} if name in FUSED else {"the model, fused": STOCK[name]})
+    assert refused == ({} if name in FUSED else {"the model keeps transformers' layers": STOCK[name]})
     backend: Any = target.lm.forward_backend
     assert type(backend.graphs.step) is (FusedModel if name in FUSED else StockModel)
 

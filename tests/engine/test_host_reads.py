@@ -19,8 +19,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import DRAFTERS, SHAPE, small
 from tests.engine.tiny_models import prompt, tiny
+from tests.helpers.decoding import DRAFTERS, SHAPE, small
 from tests.helpers.grid import but_for
 from tests.helpers.pretend_device import Pretend, PretendDevice
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
@@ -61,7 +61,7 @@ def steps(
     shape = replace(SHAPE, threshold=0.15)
     if graphs is not None:
         refused = use_checked_graphs(target, made, shape, capture=graphs)
-        assert all(name.endswith(", fused") for name in refused)
+        assert all(name.endswith("keeps transformers' layers") for name in refused)
     count, chosen = 0, False
     for event in decode(
         target,

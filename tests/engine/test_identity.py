@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -15,26 +13,18 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
-from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import (
-    BlendDrafter,
-    Drafter,
-    EagleDrafter,
     LMDrafter,
-    NgramDrafter,
-    NgramTableDrafter,
     NoDrafter,
 )
-from specextend_cli.engine.drafters.ngram_table import NgramTable, key_of
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import (
     ARCHITECTURES,
     COMMON,
@@ -43,91 +33,10 @@ from tests.engine.tiny_models import (
     generate,
     make,
     prompt,
-    small_draft,
     tiny,
 )
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, WORKING_SETS, run, small
 from tests.helpers.grid import but_for, pairs
-from tests.helpers.random_drafter import RandomDrafter
-
-NEW = 32
-SHAPE = TreeShape(nodes=16, depth=5, width=3, threshold=0.0)
-POLICIES = ("full", "streaming", "retrieval")
-WORKING_SETS = [(policy, positions) for policy in POLICIES for positions in ("absolute", "compact")]
-
-Make = Callable[[Target, Retrieval], Drafter]
-DRAFTERS: dict[str, Make] = {
-    "none": lambda target, retrieval: NoDrafter(),
-    "ngram": lambda target, retrieval: NgramDrafter(),
-    "table": lambda target, retrieval: NgramTableDrafter(usual_table()),
-    "random": lambda target, retrieval: RandomDrafter(VOCABULARY),
-    "self": lambda target, retrieval: LMDrafter(target.lm, target, retrieval),
-    "lm": lambda target, retrieval: LMDrafter(LanguageModel(small_draft().to(target.lm.device)), target, retrieval),
-    "lm-window": lambda target, retrieval: LMDrafter(
-        LanguageModel(small_draft().to(target.lm.device)), target, retrieval, window=32
-    ),
-    "blend": lambda target, retrieval: BlendDrafter([NgramDrafter(), LMDrafter(target.lm, target, retrieval)]),
-    "eagle1": lambda target, retrieval: EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
-    "eagle3": lambda target, retrieval: EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
-    "eagle3-window": lambda target, retrieval: EagleDrafter(
-        tiny_head("eagle3").to(target.lm.device), target, retrieval, window=32
-    ),
-    "eagle3.1": lambda target, retrieval: EagleDrafter(tiny_head("eagle3.1").to(target.lm.device), target, retrieval),
-    "eagle3-sliding": lambda target, retrieval: EagleDrafter(
-        tiny_head("eagle3", sliding_window=128).to(target.lm.device), target, retrieval
-    ),
-    "blend-eagle": lambda target, retrieval: BlendDrafter(
-        [
-            EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
-            NgramDrafter(),
-            NgramTableDrafter(usual_table()),
-            EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
-        ]
-    ),
-}
-
-
-def usual_table() -> NgramTable:
-    """What the tiny target writes, partly: every other continuation is wrong."""
-    written = [*prompt(), *by_generate(NEW)]
-    pairs = list(pairwise(written))[-NEW:]
-    rows = {key_of([token]): row for row, (token, _) in enumerate(pairs)}
-    tokens = [[after if row % 2 else 1, 2] for row, (_, after) in enumerate(pairs)]
-    return NgramTable(rows, tokens, [[0.6, 0.3]] * len(tokens))
-
-
-def small(policy: str, **changes: object) -> Retrieval:
-    return Retrieval(**{"policy": policy, "chunk": 8, "top_k": 4, "recent": 16, "sinks": 2, "every": 2, **changes})
-
-
-def run(
-    target: Target,
-    drafter: Drafter,
-    tokens: Sequence[int],
-    retrieval: Retrieval,
-    sampling: Sampling | None = None,
-    *,
-    gate: bool = False,
-    new: int = NEW,
-    shape: TreeShape = SHAPE,
-) -> tuple[list[int], Meter]:
-    out: list[int] = []
-    meter = Meter()
-    for event in decode(
-        target,
-        drafter,
-        tokens,
-        stop=Stop(new),
-        sampling=sampling,
-        retrieval=retrieval,
-        gate=DraftGate(shape, enabled=gate),
-        prefill_chunk=64,
-    ):
-        meter.add(event)
-        if isinstance(event, Step):
-            out.extend(event.tokens)
-    assert isinstance(event, Finished)
-    assert event.tokens == len(out)
-    return out, meter
 
 
 @pairs(drafter=DRAFTERS, working_set=WORKING_SETS, backend=["torch", "reference"])

@@ -32,7 +32,11 @@ def test_nothing_spills_of_a_usual_model(arch: int) -> None:
     def is_usual(launch: Launch) -> bool:
         constants = dict(launch.constants)
         kind = constants.get("PLACED", True) and constants.get("CHUNK", 32) == 32
-        return launch.head_dim == 0 or launch.kernel == "pack_mask" or (launch.dtype, launch.head_dim, kind) == (torch.bfloat16, 128, True)
+        return (
+            launch.head_dim == 0
+            or launch.kernel == "pack_mask"
+            or (launch.dtype, launch.head_dim, kind) == (torch.bfloat16, 128, True)
+        )
 
     check(filter(is_usual, launches(arch)), arch)
 

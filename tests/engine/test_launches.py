@@ -18,9 +18,9 @@ from specextend_cli.engine.cuda.graphs import TREES
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import COMMON, MULTIPLIERS, make, tiny
+from tests.helpers.decoding import small
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
 
@@ -116,7 +116,7 @@ def test_transformers_layers(launches: Launches, name: str, monkeypatch: pytest.
     """The count can fail: it sees all that they launch."""
     only_stock_layers(monkeypatch)
     found, refused = of_a_layer(launches, name, 8)
-    assert refused == {"the model, fused"}
+    assert refused == {"the model keeps transformers' layers"}
     assert found.total() >= FEWEST, found
 
 

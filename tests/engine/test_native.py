@@ -29,8 +29,8 @@ from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.test_four_bit import broad, random_weights
-from tests.engine.test_identity import DRAFTERS, NEW, POLICIES, run, small
 from tests.engine.tiny_models import generate, prompt
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import grid
 
 TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]

@@ -19,9 +19,9 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import NEW, POLICIES, run, small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import by_generate, prompt, tiny
+from tests.helpers.decoding import NEW, POLICIES, run, small
 
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)

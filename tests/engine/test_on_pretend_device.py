@@ -21,8 +21,8 @@ from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import DRAFTERS, WORKING_SETS, run, small
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, WORKING_SETS, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import Pretend, PretendDevice, flash_attn_func
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
@@ -74,7 +74,7 @@ def by_graphs(monkeypatch: pytest.MonkeyPatch, target: Target, drafter: Drafter 
         only_stock_layers(monkeypatch)
     capture = Repeated()
     refused = use_checked_graphs(target, drafter, SHAPE, batch=3, capture=capture)
-    assert all(name.endswith(", fused") for name in refused)
+    assert all(name.endswith("keeps transformers' layers") for name in refused)
     assert bool(refused) == (layers == "stock")
     capture.replays = 0
     capture.rows.clear()

@@ -16,8 +16,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.registry import DRAFTERS, DrafterEntry, DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.test_identity import NEW, run, small
 from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
+from tests.helpers.decoding import NEW, run, small
 
 
 class RepeatDrafter(Drafter):

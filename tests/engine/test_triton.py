@@ -24,8 +24,8 @@ from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, attend_placed, pack, triton_tree
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from tests.engine.test_identity import DRAFTERS, run, small
 from tests.engine.tiny_models import generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, run, small
 
 try:
     import triton

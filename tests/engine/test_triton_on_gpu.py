@@ -7,19 +7,18 @@ import torch
 
 from specextend_cli.engine.cuda.capture import cuda_graph
 from tests.engine.test_graphs import check_identity as graphed_identity
-from tests.engine.test_identity import DRAFTERS
 from tests.engine.test_triton import (
     HEADS,
     INTERPRETING,
-    TOLERANCE,
     TRITON,
     check,
     check_identity,
-    check_placed,
     check_options,
+    check_placed,
     check_scores,
     check_sequences,
 )
+from tests.helpers.decoding import DRAFTERS
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
 

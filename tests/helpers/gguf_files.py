@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +98,41 @@ FAMILIES: dict[str, tuple[str, Any]] = {
             },
         ),
     ),
+    "gemma3-capped": (
+        "gemma3",
+        lambda v: transformers.Gemma3TextConfig(
+            **COMMON,
+            **GEMMA,
+            vocab_size=v,
+            final_logit_softcapping=0.5,
+            rope_parameters={
+                kind: {"rope_type": "default", "rope_theta": 10000.0}
+                for kind in ("full_attention", "sliding_attention")
+            },
+        ),
+    ),
+    "rnj-1": (
+        "gemma3",
+        lambda v: transformers.Gemma3TextConfig(
+            **COMMON,
+            **GEMMA,
+            vocab_size=v,
+            final_logit_softcapping=2.0,
+            layer_types=["full_attention"] * 2,
+            rope_parameters={
+                "full_attention": {
+                    "rope_type": "yarn",
+                    "rope_theta": 1e4,
+                    "factor": 4.0,
+                    "original_max_position_embeddings": 128,
+                    "beta_fast": 8.0,
+                    "beta_slow": 2.0,
+                    "attention_factor": 1.5 * (1 + 0.1 * math.log(4.0)),
+                },
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            },
+        ),
+    ),
 }
 """GGUF's architecture and a configuration for a vocabulary of `v` tokens."""
 
@@ -171,10 +207,16 @@ def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> No
         writer.add_rope_scaling_factor(rope["factor"])
         if rope["rope_type"] == "yarn":
             writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-    if architecture in ("gemma2", "gemma3", "phi3"):
+            if "beta_fast" in rope:
+                writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+                writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+                writer.add_rope_scaling_yarn_ext_factor(1.0)
+                writer.add_rope_scaling_yarn_attn_factor(1.5)
+    if architecture == "phi3" or "sliding_attention" in (getattr(config, "layer_types", None) or ()):
         writer.add_sliding_window(config.sliding_window or 0)
-    if architecture == "gemma2":
+    if getattr(config, "attn_logit_softcapping", None):
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
+    if getattr(config, "final_logit_softcapping", None):
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
     if architecture == "granite":
         writer.add_attention_scale(config.attention_multiplier)

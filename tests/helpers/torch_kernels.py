@@ -122,10 +122,11 @@ def rope_and_store(
     q, k, v = qkv.view(rows, heads + 2 * kv_heads, -1).split((heads, kv_heads, kv_heads), 1)
     if norms is not None:
         q, k = _normed(q, norms[0]), _normed(k, norms[1])
-    half = len(rope.frequencies)
+    half = rope.rotated // 2
     if half:
-        angles = positions[:, None, None].float() * rope.frequencies
-        cos, sin = ((turn * rope.scale).to(q.dtype).float() for turn in (angles.cos(), angles.sin()))
+        *_, scale = rope.turns
+        angles = positions[:, None, None].float() * rope.turns[:half]
+        cos, sin = ((turn * scale).to(q.dtype).float() for turn in (angles.cos(), angles.sin()))
 
         def turned(x: Tensor) -> Tensor:
             a, b, rest = x[..., :half].float(), x[..., half : 2 * half].float(), x[..., 2 * half :]

@@ -67,7 +67,7 @@ def test_tables_of_a_heads_settings_are_joined(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("key", ["transformer_layer_config", "eagle_config"])
 @pytest.mark.parametrize("table", [[], "x", 3, False])
-def test_tables_are_tables(tmp_path: Path, key: str, table: object) -> None:
+def test_a_setting_that_should_be_a_table_is_refused(tmp_path: Path, key: str, table: object) -> None:
     with pytest.raises(ModelError, match=r"config\.json") as caught:
         settings(tmp_path, {key: table})
     assert key in caught.value.why

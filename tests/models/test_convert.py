@@ -66,7 +66,7 @@ def test_bf16_rounds_as_torch_does() -> None:
 
 
 @pytest.mark.parametrize(
-    ("facts", "why"), [({"architecture": "gpt2"}, "architecture is gpt2"), ({"pre": "odd"}, "pre-tokenizer is odd")]
+    ("facts", "why"), [({"architecture": "gpt2"}, "architecture is gpt2"), ({"pre": "odd"}, "pre-tokenizer odd splits")]
 )
 def test_unsupported_kinds(tmp_path: Path, smollm: Tokenizer, facts: dict[str, str], why: str) -> None:
     file = write_gguf(tmp_path / "odd.gguf", smollm, **facts)

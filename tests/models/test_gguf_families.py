@@ -14,6 +14,7 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM
 
 from specextend_cli.models.gguf.convert import convert, converted_size
+from specextend_cli.models.gguf.families import config_of
 from specextend_cli.models.gguf.file import Gguf
 from tests.helpers import gguf_files
 from tests.helpers.gguf_writer import add_tokenizer, finish
@@ -38,6 +39,34 @@ def test_a_converted_model_computes_what_the_original_does(name: str, tmp_path: 
     assert (ours - theirs).abs().max() < 1e-4 * theirs.abs().max()
     assert theirs.std() > 0.1
     assert model.config.tie_word_embeddings == original.config.tie_word_embeddings
+
+
+def test_numbers_that_are_given_layer_by_layer(tmp_path: Path, smollm: Tokenizer) -> None:
+    original = gguf_files.make("qwen2", smollm.get_vocab_size())
+    arrays = {"attention.head_count": [4, 4], "attention.head_count_kv": [2, 2], "feed_forward_length": [256, 256]}
+    file = gguf_files.write(tmp_path / "tiny.gguf", "qwen2", original, smollm)
+    model = Gguf.read(file)
+    config = config_of(model)
+    model.facts.update({f"qwen2.{key}": value for key, value in arrays.items()})
+    assert config_of(model) == config
+
+
+def test_sliding_windows_of_gemma_3_as_the_file_says(tmp_path: Path, smollm: Tokenizer) -> None:
+    original = gguf_files.make("gemma3", smollm.get_vocab_size())
+    model = Gguf.read(gguf_files.write(tmp_path / "tiny.gguf", "gemma3", original, smollm))
+    key = "gemma3.attention.sliding_window_pattern"
+
+    def full(pattern: object) -> list[int]:
+        model.facts[key] = pattern
+        return [n for n, kind in enumerate(config_of(model)["layer_types"]) if kind == "full_attention"]
+
+    assert full(3) == [2, 5]
+    assert full([True, False, True, True, True, True, False]) == [1, 6]
+    del model.facts[key]
+    assert full(6) == [5]
+    for wrong in (0, "x", [True]):
+        with pytest.raises(ValueError, match="sliding_window_pattern"):
+            full(wrong)
 
 
 @pytest.mark.parametrize("kind", [Kind.F16, Kind.BF16, Kind.Q5_0, Kind.Q5_1, Kind.Q6_K, Kind.Q5_K, Kind.IQ4_XS])

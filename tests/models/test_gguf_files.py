@@ -94,7 +94,7 @@ def test_a_file_is_converted_once_and_again_when_it_changes(tiny_gguf: Path, tmp
 def test_a_preset_of_the_users_own_names_a_file(tiny_gguf: Path, tmp_path: Path) -> None:
     (tmp_path / "tiny.gguf").write_bytes(tiny_gguf.read_bytes())
     made = load_preset(str(tmp_path / "tiny.gguf"))
-    text = to_toml(made, None).replace(json.dumps(str(tmp_path / "tiny.gguf")), '"tiny.gguf"')
+    text = to_toml(made).replace(json.dumps(str(tmp_path / "tiny.gguf")), '"tiny.gguf"')
     (tmp_path / "mine.toml").write_text(text.replace("context = 256", "context = 240"))
     preset = read_preset(tmp_path / "mine.toml")
     assert preset.target.source == made.target.source
@@ -107,6 +107,12 @@ def test_thinking_is_switched_off_where_a_template_has_a_switch(tiny_gguf: Path,
     assert preset.prompts.template_options == {"enable_thinking": False}
     assert (preset.name, preset.title) == ("think-2", "A[31mB")
     assert load_preset(str(tiny_gguf)).prompts.template_options == {}
+
+
+def test_a_file_that_names_no_pre_tokenizer_says_so(tiny_gguf: Path, tmp_path: Path) -> None:
+    old = load_preset(str(rewritten(tiny_gguf, tmp_path / "old.gguf", tokenizer__ggml__pre=None)))
+    assert "does not say how its vocabulary splits text" in old.description
+    assert "does not say" not in load_preset(str(tiny_gguf)).description
 
 
 @pytest.mark.parametrize(
@@ -125,7 +131,18 @@ def test_thinking_is_switched_off_where_a_template_has_a_switch(tiny_gguf: Path,
         ({"llama__embedding_length": "wide"}, "says llama.embedding_length 'wide'"),
         ({"llama__embedding_length": None}, "says llama.embedding_length None"),
         ({"llama__feed_forward_length": 128}, "has the shape"),
-        ({"llama__attention__head_count": [4, 4]}, "says llama.attention.head_count [4, 4]"),
+        ({"llama__attention__head_count_kv": [2, 4]}, "its layers differ in attention.head_count_kv"),
+        ({"llama__attention__head_count_kv": [2, 2, 2]}, "has 2 layers and 3 values of attention.head_count_kv"),
+        (
+            {
+                "llama__rope__scaling__type": "yarn",
+                "llama__rope__scaling__factor": 4.0,
+                "llama__rope__scaling__original_context_length": 64,
+                "llama__rope__scaling__yarn_ext_factor": 0.5,
+            },
+            "a form of YaRN",
+        ),
+        ({"llama__final_logit_softcapping": 30.0}, "it has final_logit_softcapping, which no llama"),
         ({"llama__rope__scaling__type": "dynamic", "llama__rope__scaling__factor": 2.0}, "positions by 'dynamic'"),
         ({"llama__attention__key_length": 32}, "rotates 16 of 32 numbers"),
         ({"llama__attention__layer_norm_rms_epsilon": float("nan")}, "layer_norm_rms_epsilon nan"),

@@ -9,12 +9,14 @@ import gguf
 import pytest
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
+from specextend_cli.models.gguf.convert import convert
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_of
 from specextend_cli.models.tokens import TextEncoder
-from tests.helpers import gguf_writer
+from tests.helpers import gguf_files, gguf_writer
 
 from .conftest import CORPUS, PRE_TOKENIZERS, SPECIALS, train
+from .test_gguf_files import rewritten
 
 # As in the tokenizer.json of Mistral Nemo and of GPT-4o.
 TEKKEN = (
@@ -75,6 +77,55 @@ def test_gpt_4o_splits_as_published(tmp_path: Path) -> None:
     found = tokenizer_of(facts_of(train("gpt2"), tmp_path / "t.gguf", "gpt-4o"))
     pieces = [piece for piece, _ in found.pre_tokenizer.pre_tokenize_str("It's HTTPServer 12345\n  a/b//\n")]
     assert pieces == ["It's", "ĠHTTPServer", "Ġ", "123", "45", "Ċ", "Ġ", "Ġa", "/b", "//Ċ"]
+
+
+@pytest.mark.parametrize(
+    ("pre", "text", "pieces"),
+    [
+        ("qwen35", "(क्या 12!)\n", "(क्या| |1|2|!)\n"),  # marks of vowels stay in their word
+        ("kormo", "it's (x 12", "it|'s| (|x| |1|2"),
+        ("megrez", "it's (x 12", "it|'s| (|x| |1|2"),
+        ("midm-2.0", "it's 12345", "it|'s| |123|45"),
+        ("kanana2", "HTTPServer's 12345", "HTTPServer's| |123|45"),
+        ("a.x-4.0", "it's x12345  a/b", "it|'s| x|12345| | a|/|b"),
+        ("deepseek-llm", "A b, ß \u10d0 12 中文、x\n\n  ", "A| b|,| ß| |\u10d0| |1|2| |中文|、|x|\n|\n|  "),
+        ("deepseek-coder", "A b, \u10d0 12+ 中文x\n\n", "A| b|,| |\u10d0| |1|2|+| |中文|x|\n|\n"),
+        ("default", "it's $12345.6 <a>", "it|'|s| |$|123|45|.|6| |<|a|>"),
+        (None, "it's $12345.6 <a>", "it|'|s| |$|123|45|.|6| |<|a|>"),
+        ("seed-coder", "a;\n b 12", "a|;|\n| b| |1|2"),
+    ],
+)
+def test_splits(pre: str | None, text: str, pieces: str, tmp_path: Path) -> None:
+    """As llama.cpp splits at the same regular expressions, one after the other."""
+    found = tokenizer_of({**facts_of(train("gpt2"), tmp_path / "t.gguf", "gpt-2"), "tokenizer.ggml.pre": pre})
+    if found.normalizer is not None:
+        text = found.normalizer.normalize_str(text)
+    spans = [span for _, span in found.pre_tokenizer.pre_tokenize_str(text)]
+    assert "|".join(text[start:end] for start, end in spans) == pieces
+    for text in TEXTS:
+        assert (
+            TextEncoder(found.to_str()).encode(text) == found.encode(text, add_special_tokens=False).ids or "<|" in text
+        )
+
+
+def test_qwen35_is_encoded_fast(tmp_path: Path) -> None:
+    facts = facts_of(train("qwen2"), tmp_path / "t.gguf", "qwen35")
+    assert TextEncoder(tokenizer_of(facts).to_str()).is_fast
+
+
+def test_an_added_letter_is_text(tmp_path: Path) -> None:
+    """DeepSeek's vocabularies have some letters as added tokens."""
+    facts = facts_of(train("gpt2"), tmp_path / "t.gguf", "deepseek-coder")
+    tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
+    assert isinstance(tokens, list)
+    assert isinstance(types, list)
+    tokens += ["Ω", "<think>"]
+    types += [4, 4]
+    encoder = TextEncoder(tokenizer_of(facts).to_str())
+    ids = encoder.encode("5 kΩ <think>")
+    assert len(tokens) - 2 in ids
+    assert len(tokens) - 1 not in ids
+    assert encoder.decode(ids) == "5 kΩ <think>"
 
 
 def test_added_tokens_and_a_padded_vocabulary(tmp_path: Path) -> None:
@@ -154,6 +205,56 @@ def test_sentencepiece_vocabularies(architecture: str) -> None:
     assert (newline in behind or found.token_to_id("\n") in behind) == (architecture != "phi3")
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_an_unknown_token_of_the_kind_control(named: bool) -> None:
+    """As llama.cpp's converter writes Gemma 3 and Llama 2."""
+    original, facts = sentencepiece(prefix=True)
+    types = facts["tokenizer.ggml.token_type"]
+    assert isinstance(types, list)
+    types[0] = 3
+    if named:
+        facts["tokenizer.ggml.unknown_token_id"] = 0
+    found = tokenizer_of(facts)
+    assert found.model.unk_token == ("<unk>" if named else None)
+    for text in ["It's 1931. \u212b \U0001f642", *CORPUS[:4], "a</s>b", "\x00"]:
+        assert found.encode(text).ids == original.encode(text).ids
+        assert TextEncoder(found.to_str()).encode(text) == TextEncoder(original.to_str()).encode(text)
+
+
+def test_a_gemma_3_as_the_converter_writes_it(tmp_path: Path, smollm: Tokenizer) -> None:
+    """<unk> is a control token, and runs of spaces are tokens of the user's."""
+    original, facts = sentencepiece(prefix=False)
+    tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
+    assert isinstance(tokens, list)
+    assert isinstance(types, list)
+    types[0] = 3
+    facts |= {"tokenizer.ggml.tokens": [*tokens, "   "], "tokenizer.ggml.token_type": [*types, 4]}
+    facts |= {"tokenizer.ggml.scores": [-1000.0] * (len(tokens) + 1), "tokenizer.ggml.unknown_token_id": 0}
+    model = gguf_files.make("gemma3-capped", len(tokens) + 1)
+    plain = gguf_files.write(tmp_path / "plain.gguf", "gemma3-capped", model, smollm)
+    changed = {key.replace(".", "__"): value for key, value in facts.items() if key.startswith("tokenizer")}
+    file = rewritten(plain, tmp_path / "gemma.gguf", **changed, tokenizer__ggml__pre="default")
+    (into := tmp_path / "into").mkdir()
+    convert(file, into)
+    encoder = TextEncoder.of(into)
+    for text in ["It's 1931. \u212b \U0001f642", *CORPUS[:4]]:
+        assert encoder.decode(encoder.encode(text)) == text
+        text = text.replace("   ", " ")
+        assert encoder.encode(text) == original.encode(text).ids
+    assert len(tokens) in encoder.encode("a   b")
+
+
+def test_unknown_characters_without_bytes_or_an_unknown_token() -> None:
+    _, facts = sentencepiece(prefix=True)
+    tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
+    assert isinstance(tokens, list)
+    assert isinstance(types, list)
+    types[0], tokens[100] = 3, "<byte 0x60>"
+    with pytest.raises(ValueError, match="neither an unknown token nor one for every byte"):
+        tokenizer_of(facts)
+    assert tokenizer_of({**facts, "tokenizer.ggml.unknown_token_id": 0}).model.unk_token == "<unk>"
+
+
 @pytest.mark.parametrize(
     ("key", "value", "why"),
     [
@@ -170,11 +271,10 @@ def test_damaged_vocabularies(key: str, value: object, why: str, tmp_path: Path,
         tokenizer_of(facts)
 
 
-def test_equal_tokens_and_no_pre_tokenizer(tmp_path: Path, smollm: Tokenizer) -> None:
+def test_equal_tokens_and_an_unknown_pre_tokenizer(tmp_path: Path, smollm: Tokenizer) -> None:
     facts = facts_of(smollm, tmp_path / "t.gguf", "smollm")
     with pytest.raises(ValueError, match="are equal"):
         tokenizer_of({**facts, "tokenizer.ggml.tokens": ["a"] * smollm.get_vocab_size()})
-    del facts["tokenizer.ggml.pre"]
-    with pytest.raises(ValueError, match="pre-tokenizer is default"):
-        tokenizer_of(facts)
+    with pytest.raises(ValueError, match="pre-tokenizer chameleon splits text in a way"):
+        tokenizer_of({**facts, "tokenizer.ggml.pre": "chameleon"})
     assert SPECIALS[0] in smollm.get_vocab()

@@ -117,7 +117,7 @@ def test_a_model_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
     assert local.weights == Shape.of(tmp_path).weight_bytes()
 
 
-def test_configurations_that_say_nothing(tmp_path: Path) -> None:
+def test_a_configuration_without_sizes_cannot_be_estimated(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="does not describe"):
         Shape.from_config({"model_type": "bert"})
     with pytest.raises(ModelError, match="cannot read"):

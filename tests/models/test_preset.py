@@ -14,7 +14,7 @@ else:
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.errors import Exit, UsageError
 from specextend_cli.models.preset import DEFAULT
-from specextend_cli.models.presets import list_presets, load_preset, to_record, to_toml, user_presets
+from specextend_cli.models.presets import list_presets, load_preset, user_presets
 from specextend_cli.models.prompt_templates import fill
 
 HEAD = '[draft]\nkind = "eagle"\n'
@@ -127,31 +127,6 @@ def test_the_papers_settings_fill_what_a_preset_leaves_out(tmp_path: Path, prese
     assert preset.decoding == Sampling(temperature=0.0, penalty_scope="output", seed=0)
 
 
-def test_keys_of_earlier_releases_are_read(tmp_path: Path, preset_text: str) -> None:
-    old = preset_text.replace("chunk_summary_tokens", "note_tokens")
-    for word, mode in (("quoted", "extractive"), ("written", "abstractive")):
-        retired = '[retrieval]\ncut = "tokens"\nadaptive = false\nqueries = "last"\n[window]'
-        text = f'sentences = "{word}"\n' + old.replace("[window]", retired)
-        preset = load_preset(write(tmp_path, text))
-        assert (preset.mode, preset.window.chunk_summary_tokens) == (mode, 64)
-        shown = to_toml(preset, None)
-        assert f'mode = "{mode}"' in shown
-        assert "chunk_summary_tokens = 64" in shown
-        assert not {"sentences", "note_tokens", "cut"} & set(shown.split())
-        record = to_record(preset)
-        assert (record["mode"], record["sentences"]) == (mode, word)
-        assert record["window"]["note_tokens"] == record["window"]["chunk_summary_tokens"] == 64
-    with pytest.raises(UsageError, match=r"note_tokens: this is the old name of chunk_summary_tokens") as caught:
-        load_preset(write(tmp_path, preset_text.replace("[window]", "[window]\nnote_tokens = 64")))
-    assert caught.value.fix == "remove note_tokens"
-    with pytest.raises(UsageError, match="sentences: this is the old name of mode"):
-        load_preset(write(tmp_path, 'sentences = "quoted"\nmode = "extractive"\n' + preset_text))
-    with pytest.raises(UsageError, match="mode: Input should be 'extractive', 'guided' or 'abstractive'"):
-        load_preset(write(tmp_path, "sentences = 3\n" + preset_text))
-    with pytest.raises(UsageError, match=r"retrieval.adaptive: unknown key"):
-        load_preset(write(tmp_path, preset_text.replace("[window]", "[retrieval]\nadaptive = true\n[window]")))
-
-
 def test_broken_toml_names_the_line(tmp_path: Path, preset_text: str) -> None:
     with pytest.raises(UsageError, match="not valid TOML") as caught:
         load_preset(write(tmp_path, preset_text + "\n[window\n"))
@@ -172,20 +147,6 @@ def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UsageError) as caught:
         load_preset("zzz")
     assert "did you mean" not in caught.value.what
-
-
-def test_presets_of_the_earlier_release(preset_text: str) -> None:
-    """A renamed one is found and not listed; one that is gone names its successor; a user's own comes first."""
-    assert load_preset("qwen3-8b-eagle3-redhat") == load_preset("qwen3-8b-eagle3")
-    assert "qwen3-8b-eagle3-redhat" not in [preset.name for preset in list_presets()]
-    with pytest.raises(UsageError, match=r"no preset 'qwen2\.5-3b-4bit' any more") as caught:
-        load_preset("qwen2.5-3b-4bit")
-    assert "commercial" in caught.value.why
-    assert "--model qwen3-1.7b-eagle3" in caught.value.fix
-    assert load_preset(caught.value.fix.split()[3]).name == "qwen3-1.7b-eagle3"
-    user_presets().mkdir(parents=True)
-    write(user_presets(), preset_text, "qwen3-8b-eagle3-redhat")
-    assert load_preset("qwen3-8b-eagle3-redhat").title == "Mine"
 
 
 def test_missing_file() -> None:
@@ -244,3 +205,9 @@ for p in presets.list_presets():
 assert not {"torch", "transformers", "numpy", "gguf"} & set(sys.modules), set(sys.modules)
 """
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", ["Fast.toml", "a b.toml"])
+def test_names_that_no_preset_can_have(tmp_path: Path, preset_text: str, name: str) -> None:
+    with pytest.raises(UsageError, match="no name for a preset"):
+        load_preset(write(tmp_path, preset_text, name.removesuffix(".toml")))

@@ -11,7 +11,7 @@ from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native.compiler import compiler
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.text_generator import TextGenerator
-from tests.pair.test_short_texts import LENGTHS, check
+from tests.helpers.short_texts import LENGTHS, check_short_texts
 
 pytestmark = [pytest.mark.pair, pytest.mark.full]
 
@@ -33,7 +33,7 @@ def compiled() -> TextGenerator:
 
 
 def test_drafts_change_no_token_of_a_short_text(compiled: TextGenerator) -> None:
-    check(compiled, LENGTHS)
+    check_short_texts(compiled, LENGTHS)
 
 
 def test_batches_and_trees_have_no_more_rows_than_are_exact(compiled: TextGenerator) -> None:

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 import pytest
 
 from specextend_cli import Options, Summarizer
-from specextend_cli.documents.read import read
-from specextend_cli.engine.decode import decode
-from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters import Drafter, NoDrafter
-from specextend_cli.engine.events import Step
-from specextend_cli.engine.stop import Stop
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.text_generator import TextGenerator
+from tests.helpers.short_texts import LENGTHS, check_short_texts
 
 pytestmark = pytest.mark.pair
-SAMPLE = Path(__file__).parents[2] / "docs" / "samples" / "flood-warning.pdf"
-LENGTHS = (1, 2, 3, 7, 15, 16, 17, 31, 32, 33, 63, 64, 100, 120, 126, 127, 128, 129, 140)
 
 
 @pytest.fixture(scope="module")
@@ -28,21 +18,5 @@ def stock(kernels: str) -> TextGenerator:
     return result_of(Summarizer(Options(cache=False, dtype="float32", compile=False)).load())
 
 
-def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> list[int]:
-    stop = Stop(16 if generator.target.lm.exact_rows else 5)
-    events = decode(
-        generator.target, drafter, prompt, stop=stop, gate=DraftGate(generator.draft_gate.shape, enabled=False)
-    )
-    return [token for event in events if isinstance(event, Step) for token in event.tokens]
-
-
-def check(generator: TextGenerator, lengths: Sequence[int]) -> None:
-    tokens = generator.tokenizer.encode(read(SAMPLE).text[:4000]).ids
-    for start, length in enumerate(lengths):
-        prompt = tokens[7 * start : 7 * start + length]
-        plain = _written(generator, NoDrafter(), prompt)
-        assert _written(generator, generator.drafter, prompt) == plain, length
-
-
 def test_drafts_change_no_token_of_a_short_text(stock: TextGenerator) -> None:
-    check(stock, LENGTHS[::9])  # stock layers are slow
+    check_short_texts(stock, LENGTHS[::9])  # stock layers are slow

@@ -33,9 +33,24 @@ NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
 CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
 _INTEGERS = ("words", "place", "lengths", "starts", "positions")
-_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "frequencies"), "*fp32") | {"mask": "*i1"}
-_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon", "turn_scale"), "fp32")
-_OWN = ("q", "k", "v", "sinks", "out", "x", "added", "weight", "total", "normed", "qkv", "queries", "q_weight", "k_weight")
+_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32") | {"mask": "*i1"}
+_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
+_OWN = (
+    "q",
+    "k",
+    "v",
+    "sinks",
+    "out",
+    "x",
+    "added",
+    "weight",
+    "total",
+    "normed",
+    "qkv",
+    "queries",
+    "q_weight",
+    "k_weight",
+)
 _OWN += ("keys", "values", "like", "gate_up")
 _WIDTHS = (576, 4096, 8192)
 

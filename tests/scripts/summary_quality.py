@@ -113,7 +113,11 @@ def _asked(summarizer: Summarizer, document: Document, template: str, text: str,
 def ours(summarizer: Summarizer, document: Document) -> tuple[str, dict[str, object]]:
     """The summary, and what this program says about it."""
     summary = next(event.summary for event in summarizer.run(document) if isinstance(event, Summarized))
-    told = {"notes": list(summary.notes), "tokens": summary.meter.tokens, "retried": len(summary.retried)}
+    told = {
+        "chunk_summaries": list(summary.chunk_summaries),
+        "tokens": summary.meter.tokens,
+        "retried": len(summary.retried),
+    }
     return summary.text, told
 
 

@@ -37,7 +37,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.fixture
 def store(home: Path) -> Path:
     """Where chunk summaries are kept."""
-    return home / "cache" / "specextend" / "notes.sqlite"
+    return home / "cache" / "specextend" / "texts.sqlite"
 
 
 @pytest.fixture(scope="session")

@@ -38,7 +38,8 @@ GOOD = "The harbour was rebuilt in 1898 by its fishermen."
 def test_talk_about_answering_is_idle(sentence: str) -> None:
     assert idle(sentence)
     sentences = Sentences()
-    assert sentences.add(f"{sentence}\nThe harbour was rebuilt. ").strip() == "The harbour was rebuilt."
+    out = sentences.add(f"{sentence}\nThe harbour was rebuilt. ") + sentences.finish(whole=False)
+    assert out.strip() == "The harbour was rebuilt."
 
 
 @pytest.mark.parametrize(

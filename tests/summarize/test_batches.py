@@ -58,7 +58,7 @@ def test_text_of_one_chunk_summary_is_shown_at_a_time(presets) -> None:
     assert all(any(piece in summary for summary in summaries) for piece in shown)
 
 
-@pytest.mark.parametrize("chosen", [{"draft": "ngram"}, {"policy": "full"}])
+@pytest.mark.parametrize("chosen", [{"draft": "ngram"}, {"draft_attention": "full"}])
 def test_who_chooses_a_draft_gets_it(presets, chosen) -> None:
     events = told(presets["one"], **chosen)
     assert not any(event.batch_size > 1 for event in events if isinstance(event, Step))

@@ -70,7 +70,7 @@ def test_sentences_cite_themselves_in_the_documents_order(preset) -> None:
     assert summary.drafter == "none"
     assert summary.meter.tokens == summary.meter.prompt_tokens == 0
     assert summary.coverage.complete
-    assert json.loads(json.dumps(summary_record(summary)))["method"] == "quoted"
+    assert json.loads(json.dumps(summary_record(summary)))["mode"] == "extractive"
 
 
 def test_one_part_is_the_whole_document(preset) -> None:
@@ -145,7 +145,7 @@ def test_where_nothing_can_be_quoted_the_document_begins_and_says_so(preset, sou
     (warning,) = [event.message for event in events if isinstance(event, Warned)]
     assert "first" in warning
     record = summary_record(summary)
-    assert (record["method"], record["warnings"]) == ("lead", [warning])
+    assert (record["mode"], record["warnings"]) == ("lead", [warning])
 
 
 def test_the_same_text_at_every_run(preset) -> None:

@@ -87,7 +87,7 @@ def broken_by_junk(store):
 
 def broken_by_another_layout(store):
     with sqlite3.connect(store) as base:
-        base.execute("create table notes (something_else text)")
+        base.execute("create table texts (something_else text)")
     base.close()
 
 
@@ -115,7 +115,7 @@ def test_a_cache_that_cannot_be_made_is_said_and_done_without(presets, home):
 
 def test_a_store_without_write_permission_still_reads(tmp_path, monkeypatch):
     """Asked of sqlite itself: whoever runs the tests may be allowed to write anywhere."""
-    path = tmp_path / "notes.sqlite"
+    path = tmp_path / "texts.sqlite"
     GenerationCache(path).put("a", "kept")
     store = GenerationCache(path)
     connect = sqlite3.connect
@@ -141,7 +141,7 @@ def test_two_processes_write_to_one_store(store):
 
 def test_the_oldest_notes_go_first(tmp_path, monkeypatch):
     monkeypatch.setattr("specextend_cli.summarize.generation_cache._LIMIT", 2)
-    store = GenerationCache(tmp_path / "notes.sqlite")
+    store = GenerationCache(tmp_path / "texts.sqlite")
     for name in "abc":
         store.put(name, name)
     assert [store.get(name) for name in "abc"] == [None, "b", "c"]

@@ -26,7 +26,7 @@ def test_examples_run(presets, tmp_path, monkeypatch, capsys, number):
     assert len(out.split()) > 5
 
 
-def test_there_are_examples():
+def test_the_page_of_the_library_has_examples():
     assert len(EXAMPLES) >= 5
 
 

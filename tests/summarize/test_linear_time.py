@@ -21,13 +21,14 @@ def test_texts_of_any_shape() -> None:
 
 
 def test_abbreviations_and_numbers_of_items_end_no_sentence() -> None:
-    text = "1. Mr. Hill of St. Mary left.  2. See Fig. 3. It rose. \n\nAt 5 p.m. J. Roe came."
+    text = "1. Mr. Hill of St. Mary left.  2. See Fig. 3. It rose. \n\nAt 5 p.m. J. Roe came. At 6 p.m. He left."
     assert split(text) == [
         "1. Mr. Hill of St. Mary left.  ",
         "2. See Fig. 3. ",
         "It rose. \n\n",
-        "At 5 p.m. ",
-        "J. Roe came.",
+        "At 5 p.m. J. Roe came. ",
+        "At 6 p.m. ",
+        "He left.",
     ]
 
 

@@ -107,7 +107,7 @@ def test_what_is_shorter_than_its_summary_is_printed_as_it_is(presets, preset, s
     (message,) = warnings(events)
     assert "as it is" in message
     record = json.loads(json.dumps(summary_record(summary)))
-    assert (record["method"], record["warnings"]) == ("whole", [message])
+    assert (record["mode"], record["warnings"]) == ("verbatim", [message])
 
 
 def test_a_list_of_what_is_printed_whole(preset) -> None:

@@ -54,7 +54,7 @@ def test_a_torn_row_is_written_again(tmp_path) -> None:
     assert rows(path) == [whole]
 
 
-def test_what_the_tables_say() -> None:
+def test_quality_tables_have_means_and_differences() -> None:
     known = [
         row("specextend", "Spain joined NATO in 1982.", seconds=3.0),
         row("naive", "Spain joined NATO in 2011. Spain joined NATO in 2011."),

@@ -57,6 +57,8 @@ BROKEN = [
     "the rest of a line that was cut in two.",
     "3 ships of the line were lost that night.",
     "Too short to say much.",
+    "The keeper of the harbour said that he would...",
+    "“It was the first time that the keeper…”",
     "Contents of the report on the great storm",
     "The rules require that • ships are lit and • pilots are paid.",
     "Flood Insurance: Emerging Opportunity to Better Measure Certain Results of the Program.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, fields
 from typing import get_args
 
 import pytest
@@ -180,16 +180,6 @@ def test_the_shape_of_a_style_does_not_depend_on_the_model(asked, style, answer,
 def test_an_empty_sentence_takes_the_space_before_it_along():
     assert spell_out("a {style}\n{focus} b", {"style": "", "focus": ""}) == "a b"
     assert spell_out("a {style}\n{focus} b", {"style": "S {words}", "focus": ""}) == "a S {words} b"
-
-
-def test_names_of_version_0_1_still_work() -> None:
-    old = Options(sentences="quoted", head="heads/mine", policy="full")
-    assert old == Options(mode="extractive", draft_head="heads/mine", draft_attention="full")
-    assert replace(old, style="bullets").mode == "extractive"
-    with pytest.raises(UsageError):
-        Options(sentences="quoted", mode="abstractive")
-    with pytest.raises(UsageError):
-        Options(sentences="borrowed")
 
 
 def test_options_hand_on_everything_that_is_asked():

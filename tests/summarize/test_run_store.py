@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from contextlib import closing
 from dataclasses import replace
@@ -32,7 +31,11 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
     name = runs.add(summary, document(text(6)))
     found = runs.get(name)
     assert len(name) == 6
-    assert (found.text, found.sentences, found.notes) == (summary.text, summary.sentences, summary.chunk_summaries)
+    assert (found.text, found.sentences, found.chunk_summaries) == (
+        summary.text,
+        summary.sentences,
+        summary.chunk_summaries,
+    )
     assert (found.document, found.preset, found.tokens) == (summary.document, summary.preset, summary.coverage.tokens)
     assert runs.get(name[:2]) == runs.get(name.upper()) == runs.get("last") == found
     source = text(6)
@@ -42,18 +45,6 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
             assert quote.passage == source[citation.start : citation.end]
             assert quote.before + quote.passage + quote.after in source
     assert any(sentence.citations for sentence in found.sentences)
-
-
-def test_a_run_of_an_earlier_version_is_read(runs, summary, store) -> None:
-    name = runs.add(summary, document(text(6)))
-    expected = runs.get(name)
-    with closing(sqlite3.connect(store)) as file, file:
-        ((record,),) = file.execute("select record from runs")
-        values = json.loads(record)
-        for sentence in values["sentences"]:
-            sentence["draft"] = "what the model had written"
-        file.execute("update runs set record = ?", (json.dumps(values),))
-    assert runs.get(name) == expected
 
 
 def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> None:
@@ -85,7 +76,7 @@ def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch)
     assert RunStore(None).rates(summary.preset, "abstractive") is None
 
 
-def test_removing(runs, summary) -> None:
+def test_runs_are_removed_by_name(runs, summary) -> None:
     names = [runs.add(replace(summary, seconds=n), document(text(6))) for n in range(4)]
     with pytest.raises(InputError, match="no run zzz"):
         runs.remove([names[0], "zzz"])
@@ -96,7 +87,7 @@ def test_removing(runs, summary) -> None:
 
 
 @pytest.mark.parametrize("name", ["", "zzz", "%", "last"])
-def test_what_there_is_not(runs, name: str) -> None:
+def test_an_unknown_run_is_refused(runs, name: str) -> None:
     with pytest.raises(InputError, match="there is no run"):
         runs.get(name)
 
@@ -110,7 +101,7 @@ def test_an_id_that_means_two(runs, summary, store) -> None:
     assert runs.get(name).id == name
 
 
-@pytest.mark.parametrize("record", ["", "[]", "{}", '{"sentences": [1], "quotes": {}, "notes": []}'])
+@pytest.mark.parametrize("record", ["", "[]", "{}", '{"sentences": [1], "quotes": {}, "chunk_summaries": []}'])
 def test_a_damaged_record_is_passed_over(runs, summary, store, record: str) -> None:
     kept = runs.add(summary, document(text(6)))
     with closing(sqlite3.connect(store)) as file, file:

@@ -42,7 +42,6 @@ def test_a_long_document_becomes_notes_and_notes_a_summary(presets, tokens, name
     assert [event for event in events if isinstance(event, Plan)] == [summary.plan]
     assert sum(part.level == 1 for part in parts) == 4
     assert len(summary.chunk_summaries) == 4
-    assert summary.notes == summary.chunk_summaries  # its name in version 0.1
     assert "".join(event.delta for event in events if isinstance(event, Text) and event.final).strip() == summary.text
     assert 0 < tokens(summary.text) < summary.plan.tokens
     assert summary.coverage.complete
@@ -81,19 +80,19 @@ def test_no_drafter_changes_a_word(presets, plain, draft):
 @pytest.mark.parametrize("draft", [None, "eagle"])
 def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path, draft):
     safeailab_3(tmp_path, tokenizer().get_vocab_size())
-    events = summarize(presets["one"], draft=draft, head=str(tmp_path))
+    events = summarize(presets["one"], draft=draft, draft_head=str(tmp_path))
     assert events[-1].summary.text == plain
     eagle = "eagle3 of layers 2, 1, 0"
     assert events[-1].summary.drafter == (f"blend ({eagle} + ngram)" if draft is None else eagle)
     assert Stage(f"drafts: {events[-1].summary.drafter}") in events
     with pytest.raises(UsageError, match="no directory"):
-        summarize(presets["one"], head=str(tmp_path / "nowhere"))
+        summarize(presets["one"], draft_head=str(tmp_path / "nowhere"))
 
 
 @pytest.mark.usefixtures("always")
 @pytest.mark.parametrize("policy", ["full", "streaming", "retrieval"])
 def test_no_policy_changes_a_word(presets, plain, policy):
-    assert summarize(presets["one"], policy=policy)[-1].summary.text == plain
+    assert summarize(presets["one"], draft_attention=policy)[-1].summary.text == plain
 
 
 def test_a_blend_without_a_draft_model_drafts_with_the_target(presets, plain, tmp_path):

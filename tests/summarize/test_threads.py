@@ -24,7 +24,7 @@ from specextend_cli.runtime import threads
         ({}, None),
     ],
 )
-def test_a_containers_share(tmp_path: Path, files: dict[str, str], expected: int | None) -> None:
+def test_a_containers_quota_bounds_the_threads(tmp_path: Path, files: dict[str, str], expected: int | None) -> None:
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -35,7 +35,7 @@ def test_a_containers_share(tmp_path: Path, files: dict[str, str], expected: int
     ("has", "cores", "container", "chosen", "expected"),
     [(8, 4, None, "", 4), (8, 8, 2, "", 2), (4, 8, None, "", 4), (8, 4, 2, "6", 8), (8, None, None, "", 8)],
 )
-def test_what_is_fitting(
+def test_threads_fit_cores_quota_and_environment(
     monkeypatch: pytest.MonkeyPatch, has: int, cores: int | None, container: int | None, chosen: str, expected: int
 ) -> None:
     now = [has]

@@ -22,7 +22,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import InputError, ModelError, UsageError
-from specextend_cli.models.heads import load_head
+from specextend_cli.models.head_config import default_layers
+from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.train import trainer
 from specextend_cli.train.answers import AnswerFile
@@ -30,6 +31,7 @@ from specextend_cli.train.card import Facts
 from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
 from specextend_cli.train.distill import distill
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, Validated, VocabularyChosen
+from specextend_cli.train.init_head import init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
 from specextend_cli.train.trainer import _depth, train
@@ -123,44 +125,20 @@ def drafted_steps(lm: LanguageModel, head: EagleHead) -> int:
     return steps
 
 
-@pytest.mark.full
-def test_an_eagle_3_1_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
+def test_an_eagle_3_1_head_is_trained_further_as_one(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
-    asked = plan(160, architecture="eagle3.1")
-    *_, done = distill(lm, documents(), FRAME, [0], asked, tmp_path, FACTS)
-    assert isinstance(done, Done)
-    assert done.accepted > 1.05 + 1 / VOCABULARY
-    config = json.loads((tmp_path / "config.json").read_text())
+    first = init_head(lm, torch.arange(60), default_layers(3), max_position=512)
+    head = EagleHead(replace(first.config, fc_norm=True, feeds_normed=True))
+    head.load_state_dict(first.state_dict(), strict=False)  # its norms of the target's states begin with ones
+    save_head(head, tmp_path / "first", target_layers=3)
+    events = list(distill(lm, documents(), FRAME, [0], plan(9, init=tmp_path / "first"), tmp_path / "on", FACTS))
+    assert isinstance(events[-1], Done)
+    config = json.loads((tmp_path / "on" / "config.json").read_text())
     assert config["fc_norm"] is config["norm_output"] is True
-    assert "# EAGLE-3.1 draft head for" in (tmp_path / "README.md").read_text()
-    head = load_head(tmp_path, lm).head
-    assert head.config.name == "EAGLE-3.1"
-    assert not any(torch.equal(norm.weight, norm.weight[:1].expand(64)) for norm in head.fc_norm)  # they are trained
-    assert drafted_steps(lm, head) < 23
-
-    with pytest.raises(UsageError, match="another head") as caught:
-        next(distill(lm, documents(), FRAME, [0], replace(asked, architecture=None), tmp_path, FACTS))
-    assert "architecture: eagle3.1, now eagle3" in caught.value.why
-    on = replace(plan(1), init=tmp_path)
-    *_, done = distill(lm, documents(), FRAME, [0], on, tmp_path / "on", FACTS)
-    assert isinstance(done, Done)
-    assert load_head(tmp_path / "on", lm).head.config.name == "EAGLE-3.1"
-    with pytest.raises(UsageError, match="another architecture than eagle3") as caught:
-        next(distill(lm, documents(), FRAME, [0], replace(on, architecture="eagle3"), tmp_path / "else", FACTS))
-    assert "it is an EAGLE-3.1 head" in caught.value.why
-
-
-def test_a_run_of_an_earlier_release_goes_on(tmp_path: Path) -> None:
-    """It did not write its architecture, of which there was one."""
-    lm = LanguageModel(tiny())
-    next(distill(lm, documents(), FRAME, [0], plan(1), tmp_path, FACTS))
-    file = tmp_path / "training" / "plan.json"
-    written = json.loads(file.read_text())
-    del written["architecture"]
-    file.write_text(json.dumps(written))
-    next(distill(lm, documents(), FRAME, [0], plan(1), tmp_path, FACTS))
-    with pytest.raises(UsageError, match="another head"):
-        next(distill(lm, documents(), FRAME, [0], plan(1, architecture="eagle3.1"), tmp_path, FACTS))
+    assert "# EAGLE-3.1 draft head for" in (tmp_path / "on" / "README.md").read_text()
+    trained = load_head(tmp_path / "on", lm).head
+    assert trained.config.name == "EAGLE-3.1"
+    assert not any(torch.equal(norm.weight, torch.ones(64)) for norm in trained.fc_norm)
 
 
 def test_another_head_is_trained_on_the_answers_of_an_earlier_run(tmp_path: Path) -> None:
@@ -256,15 +234,14 @@ def test_runs_of_one_seed_are_equal(tmp_path: Path) -> None:
     assert losses("a", 0) == losses("b", 0, killed=True) != losses("c", 1)
 
 
-def test_a_target_of_few_words_is_measured_on_text(tmp_path: Path) -> None:
-    """Every token ends an answer: none is as long as the unroll."""
+def test_a_target_whose_answers_are_shorter_than_the_unroll_is_refused(tmp_path: Path) -> None:
+    """Every token ends an answer."""
     few = plan(2, answers=6, held_out=2)
-    events = list(distill(LanguageModel(tiny()), documents(), FRAME, list(range(VOCABULARY)), few, tmp_path, FACTS))
-    assert isinstance(events[-1], Done)
-    assert "On held-out excerpts of documents" in (tmp_path / "README.md").read_text()
+    with pytest.raises(InputError, match="no text to measure the head on"):
+        list(distill(LanguageModel(tiny()), documents(), FRAME, list(range(VOCABULARY)), few, tmp_path, FACTS))
 
 
-def test_text_alone(tmp_path: Path) -> None:
+def test_a_head_can_be_trained_on_document_text_alone(tmp_path: Path) -> None:
     few = plan(2, answers=6, held_out=2, text=1.0, quotes=0.0)
     assert isinstance(list(distill(LanguageModel(tiny()), documents(), FRAME, [], few, tmp_path, FACTS))[-1], Done)
 
@@ -307,7 +284,7 @@ def test_the_vocabulary_is_what_occurs_most() -> None:
     assert coverage(torch.tensor([1, 5]), counts) == pytest.approx(5 / 7)
 
 
-def test_the_corpus(tmp_path: Path) -> None:
+def test_a_corpus_is_read_from_text_and_json_lines(tmp_path: Path) -> None:
     (tmp_path / "a.jsonl").write_text(json.dumps({"text": "one"}) + "\n" + json.dumps({"text": "two"}) + "\n")
     (tmp_path / "b.txt").write_text("three")
     (tmp_path / "c.bin").write_text("not read")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -14,9 +13,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import UsageError
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation, Schedule
-from specextend_cli.train.distill import _seconds
+from specextend_cli.train.distill import _check_same_run, _seconds
 from specextend_cli.train.files import add_lines, read_lines, replace_whole
-from specextend_cli.train.run_fingerprint import check_fingerprint
 from specextend_cli.train.samples import Frame
 from tests.engine.tiny_models import prompt, tiny
 
@@ -63,7 +61,7 @@ def test_an_unreadable_clock_counts_as_nothing(tmp_path: Path, content: bytes) -
 
 
 def test_the_card_needs_no_curve_and_says_what_is_estimated(tmp_path: Path) -> None:
-    figures, curve = Figures("EAGLE-3.1", 57, 0.9, 10, 1000, "excerpts of documents"), tmp_path / "curve.jsonl"
+    figures, curve = Figures("EAGLE-3.1", 57, 0.9, 10, 1000), tmp_path / "curve.jsonl"
     write_card(tmp_path, FACTS, PLAN, figures, curve)
     card = (tmp_path / "README.md").read_text()
     assert "**Vocabulary** 57 tokens" in card
@@ -77,54 +75,40 @@ def test_the_card_needs_no_curve_and_says_what_is_estimated(tmp_path: Path) -> N
         raw.write(b'{"step"')
     write_card(tmp_path, FACTS, PLAN, figures, curve)
     card = (tmp_path / "README.md").read_text()
-    assert "On held-out excerpts of documents, a chain of 2 drafts has an estimated accepted length" in card
+    assert "On held-out answers, a chain of 2 drafts has an estimated accepted length" in card
     assert "**1.50**, in quotations **2.25**" in card
     assert "| 9 | 1.5 | 1.600 | 1.00 |" in card
     assert "teacher-forced" in card
 
 
-def test_a_directory_is_of_one_run(tmp_path: Path) -> None:
-    lm, work = LanguageModel(tiny()), tmp_path / "training"
-    work.mkdir()
-    check_fingerprint(work, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
-    written = (work / "plan.json").read_bytes()
-    longer = replace(PLAN, schedule=replace(PLAN.schedule, seconds=120.0, steps=7))
-    check_fingerprint(work, lm, DOCUMENTS, FRAME, longer, (0, 1, 2))
-    assert (work / "plan.json").read_bytes() == written
-    saved = json.loads(written)
-    assert saved["target"] == {
-        "class": "LlamaForCausalLM",
-        "vocabulary": 97,
-        "hidden": 64,
-        "layers": 3,
-        "dtype": "float32",
-    }
-    assert saved["documents"]["tokens"] == 170
-
-
-def test_another_run_is_refused(tmp_path: Path) -> None:
+def test_a_run_may_be_given_more_time(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
-    check_fingerprint(tmp_path, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
-    others = {
-        "class Llama.*, now Qwen3": (LanguageModel(tiny("qwen3")), DOCUMENTS, FRAME, PLAN, (0, 1, 2)),
-        "dtype float32, now bfloat16": (
-            LanguageModel(tiny().to(torch.bfloat16)),
-            DOCUMENTS,
-            FRAME,
-            PLAN,
-            (0, 1, 2),
-        ),
-        "the documents differ": (lm, [DOCUMENTS[0], [5, *DOCUMENTS[1][1:]]], FRAME, PLAN, (0, 1, 2)),
-        "the prompt differs": (lm, DOCUMENTS, Frame([1, 2], [4]), PLAN, (0, 1, 2)),
-        "vocabulary: 60, now 50": (lm, DOCUMENTS, FRAME, replace(PLAN, vocabulary=50), (0, 1, 2)),
-        r"lengths: \[32\], now \[48\]": (lm, DOCUMENTS, FRAME, replace(PLAN, lengths=(48,)), (0, 1, 2)),
-        "feature layers: .* now": (lm, DOCUMENTS, FRAME, PLAN, (0, 1, 3)),
-    }
-    for why, other in others.items():
-        with pytest.raises(UsageError, match="another head") as caught:
-            check_fingerprint(tmp_path, *other)
-        assert re.search(why, caught.value.why), (why, caught.value.why)
-        assert caught.value.fix == f"another -o DIR, or remove {tmp_path}"
-    (tmp_path / "plan.json").write_text("{")
-    with pytest.raises(UsageError, match="cannot tell"):
-        check_fingerprint(tmp_path, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
+    _check_same_run(tmp_path, lm, DOCUMENTS, FRAME, PLAN, (0, 1, 2))
+    longer = replace(PLAN, schedule=replace(PLAN.schedule, seconds=120.0, steps=7))
+    _check_same_run(tmp_path, lm, DOCUMENTS, FRAME, longer, (0, 1, 2))
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"lm": "qwen3"},
+        {"dtype": torch.bfloat16},
+        {"documents": [DOCUMENTS[0], [5, *DOCUMENTS[1][1:]]]},
+        {"frame": Frame([1, 2], [4])},
+        {"plan": replace(PLAN, vocabulary=50)},
+        {"plan": replace(PLAN, lengths=(48,))},
+        {"plan": replace(PLAN, schedule=replace(PLAN.schedule, unroll=4))},
+        {"layers": (0, 1, 3)},
+        {"damaged": True},
+    ],
+    ids=str,
+)
+def test_the_directory_of_another_run_is_refused(tmp_path: Path, other: dict[str, Any]) -> None:
+    _check_same_run(tmp_path, LanguageModel(tiny()), DOCUMENTS, FRAME, PLAN, (0, 1, 2))
+    if other.get("damaged"):
+        (tmp_path / "run.sha256").write_bytes(b"\xff")
+    lm = LanguageModel(tiny(other.get("lm", "llama")).to(other.get("dtype", torch.float32)))
+    now = (other.get("documents", DOCUMENTS), other.get("frame", FRAME), other.get("plan", PLAN))
+    with pytest.raises(UsageError, match="another head") as caught:
+        _check_same_run(tmp_path, lm, *now, other.get("layers", (0, 1, 2)))
+    assert caught.value.fix == f"another -o DIR, or remove {tmp_path}"

@@ -55,7 +55,7 @@ def test_pairs_are_lines_of_json(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("content", ['{"text": "a"}', "nonsense", "[1]", "7", "\x00", '{"text": "a", "summary": 1}'])
-def test_what_is_no_pair(tmp_path: Path, content: str) -> None:
+def test_lines_that_are_no_pairs_are_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "pairs.jsonl"
     path.write_text(content)
     with pytest.raises(InputError, match="holds no pairs"):

@@ -134,7 +134,7 @@ def stream(
             coverage or Coverage(pages, (), (), tokens),
             tuple(notes),
             meter,
-            4.1,
+            18.0,
             "smollm2-135m",
             "eagle",
         )

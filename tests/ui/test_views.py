@@ -25,6 +25,7 @@ from specextend_cli.summarize.events import (
     Stage,
     Summarized,
     Text,
+    Warned,
 )
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.dashboard import Dashboard, collapsed, format_memory
@@ -210,10 +211,29 @@ def test_the_summary_is_above_the_panel_and_one_line_remains(terminal):
             panel.add(event)
             writer.add(event)
     screen = terminal.screen(80)
-    assert " ".join(screen[:-2]).split() == SUMMARY.split()
-    assert screen[-2].startswith("done · 140 tokens in 4.1 s · 57 tok/s · 2.5× plain · accepted 2.9 · hits 77%")
-    assert "pages 1-52 read; 0 tokens dropped" in " ".join(screen[-2:])
+    end = next(n for n, row in enumerate(screen) if row.startswith("done"))
+    assert " ".join(screen[:end]).split() == SUMMARY.split()
+    done = " ".join(screen[end:])
+    assert "done · 140 tokens written in 18 s (reading 12 s, writing 2.4 s at 57 tok/s" in done
+    assert "2.5× plain · accepted 2.9 · hits 77%" in done
+    assert "pages 1-52 read; 0 tokens dropped" in done
     assert terminal.getvalue().count("\x1b[?25l") == terminal.getvalue().count("\x1b[?25h") == 1
+
+
+@pytest.mark.parametrize("columns", [30, 60, 100])
+def test_warnings_wrap_at_words(columns, terminal, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    message = "smollm2-135m wrote these sentences, and it often writes what is not so: check them, or quote"
+    Output(io.StringIO(), terminal).warn(message)
+    with Panel(Output(io.StringIO(), terminal), "harbour.pdf") as panel:
+        panel.add(Warned(message))
+    rows = terminal.screen(columns)
+    shown = rows[: len(rows) // 2]
+    assert "".join(f"{row} " for row in shown).split() == f"warning: {message}".split()
+    assert rows[len(rows) // 2 :] == shown
+    pipe = io.StringIO()
+    Output(io.StringIO(), pipe).warn(message)
+    assert pipe.getvalue() == f"warning: {message}\n"
 
 
 def test_an_error_leaves_no_panel_and_the_cursor(terminal):
@@ -306,7 +326,9 @@ def test_plain_lines_are_few_and_speak_at_least_every_ten_seconds():
     assert not any("level" in line for line in lines)  # how many there will be is not known before the last
     shares = [int(line.partition("%")[0]) for line in lines if "% · about" in line]
     assert shares == sorted(shares)
-    assert lines[-1].startswith("done · 140 tokens in 4.1 s")
+    assert lines[-1].startswith(
+        "done · 140 tokens written in 18 s (reading 12 s, writing 2.4 s at 57 tok/s, loading and the rest 3.7 s)"
+    )
     assert len(lines) < 30
     assert "\x1b" not in stderr.getvalue()
 
@@ -380,12 +402,26 @@ def test_coverage_is_said_in_full():
     assert format_coverage(scanned, (1, 8)) == "pages 1-8 read; 3 by OCR (2-3, 7); 0 tokens dropped"
 
 
+@pytest.mark.parametrize(
+    ("lost", "said"),
+    [
+        ({"left_out": 1_204}, "2 pages read; 1,204 words left out"),
+        ({"unread": 1}, "2 pages read; 1 part not read"),
+        ({"left_out": 1, "unread": 2}, "2 pages read; 1 word left out; 2 parts not read"),
+        ({"left_out": 9, "dropped": 3}, "2 pages read; 9 words left out; 3 tokens dropped"),
+        ({}, "2 pages read; 0 tokens dropped"),
+    ],
+)
+def test_nothing_dropped_is_said_only_where_it_is_so(lost, said):
+    assert format_coverage(Coverage(2, (), (), 100, **lost)) == said
+
+
 def test_what_was_written_before_is_counted_not_timed():
     *_, last = stream()
     summary = replace(last.summary, meter=Meter(), seconds=0.5, reused=3)
     assert format_done(summary) == "3 of 3 chunk summaries reused · 0.5 s · 52 pages read; 0 tokens dropped"
     part = replace(summary, meter=last.summary.meter, reused=2)
-    assert format_done(part).startswith("2 of 3 chunk summaries reused · 140 tokens in 0.5 s · ")
+    assert format_done(part).startswith("2 of 3 chunk summaries reused · 140 tokens written in 0.5 s (")
     *_, last = stream(parts=1)
     assert format_done(replace(last.summary, meter=Meter(), seconds=0.5, reused=1)).startswith("summary reused · 0.5 s")
 
@@ -434,7 +470,10 @@ def test_the_panel_of_what_only_quotes_has_no_rows_of_drafting():
         drawn = "\n".join(row.plain for row in Dashboard(progress, "", "1 B", threading.Lock()).rows(70))
         assert not re.search("writing|speed|accepted|sees", drawn)
     assert "chunks    3/3" in drawn
-    assert format_statistics(progress.meter, "none").plain.splitlines() == ["prefill   2,080 tokens in 4.0 s"]
+    assert format_statistics(progress.meter, "none", 4.5).plain.splitlines() == [
+        "reading   2,080 tokens in 4.0 s",
+        "the rest  0.5 s: loading, the document, evidence",
+    ]
 
 
 def test_without_a_model_words_are_counted():
@@ -445,7 +484,7 @@ def test_without_a_model_words_are_counted():
     first, last = stderr.getvalue().splitlines()
     assert first == "harbour.pdf: 52 pages, 1,000 words"
     assert last.startswith("done · 6 words quoted in 4.0 s · 52 pages read; 0 words dropped")
-    assert format_statistics(view.progress.meter, "none").plain == "model     none was used"
+    assert format_statistics(view.progress.meter, "none", 4.0).plain == "model     none was used"
 
 
 def test_chunks_that_were_written_before_are_one_line():

@@ -62,7 +62,7 @@ def test_what_was_written_is_loaded(place: Path) -> None:
 
 
 @pytest.mark.parametrize("umask", [0o000, 0o002, 0o077])
-def test_whatever_the_umask(place: Path, umask: int) -> None:
+def test_files_are_private_whatever_the_umask(place: Path, umask: int) -> None:
     before = os.umask(umask)
     try:
         file = written(place)
@@ -266,7 +266,7 @@ private_files.publish(made, made.with_name("kernels.so"))
 
 def test_the_cache_is_for_its_user_alone(home: Path) -> None:
     """Models may be anybody's; what documents say may not."""
-    GenerationCache(store.cache_root() / "notes.sqlite")
+    GenerationCache(store.cache_root() / "texts.sqlite")
     assert stat.S_IMODE(store.cache_root().stat().st_mode) == 0o700
     shutil.rmtree(store.cache_root())
     store.build(store.cache_root() / "models" / "mine", lambda into: None)

@@ -87,7 +87,7 @@ def test_a_wrapper_that_is_loaded_already() -> None:
 
 
 @pytest.mark.parametrize("text", [*DEEP, "[]", "null", "3", '"x"', "{", "", "\x00", "{}"])
-def test_configurations_that_are_none(text: str, model: Path) -> None:
+def test_damaged_configurations_are_refused(text: str, model: Path) -> None:
     (model / "config.json").write_text(text)
     refused(model)
     with pytest.raises(ModelError):
@@ -189,7 +189,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("settings", IMPOSSIBLE, ids=json.dumps)
-def test_what_no_model_has(settings: dict[str, Any], model: Path) -> None:
+def test_sizes_that_no_model_has_are_refused(settings: dict[str, Any], model: Path) -> None:
     change(model, **settings)
     refused(model)
 
@@ -241,7 +241,7 @@ def test_sizes_of_real_models_are_believed() -> None:
 
 
 @pytest.mark.parametrize("text", ["[]", "{}", '{"model": 3}', '{"model": {"vocab": []}, "added_tokens": 3}', "\x00"])
-def test_tokenizers_that_are_none(text: str, model: Path) -> None:
+def test_damaged_tokenizers_are_refused(text: str, model: Path) -> None:
     (model / "tokenizer.json").write_text(text)
     for read in (TextEncoder.of, load_tokenizer):
         with pytest.raises(ModelError, match="tokenizer"):

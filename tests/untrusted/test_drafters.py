@@ -20,9 +20,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.test_identity import POLICIES, SHAPE, run, small
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, small_draft, tiny
+from tests.helpers.decoding import POLICIES, SHAPE, run, small
 from tests.helpers.grid import but_for, grid
 
 NEW = 12
@@ -86,7 +86,7 @@ def test_greedy_tokens_do_not_depend_on_what_a_drafter_hands_over(
 
 
 @pytest.mark.parametrize("examples", but_for([15], [15, 40]))
-def test_nor_do_sampled_ones(target: Target, examples: int) -> None:
+def test_hostile_drafts_change_no_sampled_text(target: Target, examples: int) -> None:
     @settings(max_examples=examples, deadline=None)
     @given(st.lists(trees(), min_size=1, max_size=4), st.integers(0, 2**31))
     def check(handed: list[DraftTree], seed: int) -> None:

@@ -323,7 +323,7 @@ def test_an_activation_that_does_not_exist(activation: Any, tmp_path: Path, lm: 
 @pytest.mark.parametrize(
     "text", ["[" * 100_000, '{"a":' * 500 + "1" + "}" * 500, "null", "3", '"x"', "\x00", '{"eagle_config": 3}', "{}"]
 )
-def test_configurations_that_are_none(text: str, tmp_path: Path, lm: LanguageModel) -> None:
+def test_damaged_configurations_are_refused(text: str, tmp_path: Path, lm: LanguageModel) -> None:
     safeailab_1(tmp_path)
     (tmp_path / "config.json").write_text(text)
     refused(tmp_path, lm)

@@ -38,36 +38,28 @@ _Found: TypeAlias = dict[tuple[str, int, float], list[tuple[float, bool]]]
 
 @dataclass(frozen=True)
 class Needle:
-    """A prompt of exactly the wanted length that asks for the hidden number, and the answer's tokens.
-
-    `hidden`: the number's positions in the prompt.
-    """
+    """A prompt of exactly the wanted length that asks for the hidden number, and the answer's tokens."""
 
     prompt: tuple[int, ...]
     answer: tuple[int, ...]
-    hidden: range
 
 
 def _measure(setting: Setting) -> Generator[Running, None, _Found]:
     """Every document at every depth under every policy; the prompt is read once for all policies."""
     found: _Found = {}
-    for target, depth, needle in needles(setting, setting.models.retrieval.layers):
-        yield Working(f"{len(needle.prompt):,} tokens, {depth:.0%} deep")
-        for policy in POLICIES:
-            recipe, chunk = setting.policy(policy), setting.decoding.prefill_chunk
-            of = found.setdefault((policy, len(needle.prompt), depth), [])
-            for draft, token in teacher_forced(target, recipe.drafter(target), needle, recipe.retrieval, chunk):
-                of.append((float(draft[token]), int(draft.argmax()) == token))
-    return found
-
-
-def needles(setting: Setting, score_layers: Sequence[int]) -> Iterator[tuple[Prefilled, float, Needle]]:
-    """Every document at every depth, and a target that fits its length."""
+    models, chunk = setting.models, setting.decoding.prefill_chunk
     for prompt in setting.prompts:
-        with setting.models.fitted(prompt.length + 32):
-            target = Prefilled(setting.models.lm, score_layers=score_layers)
+        with models.fitted(prompt.length + 32):
+            target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             for depth in DEPTHS:
-                yield target, depth, hide(setting, prompt, depth)
+                needle = hide(setting, prompt, depth)
+                yield Working(f"{prompt.length:,} tokens, {depth:.0%} deep")
+                for policy in POLICIES:
+                    recipe = setting.policy(policy)
+                    of = found.setdefault((policy, prompt.length, depth), [])
+                    for draft, token in teacher_forced(target, recipe.drafter(target), needle, recipe.retrieval, chunk):
+                        of.append((float(draft[token]), int(draft.argmax()) == token))
+    return found
 
 
 def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
@@ -82,10 +74,8 @@ def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
     needle, lead = encode(f"\n{said} {number}.\n"), encode(said)
     text = prompt.text[: prompt.length - len(before) - len(needle) - len(after) - len(lead)]
     at = int(depth * len(text))
-    begins = len(before) + at + len(encode(f"\n{said}"))
-    hidden = range(begins, begins + len(encode(f" {number}")))
     prompted = (*before, *text[:at], *needle, *text[at:], *after, *lead)
-    return Needle(prompted, tuple(encode(f" {number}.")), hidden)
+    return Needle(prompted, tuple(encode(f" {number}.")))
 
 
 @torch.inference_mode()

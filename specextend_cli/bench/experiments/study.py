@@ -12,24 +12,21 @@ from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
 from specextend_cli.bench.models import Method, Models, Recipe
-from specextend_cli.bench.overview import Columns, format_interval
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
-from specextend_cli.bench.rows import Row, summarize
-from specextend_cli.bench.runner import Key, Runner
-from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
+from specextend_cli.bench.rows import Columns, Row, summarize
+from specextend_cli.bench.runner import Runner
+from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, format_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
 from specextend_cli.bench.tables import Plot, Table
 from specextend_cli.bench.workloads import Prompt
-from specextend_cli.models.preset import Preset
 
 
 @dataclass
 class Setting:
     """Models, prompts and decoding of a benchmark.
 
-    `asked`: the settings as JSON. `partial`: the file of finished runs. `traces`, `explain`: see `session.explore`.
-    `better`: the preset that tuning found. `wrong`: lossless methods whose tokens were wrong; `skipped`: methods left
-    out.
+    `asked`: the settings as JSON. `partial`: the file of finished runs. `traces`: see `session.explore`.
+    `wrong`: lossless methods whose tokens were wrong; `skipped`: methods left out.
     """
 
     models: Models
@@ -41,11 +38,8 @@ class Setting:
     asked: dict[str, object] = field(default_factory=dict)
     partial: Partial | None = None
     traces: Path | None = None
-    explain: bool = False
-    better: Preset | None = None
     wrong: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-    _known: dict[Key, Record] = field(default_factory=dict, init=False)
 
     @property
     def lengths(self) -> tuple[int, ...]:
@@ -74,18 +68,15 @@ class Setting:
         """The preset's drafter with attention, on every step, under a policy."""
         return self.models.recipe(self.models.attending, self.models.under(policy))
 
-    def measure(
-        self, methods: Mapping[str, Method], prompts: Sequence[Prompt] | None = None, *, repeats: int | None = None
-    ) -> Generator[Running, None, Measurements]:
+    def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
         """Run every method, and plain decoding, on every prompt. Finished runs are not repeated."""
         every = {**self.named(PLAIN), **methods}
-        runner = Runner(self.models, every, self.decoding, repeats or self.repeats, self.seed)
+        runner = Runner(self.models, every, self.decoding, self.repeats, self.seed)
         saved = self.partial.read() if self.partial else ()
-        for event in runner.run(self.prompts if prompts is None else prompts, [*saved, *self._known.values()]):
+        for event in runner.run(self.prompts, saved):
             if self.partial and isinstance(event, Measured | Checked):
                 self.partial.add(event.record)  # before anyone sees it
             yield event
-        self._known |= runner.known
         self.wrong += [name for name in runner.wrong() if name not in self.wrong]
         self.skipped |= runner.skipped
         return Measurements(self.benchmark(runner.records(), settings={"methods": list(every)}, references={}))
@@ -93,31 +84,18 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measurements:
-    """Every run, and a row a method and length."""
+    """What an experiment measured."""
 
     benchmark: Benchmark
-
-    @property
-    def records(self) -> tuple[Record, ...]:
-        """Every run."""
-        return self.benchmark.records
 
     @cached_property
     def rows(self) -> tuple[Row, ...]:
         """A row a method and length."""
         return summarize(self.benchmark)
 
-    def at(self, length: int) -> tuple[Record, ...]:
-        """The runs of every method at one length."""
-        return tuple(record for record in self.records if record.length == length)
-
-    def of(self, method: str, length: int) -> tuple[Record, ...]:
-        """The runs of one method at one length."""
-        return tuple(record for record in self.at(length) if record.method == method)
-
-    def ratio(self, method: str, other: str, quantity: Quantity, length: int | None = None) -> Interval | None:
+    def ratio(self, method: str, other: str, quantity: Quantity, length: int) -> Interval | None:
         """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
-        records = self.records if length is None else self.at(length)
+        records = tuple(record for record in self.benchmark.records if record.length == length)
         ratios = tuple(paired_ratios(records, method, other, quantity).values())
         return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
 

@@ -12,6 +12,7 @@ from specextend_cli.documents.line import Line, page_by_page, runs
 _MAX_LINES = 500  # on a page: with more it is no page of prose
 _MAX_GAPS = 2_000  # on a page: each is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
+_NEAR = 2.0  # sizes: how much higher or lower the next line of the other column may be
 _GUTTER = 0.8  # its least width, in sizes
 _CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
@@ -52,7 +53,7 @@ def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
     result: list[_Row] = []
     at = 0
     while at < len(rows):
-        gaps = [(a.right, b.left) for a, b in pairwise(rows[at].pieces)]
+        gaps = [(a.right, b.left) for a, b in pairwise(_beginning(rows, at))]
         end, gutter = max((_run(rows, at, gap) for gap in gaps), default=(at, 0.0))
         left, right = _sides(rows[at:end], gutter)
         if end == at or not (_is_prose(left) and _is_prose(right)):
@@ -66,10 +67,24 @@ def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
     return result
 
 
+def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
+    """The pieces of a row from left to right; of a row with one piece also the one beside it, a little lower."""
+    pieces = rows[at].pieces
+    if len(pieces) == 1 and at + 1 < len(rows) and _is_near(rows[at], rows[at + 1]):
+        return sorted((*pieces, rows[at + 1].pieces[0]), key=lambda piece: piece.left)
+    return pieces
+
+
+def _is_near(row: _Row, other: _Row) -> bool:
+    """Whether two rows that follow each other in the file are as near as lines of two columns may be."""
+    return abs(row.pieces[0].base - other.pieces[0].base) <= _NEAR * row.pieces[0].size
+
+
 def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
     """The end of the rows around the gutter that begins in `gap` of row `start`, and the middle of the gutter."""
     low, high = gap
-    end, both, middle = start, 0, 0.0
+    end, both, middle = start, 0.0, 0.0
+    sides: list[bool | None] = []  # of each row: whether it is on the left, on the right, or (None) on both
     size = rows[start].pieces[0].size
     for at in range(start, len(rows)):
         row = rows[at]
@@ -79,13 +94,17 @@ def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[in
         if high - low < _GUTTER * size:
             break
         two = 0 < len(left) < len(row.pieces)
+        sides.append(None if two else bool(left))
+        # Columns whose lines are at different heights: the file goes from one to the other and back.
+        turns = at > start and None not in sides[-2:] and sides[-1] != sides[-2] and _is_near(rows[at - 1], row)
         last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
-        if not two and (abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5):
+        far = abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5
+        if not (two or turns) and far:
             continue  # it belongs to the columns only if another row of them follows
-        if two or end == at:
-            both += two
+        if two or turns or end == at:
+            both += 1.0 if two else 0.5 * turns
             end, middle = at + 1, (low + high) / 2
-    return (end, middle) if both >= _ENOUGH else (start, 0.0)
+    return (end, middle) if both >= _ENOUGH - 0.5 else (start, 0.0)
 
 
 def _sides(rows: Sequence[_Row], gutter: float) -> Iterator[list[_Row]]:

@@ -17,6 +17,8 @@ from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
 _EDGE = 4
+_LARGE = 1.2  # of the body size: a title
+_MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
 _MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without page numbers hardly ever have more
 _SAMPLE = 200  # pages that are enough to find the position of running heads
 _FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
@@ -31,8 +33,8 @@ def running_lines(pages: Pages) -> Repaired:
 
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
-    statistics = _Statistics(pages)
     edges: Edges = [edge for page in pages for edge in _edges(page)]
+    statistics = _Statistics(pages, edges)
     groups, titles = _running(edges, statistics)
     removed = _lines_to_remove(edges, groups, titles, statistics)
     before = removed
@@ -62,21 +64,29 @@ class _Group(NamedTuple):
 
 
 class _Statistics:
-    """The number of pages, their body size, and the thresholds that follow."""
+    """The number of pages, their body size, the large lines that count them, and the thresholds that follow."""
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, edges: Edges) -> None:
         numbers = [page[0].page for page in pages if page]
         self.pages = len(numbers)
         self.sample = frozenset(numbers[:: -(-len(numbers) // _SAMPLE) or 1])
         self.body = body_size(line for page in pages for line in page)
+        counting: defaultdict[int, list[Line]] = defaultdict(list)  # by the difference of the number and the page
+        for _, lines in edges:
+            for line in lines if self.body != 1 else ():
+                if line.size > _LARGE * self.body and (number := _beside_title(line.text)) is not None:
+                    counting[number - line.page].append(line)
+        steady = max(counting.values(), key=lambda lines: len({line.page for line in lines}), default=[])
+        enough = len({line.page for line in steady}) >= max(3, _MOST_PAGES * self.pages)
+        self._counting = {id(line) for line in steady} if enough else set()
 
     def enough(self, lines: Sequence[Line]) -> float:
         """On how many pages lines must recur; more in a text file, where they have no position on paper."""
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
     def is_large(self, line: Line) -> bool:
-        """Whether it is a title by its size, unless a page number stands apart in it."""
-        if line.size <= 1.2 * self.body:
+        """Whether it is a title by its size, unless a page number stands apart or beside the title."""
+        if line.size <= _LARGE * self.body or id(line) in self._counting:
             return False
         pieces = _PIECE.split(line.text)
         return len(pieces) == 1 or not any(_ALONE.fullmatch(_modulo_digits(pieces[at])) for at in (0, -1))
@@ -208,6 +218,26 @@ _LABEL = re.compile(
     r"\W*$",
     re.IGNORECASE,
 )
+
+
+_TITLE_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)\d{1,9}")  # no year
+_MAX_TITLE = 200  # characters
+
+
+def _beside_title(text: str) -> int | None:
+    """The number beside a title, or the number that a line is."""
+    plain = " ".join(text.split()).strip("-–—•|[]() ")
+    if len(plain) > _MAX_TITLE:
+        return None
+    if _ALONE.fullmatch(_modulo_digits(plain)) and (alone := re.search(r"\d{1,9}", plain)):
+        return int(alone[0])
+    # At an end of a title of several words: "Chapter 3" and "Budget 2020" are titles.
+    words = plain.split()
+    for number, title in ((words[0], words[1:]), (words[-1], words[:-1])) if words else ():
+        named = [any(map(str.isalpha, word)) for word in title]
+        if _TITLE_NUMBER.fullmatch(number) and sum(named) > 1 and title[0][0].isalpha():
+            return int(number)
+    return None
 
 
 def _modulo_digits(text: str) -> str:

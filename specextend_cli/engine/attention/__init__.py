@@ -8,7 +8,7 @@ from importlib.util import find_spec
 import torch
 
 from specextend_cli.engine.attention.function import NAME, Backend, ForwardContext, Queries, register
-from specextend_cli.engine.attention.hybrid import flash_attn, hybrid
+from specextend_cli.engine.attention.hybrid import flash_attn, has_flash_attn, hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.triton_tree import triton_tree
@@ -30,7 +30,8 @@ def preferred(device: torch.device, name: str = "auto") -> tuple[str, ...]:
     On CUDA that is Triton's, which CUDA graphs need; it reads prompts by flash-attn where that is installed.
     """
     if name == "auto":
-        on_cuda = tuple(package for package in ("triton", "flash_attn", "torch") if find_spec(package))
+        has = {"triton": find_spec("triton") is not None, "flash_attn": has_flash_attn(), "torch": True}
+        on_cuda = tuple(package for package, is_here in has.items() if is_here)
         return {"cuda": on_cuda, "cpu": ("split",)}.get(device.type, ("torch",))
     if name not in BACKENDS:
         raise ValueError(f"unknown attention back end {name!r}; there are: {', '.join(BACKENDS)}")

@@ -147,10 +147,9 @@ def attend_split(
     query_head = head * GROUPS + rows % GROUPS
     d = tl.arange(0, BLOCK_D)
     inside = (node[:, None] < n) & (d[None, :] < D)
+    own = q + sequence.to(tl.int64) * q_s
     queries = tl.load(
-        q + sequence.to(tl.int64) * q_s + query_head[:, None].to(tl.int64) * q_h + node[:, None] * q_n + d[None, :] * q_d,
-        mask=inside,
-        other=0.0,
+        own + query_head[:, None].to(tl.int64) * q_h + node[:, None] * q_n + d[None, :] * q_d, mask=inside, other=0.0
     )
 
     # A finite minimum avoids inf - inf in a row that sees nothing in this share.

@@ -14,7 +14,7 @@ import torch
 MOST_REGISTERS = 255
 """Of a thread. Left to itself, ptxas spills a few bytes where that lets another program run beside it."""
 _HOPPER = 200 << 10  # bytes of shared memory; sm_120 has its 99 KB and no such instructions
-_MOST_SPLITS = 64
+MOST_SPLITS = 64
 _LEAST_BLOCKS = 2  # key blocks per split; a single one has nothing to overlap its loads with
 _GOOD_ENOUGH = 0.9  # of the best utilization; fewer splits leave less to merge
 
@@ -77,7 +77,7 @@ def splits(programs: int, blocks: int, slots: int) -> int:
 
     `programs` times the splits run in waves of `slots`; a nearly empty last wave wastes time.
     """
-    most = max(1, min(_MOST_SPLITS, blocks // _LEAST_BLOCKS))
+    most = max(1, min(MOST_SPLITS, blocks // _LEAST_BLOCKS))
     use = [programs * s / (slots * -(-programs * s // slots)) for s in range(1, most + 1)]
     return next(s for s, busy in enumerate(use, 1) if busy >= _GOOD_ENOUGH * max(use))
 

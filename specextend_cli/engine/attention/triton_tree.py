@@ -4,22 +4,21 @@
 applied to the last few blocks of the same loop, and the keys are split over the whole GPU however few the queries are.
 triton is imported when the first kernel runs, so this module loads on machines without it.
 
-The host reads nothing back, and allocations depend on shapes only, so a launch can be captured in a CUDA graph: with the
-cache's place and the number of keys in device memory (`attend_placed`), one graph serves every cache and length.
+The host reads nothing back, and allocations depend on shapes only, so a launch can be captured in a CUDA graph: with
+the cache's place and the number of keys in device memory (`attend_placed`), one graph serves every cache and length.
 """
 
 from __future__ import annotations
 
 import math
 import os
-from importlib.util import find_spec
 
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import flash_attn, hybrid
+from specextend_cli.engine.attention.hybrid import flash_attn, has_flash_attn, hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Plan, chip, plan, power_of_two
+from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
 MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by arithmetic, not by reading keys
 MOST_HEAD_DIM = 256
@@ -33,7 +32,7 @@ def triton_tree(
 ) -> Tensor:
     """See `Backend`. Prefill and inputs that the kernel does not take go to `hybrid`, or flash-attn where installed."""
     if not _takes(q, tree_mask):
-        other = flash_attn if q.is_cuda and find_spec("flash_attn") else hybrid
+        other = flash_attn if q.is_cuda and has_flash_attn() else hybrid
         return other(q, k, v, scale, tree_mask, softmax)
     if tree_mask is None:
         return attend(q, k, v, scale, softmax=softmax)
@@ -156,8 +155,9 @@ def _launch(
         maxnreg=MOST_REGISTERS,
     )
     if merging:
-        ways = 1 << (cut.splits - 1).bit_length()
-        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, D=d, BLOCK_D=width, BLOCK_S=ways, num_warps=4)
+        # One block size for all numbers of splits: each would be compiled, and splits that are not there cost nothing.
+        sizes = {"D": d, "BLOCK_D": width, "BLOCK_S": MOST_SPLITS}
+        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, **sizes, num_warps=4)
     return out.transpose(1, 2)
 
 

@@ -17,8 +17,8 @@ Capture: TypeAlias = Callable[[Callable[[], Any], torch.device], tuple[Any, Call
 def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
     """The `Capture` of CUDA. The first replay computes what it returned.
 
-    All graphs share one memory pool: they run one after the other, so what one computes on the way may lie where another
-    does. Captured in descending order of size, the smaller ones need no memory of their own but for their results.
+    All graphs share one memory pool: they run one after the other, so what one computes on the way may lie where
+    another does. Captured in descending order of size, the smaller ones need memory of their own for results only.
     """
     with torch.cuda.device(device):
         here, side = torch.cuda.current_stream(), _side_stream(device)
@@ -43,7 +43,7 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 
 @cache
 def _pool(device: torch.device) -> Any:
-    return torch.cuda.graph_pool_handle()  # type: ignore[no-untyped-call]
+    return torch.cuda.graph_pool_handle()
 
 
 @contextmanager

@@ -1,15 +1,18 @@
 """A whole draft without the host: one graph reads the committed tokens, another grows the tree by a level.
 
-The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as bits,
-and all candidates so far. The second graph expands a level and chooses the next; it is launched once a level, and reads
-on the device which level it is. The host sets where the cache is, launches, and reads the finished tree.
+The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as
+bits, and all candidates so far. The second graph expands a level and chooses the next; it is launched once a level, and
+reads on the device which level it is. The host sets where the cache is, launches, and reads the finished tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -32,8 +35,8 @@ class DraftModel(NamedTuple):
     """What a draft is grown with.
 
     `step` is its forward; `fuse` makes a head's states [n, hidden] of the target's features [n, `features`], None for a
-    language model. `vocabulary` maps its tokens to the target's, None where they are the same; of the target's tokens it
-    knows those below `tokens`, and proposes those below `most`.
+    language model. `vocabulary` maps its tokens to the target's, None where they are the same; of the target's tokens
+    it knows those below `tokens`, and proposes those below `most`.
     """
 
     step: CapturedStep
@@ -59,9 +62,11 @@ class DraftGraphs(WholeDrafts):
         self._level = Level(width, 1 + width + self.depth * width * width, device, model.states)
         self._model = model
         self._first: dict[int, tuple[StepInputs, Tensor, Callable[[], None]]] = {}
+        first = {m: self._inputs(m) for m in PENDING}
+        bodies = [partial(self._begin, *first[m]) for m in PENDING]
         with without_collections():
-            for m in PENDING:
-                self._first[m] = self._capture_first(m, capture)
+            for m, body in zip(PENDING, bodies, strict=True):
+                self._first[m] = (*first[m], capture(body, device)[1])
             _, self._grow = capture(self._expand, device)
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
@@ -90,31 +95,28 @@ class DraftGraphs(WholeDrafts):
         for _ in range(levels):
             self._grow()
         size = 1 + self.width + levels * self.width**2
-        tokens, parents, bits = self._level.tree[:, :size].cpu()
-        scores: list[float] = bits.int().view(torch.float32).tolist()
-        return DraftTree([token, *tokens[1:].tolist()], parents.tolist(), [1.0, *scores[1:]], forwards=levels + 1)
+        return _tree(token, self._level.tree[:, :size].cpu().numpy(), shape.nodes, levels + 1)
 
-    def _capture_first(self, m: int, capture: Capture) -> tuple[StepInputs, Tensor, Callable[[], None]]:
-        model, level = self._model, self._level
-        inputs = StepInputs(m, 1, level.count.device, model.states, more=3)
-        read = torch.zeros(m, model.features, dtype=model.scratch.buffer.dtype, device=level.count.device)
+    def _inputs(self, m: int) -> tuple[StepInputs, Tensor]:
+        """Those of a chain of m tokens, and the target's features before them."""
+        model, device = self._model, self._level.count.device
+        inputs = StepInputs(m, 1, device, model.states, more=3)
         inputs.set(_chain(m, m, 0, 0, place_of(model.scratch)))
-        level.inputs.place.copy_(inputs.place)
+        self._level.inputs.place.copy_(inputs.place)
+        return inputs, torch.zeros(m, model.features, dtype=model.scratch.buffer.dtype, device=device)
 
-        def body() -> None:
-            """Expand the chain's last token; the tree's first level."""
-            if model.fuse is not None:
-                assert inputs.states is not None
-                inputs.states.copy_(model.fuse(read))
-            inputs.tokens.clamp_(max=model.tokens - 1)
-            out, last = model.step(inputs), inputs.more[:1]
-            shares, tokens = draft_ops.best(out.logits, self.width, model.most, model.vocabulary, row=last)
-            draft_ops.advance(level, shares, tokens, inputs.more)
-            if level.inputs.states is not None:
-                level.inputs.states.copy_(out.states[0].index_select(0, last).expand(self.width, -1))
-
-        _, replay = capture(body, level.count.device)
-        return inputs, read, replay
+    def _begin(self, inputs: StepInputs, features: Tensor) -> None:
+        """Expand the chain's last token; the tree's first level."""
+        model, level = self._model, self._level
+        if model.fuse is not None:
+            assert inputs.states is not None
+            inputs.states.copy_(model.fuse(features))
+        inputs.tokens.clamp_(max=model.tokens - 1)
+        out, last = model.step(inputs), inputs.more[:1]
+        shares, tokens = draft_ops.best(out.logits, self.width, model.most, model.vocabulary, row=last)
+        draft_ops.advance(level, shares, tokens, inputs.more)
+        if level.inputs.states is not None:
+            level.inputs.states.copy_(out.states[0].index_select(0, last).expand(self.width, -1))
 
     def _expand(self) -> None:
         """Run the level's nodes, add their children, and make the best of these the next level."""
@@ -134,3 +136,18 @@ def _chain(rows: int, n: int, position: int, start: int, place: tuple[int, ...])
     words = [word for row in range(rows) for word in ((1 << (row + 1)) - 1, *[0] * (WORDS - 1))]
     behind = (start, start + rows, rows, *place)
     return [*[0] * rows, *range(position, position + rows), *words, *behind, n - 1, position + n, start + n]
+
+
+def _tree(token: int, rows: npt.NDArray[np.int64], most: int, forwards: int) -> DraftTree:
+    """The best nodes of `rows` (tokens, parents, bits of scores), the first of which stands for the root."""
+    tokens, parents, bits = rows
+    scores = bits.astype(np.int32).view(np.float32)
+    tokens[0], scores[0] = token, 1.0
+    if len(scores) > most and np.isfinite(scores).all():
+        # As `DraftTree.best`: the sort is stable, so a parent stays ahead of a child with an equal score.
+        chosen = np.sort(np.argsort(-scores[1:], kind="stable")[: most - 1] + 1)
+        chosen = np.concatenate(([0], chosen))
+        places = np.zeros(len(scores), np.int64)
+        places[chosen] = np.arange(len(chosen))
+        tokens, parents, scores = tokens[chosen], places[parents[chosen]], scores[chosen]
+    return DraftTree(tokens.tolist(), parents.tolist(), scores.tolist(), forwards=forwards)

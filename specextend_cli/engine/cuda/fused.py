@@ -1,24 +1,27 @@
 """A decoder of few launches: joined matrices, and one kernel for what lies between two of them.
 
 Ten launches a layer, where transformers' layers take some sixty. It covers the block families that the native forward
-of processors covers: attention and a gated MLP, each behind an RMS norm (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite),
-and the layers of EAGLE heads. A model of another make raises CannotFuseError and keeps transformers' layers.
+of processors covers (attention and a gated MLP, each behind an RMS norm: Llama, SmolLM, Qwen2, Qwen3, Mistral), as well
+as Granite and the layers of EAGLE heads. A model of another make raises CannotFuseError and keeps transformers' layers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, silu
 
 from specextend_cli.engine.attention.function import LayerQueries
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import fused_ops
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from specextend_cli.engine.cuda.place import place_of
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
+from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
@@ -100,7 +103,7 @@ class _Weights:
         before = getattr(module, "input_layernorm", None)
         qk_norms = [getattr(attention, name, None) for name in ("q_norm", "k_norm")]
         if not getattr(attention, "use_rope", True):
-            rope = rope._replace(frequencies=rope.frequencies[:0])
+            rope = rope._replace(rotated=0)
         return _Layer(
             self.linear(q, k, v),
             self.linear(o),
@@ -125,25 +128,34 @@ class _Weights:
 
 
 class _Rotary:
-    """RoPE by a model's own module, whose frequencies stay at one address: the benchmark exchanges the module."""
+    """RoPE by a model's own module, at one address: the benchmark exchanges the module."""
 
     def __init__(self, owner: Any, name: str) -> None:
         self._owner, self._name = owner, name
         self._module: Any = getattr(owner, name, None)
-        frequencies = getattr(self._module, "inv_freq", None)
-        if not isinstance(frequencies, Tensor):
+        if not isinstance(getattr(self._module, "inv_freq", None), Tensor):
             raise CannotFuseError("its positions are not encoded by RoPE's frequencies")
-        self.rope = Rope(frequencies.float().clone(), float(getattr(self._module, "attention_scaling", 1.0)))
+        turns = self._turns()
+        self.rope = Rope(turns, 2 * (len(turns) - 1))
 
     def is_current(self) -> bool:
-        """Whether the model's present module turns as the captured one does; its frequencies are taken over."""
+        """Take over what the model's present module turns by; False where it turns other dimensions."""
         present = getattr(self._owner, self._name)
         if present is not self._module:
-            if float(getattr(present, "attention_scaling", 1.0)) != self.rope.scale:
+            if present.inv_freq.shape != self._module.inv_freq.shape:
                 return False
-            self.rope.frequencies.copy_(present.inv_freq)
             self._module = present
+            self.rope.turns.copy_(self._turns())
         return True
+
+    def _turns(self) -> Tensor:
+        frequencies: Tensor = self._module.inv_freq
+        scale = frequencies.new_full((1,), float(getattr(self._module, "attention_scaling", 1.0)))
+        return torch.cat((frequencies.float(), scale.float()))
+
+
+_Attend: TypeAlias = Callable[[Tensor, int, float], Tensor]
+"""Queries [b, H, n, d] of a layer, its number and scale -> [b, H, n, d]. The layer's keys are in the cache by then."""
 
 
 class _Decoder:
@@ -154,10 +166,17 @@ class _Decoder:
         self.layers, self.heads, self.kv_heads, self.factor = tuple(layers), heads, kv_heads, factor
 
     def run(
-        self, x: Tensor, read: Tensor, last: Norm | None, inputs: StepInputs
-    ) -> tuple[list[Tensor], Tensor, list[LayerQueries]]:
-        """States before every layer and behind the last, its norm, and queries; `read` is the first layer's input."""
-        states, queries = [x], []
+        self, x: Tensor, read: Tensor, last: Norm | None, inputs: StepInputs, attend: _Attend | None = None
+    ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Of every layer: the states behind it, their norm for the next one (or `last`), and its queries.
+
+        `x` are the states before the first layer, which attends from `read`. `attend`: by the tree kernel, if None.
+        """
+
+        def attend_placed(q: Tensor, layer: int, scale: float) -> Tensor:
+            place, lengths = inputs.place, inputs.lengths
+            return fused_ops.attend_placed(q, q, scale, place, lengths, layer, self.kv_heads, words=inputs.words)
+
         for index, layer in enumerate(self.layers):
             qkv = layer.qkv(read)
             q = fused_ops.rope_and_store(
@@ -165,10 +184,7 @@ class _Decoder:
                 *(inputs.place, inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
-            queries.append(LayerQueries(q, layer.scale))
-            out = fused_ops.attend_placed(
-                *(q, q, layer.scale, inputs.place, inputs.lengths, index, self.kv_heads), words=inputs.words
-            )
+            out = (attend or attend_placed)(q, index, layer.scale)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
             x, read = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
             added = layer.down(fused_ops.gated(layer.gate_up(read)))
@@ -177,8 +193,7 @@ class _Decoder:
                 x = read = x + added * self.factor if self.factor != 1.0 else x + added
             else:
                 x, read = fused_ops.add_norm(x, added, after, factor=self.factor)
-            states.append(x)
-        return states, read, queries
+            yield x, read, q
 
 
 class FusedModel:
@@ -203,8 +218,10 @@ class FusedModel:
             weights.layer(module, self._rotary.rope, scale, width, head_dim)
             for module, scale in zip(decoder.layers, lm.scales, strict=True)
         ]
-        if any(layer.attention_norm is None for layer in layers):
+        first, *_ = norms = [layer.attention_norm for layer in layers]
+        if first is None or None in norms:
             raise CannotFuseError("a layer has no norm before its attention")
+        self._first_norm = first
         self._norm = weights.norm(decoder.norm, width)
         for part in (self._head, self._embedding):
             weights.read(part)
@@ -216,17 +233,45 @@ class FusedModel:
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
-        x = self._embedding.weight[inputs.tokens]
+        first, read = self._embedded(inputs.tokens)
+        states, normed, queries = zip(*self._decoder.run(first, read, self._norm, inputs), strict=True)
+        asked = (LayerQueries(q, layer.scale) for q, layer in zip(queries, self._decoder.layers, strict=True))
+        return StepOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), tuple(asked))
+
+    def read(self, prompt: ForwardInput, cache: KVCache) -> ModelOutput:
+        """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""
+        context, inputs = prompt.context, StepInputs(prompt.tokens.shape[1], 1, prompt.tokens.device)
+        inputs.set_place(cache.start, cache.end, 0, place_of(cache))
+        inputs.positions.copy_(prompt.positions[0])
+        first, read = self._embedded(prompt.tokens[0])
+        states, last = {0: first}, read
+
+        def attend(q: Tensor, layer: int, scale: float) -> Tensor:
+            k, v = cache.buffer[:, layer, None, :, : cache.end]
+            return context.backend(q, k, v, scale, None)
+
+        for index, (x, normed, q) in enumerate(self._decoder.run(first, read, self._norm, inputs, attend)):
+            last = normed
+            if index + 1 in prompt.feature_layers:
+                states[index + 1] = x
+            if index in context.record:
+                asked = q[0, :, -1:].clone() if context.record_last else q[0]  # a copy lets the others be freed
+                context.queries[index] = LayerQueries(asked, self._decoder.layers[index].scale)
+        states[len(self._decoder.layers)] = last
+        features = [states[layer] for layer in prompt.feature_layers]
+        logits = self._logits(last[-prompt.logits_to_keep :])
+        return ModelOutput(logits[None], torch.cat(features, -1)[None] if features else None)
+
+    def _embedded(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """The states before the first layer, and their norm."""
+        x = self._embedding.weight[tokens]
         if self._embedding_factor != 1.0:
             x = x * self._embedding_factor
-        first = self._decoder.layers[0].attention_norm
-        assert first is not None
-        _, read = fused_ops.add_norm(x, None, first)
-        states, normed, queries = self._decoder.run(x, read, self._norm, inputs)
+        return fused_ops.add_norm(x, None, self._first_norm)
+
+    def _logits(self, normed: Tensor) -> Tensor:
         logits = linear(normed, self._head.weight, self._head.bias)
-        if self._logits_divisor != 1.0:
-            logits = logits / self._logits_divisor
-        return StepOutput(logits, (*states[:-1], normed), tuple(queries))
+        return logits / self._logits_divisor if self._logits_divisor != 1.0 else logits
 
 
 class FusedHead:
@@ -263,5 +308,5 @@ class FusedHead:
             fused_ops.add_norm(states, None, self._hidden_norm, out=read[:, states.shape[1] :])
             if self._config.norm_before_residual:
                 x = read[:, states.shape[1] :].contiguous()
-        after, normed, _ = self._decoder.run(x, read, self._norm, inputs)
-        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else after[-1],))
+        *_, (after, normed, _) = self._decoder.run(x, read, self._norm, inputs)
+        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else after,))

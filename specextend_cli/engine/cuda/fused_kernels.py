@@ -56,12 +56,11 @@ def rotate_and_store(
     place: tl.tensor,  # [5] int64, see `cuda/place.py`
     starts: tl.tensor,  # [sequences] int64: cache row of each sequence's first new token
     positions: tl.tensor,  # [rows] int64
-    frequencies: tl.tensor,  # [ROTATED / 2] float32
+    turns: tl.tensor,  # [ROTATED / 2 + 1] float32: angles per position, the scale of cosines and sines
     q_weight: tl.tensor,  # [D], or unused
     k_weight: tl.tensor,
     layer: tl.tensor,
     n: tl.tensor,
-    turn_scale: tl.tensor,  # of cosines and sines
     epsilon: tl.tensor,
     HEADS: tl.constexpr,
     KV_HEADS: tl.constexpr,
@@ -79,23 +78,24 @@ def rotate_and_store(
     if head < HEADS + KV_HEADS:
         half: tl.constexpr = ROTATED // 2
         other = tl.where(d < half, d + half, d - half)
-        turns = d < ROTATED
-        partner = tl.load(source + other, mask=turns, other=0.0)
+        turned = d < ROTATED
+        partner = tl.load(source + other, mask=turned, other=0.0)
         if NORMS:
             weight = q_weight if head < HEADS else k_weight
-            own, opposite = tl.load(weight + d, mask=inside, other=0.0), tl.load(weight + other, mask=turns, other=0.0)
+            own, opposite = tl.load(weight + d, mask=inside, other=0.0), tl.load(weight + other, mask=turned, other=0.0)
             whole = value.to(tl.float32)
             scale = tl.rsqrt(tl.sum(whole * whole, 0) / D + epsilon)
             value = ((whole * scale).to(own.dtype).to(tl.float32) * own.to(tl.float32)).to(own.dtype)
             partner = (partner.to(tl.float32) * scale).to(own.dtype).to(tl.float32) * opposite.to(tl.float32)
             partner = partner.to(own.dtype)
         if ROTATED:
-            angle = tl.load(positions + row).to(tl.float32) * tl.load(frequencies + d % half, mask=turns, other=0.0)
-            cos = (tl.cos(angle) * turn_scale).to(value.dtype).to(tl.float32)
-            sin = (tl.sin(angle) * turn_scale).to(value.dtype).to(tl.float32)
+            angle = tl.load(positions + row).to(tl.float32) * tl.load(turns + d % half, mask=turned, other=0.0)
+            scale_of_turns = tl.load(turns + half)
+            cos = (tl.cos(angle) * scale_of_turns).to(value.dtype).to(tl.float32)
+            sin = (tl.sin(angle) * scale_of_turns).to(value.dtype).to(tl.float32)
             sign = tl.where(d < half, -1.0, 1.0)
-            turned = value.to(tl.float32) * cos + sign * partner.to(tl.float32) * sin
-            value = tl.where(turns, turned.to(value.dtype), value)
+            rotated = value.to(tl.float32) * cos + sign * partner.to(tl.float32) * sin
+            value = tl.where(turned, rotated.to(value.dtype), value)
     if head < HEADS:
         tl.store(queries + (row * HEADS + head) * D + d, value, mask=inside)
     else:

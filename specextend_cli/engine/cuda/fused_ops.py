@@ -24,10 +24,11 @@ class Norm(NamedTuple):
 
 
 class Rope(NamedTuple):
-    """RoPE's angle per position, [rotated / 2] float32 (empty: none), and the scale of its cosines and sines."""
+    """RoPE of the first `rotated` numbers of a head: `turns` [rotated / 2 + 1] (float32) are the angles per position,
+    then the scale of cosines and sines."""
 
-    frequencies: Tensor
-    scale: float = 1.0
+    turns: Tensor
+    rotated: int
 
 
 def add_norm(
@@ -86,18 +87,17 @@ def rope_and_store(
         place,
         starts,
         positions,
-        rope.frequencies,
+        rope.turns,
         qkv if q_norm is None else q_norm.weight,
         qkv if k_norm is None else k_norm.weight,
         layer,
         rows // len(starts),
-        rope.scale,
         0.0 if q_norm is None else q_norm.epsilon,
         HEADS=heads,
         KV_HEADS=kv_heads,
         D=d,
         BLOCK_D=power_of_two(d),
-        ROTATED=2 * len(rope.frequencies),
+        ROTATED=rope.rotated,
         NORMS=norms is not None,
         num_warps=1,
     )

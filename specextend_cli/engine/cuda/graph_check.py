@@ -30,7 +30,7 @@ from specextend_cli.engine.self_check import disagreement
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 
-_READ = (70, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
+_READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
@@ -48,7 +48,7 @@ def use_checked_graphs(
     """Let the target and the models that draft for it replay graphs, where their results stay the same.
 
     All graphs are captured now: for trees of any size, batches of up to `batch` sequences, and whole drafts of `shape`.
-    Returns, by name, what runs without them or without the fused forward, and why.
+    Returns what does not run as it could, in words, and why.
     """
     lm = target.lm
     refused = _use_for_model(lm, "the model", tuple(b for b in BATCHES if b // 2 < batch), capture)
@@ -58,7 +58,7 @@ def use_checked_graphs(
         elif isinstance(one, LMDrafter) and not one.is_self:
             refused |= _use_for_model(one.lm, "the draft model", (), capture)
         if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
-            refused["whole drafts"] = why
+            refused["drafts are grown level by level"] = why
     return refused
 
 
@@ -75,7 +75,7 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
 def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
     # Where a window begins, only the host knows.
     if any(lm.windows):
-        return {name: "some of its layers attend through a window"}
+        return {f"{name} runs without CUDA graphs": "some of its layers attend through a window"}
 
     def use(step: CapturedStep) -> None:
         lm.forward_backend = GraphedModel(lm, step, capture, batches=batches)
@@ -83,7 +83,8 @@ def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture
     def drop() -> None:
         lm.forward_backend = None
 
-    return _first_right(name, [lambda: FusedModel(lm), lambda: StockModel(lm)], use, drop, lambda: _of_model(lm, batches))
+    steps: list[Callable[[], CapturedStep]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
+    return _first_right(name, steps, use, drop, lambda: _of_model(lm, batches))
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
@@ -105,8 +106,9 @@ def _first_right(
     compute: Callable[[], Results],
 ) -> dict[str, str]:
     """Use the first step by which `compute` gives what it gives without; why the others were not used."""
-    expected, refused = list(compute()), {}
-    for kind, make in zip((f"{name}, fused", name), steps, strict=True):
+    expected, refused = list(compute()), dict[str, str]()
+    kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
+    for kind, make in zip(kinds, steps, strict=True):
         try:
             use(make())
             why = _difference(compute(), expected)
@@ -114,7 +116,7 @@ def _first_right(
             why = str(error)
         except torch.OutOfMemoryError as error:
             drop()
-            return refused | {name: f"memory: {error}"}
+            return refused | {kind: f"memory: {error}"}
         except Exception as error:  # Triton's errors have no common class
             why = f"{type(error).__name__}: {error}"
         if not why:
@@ -140,7 +142,10 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
     features, record = (0, lm.layers), frozenset((0, lm.layers - 1))
     for read in _READ:
         positions = torch.arange(cache.length, cache.length + read, device=lm.device)
-        lm.forward(ids[cache.length :][:read].to(lm.device), positions, cache, logits_to_keep=1)
+        last = ForwardContext(lm.backend, record=record, record_last=True)
+        some = ids[cache.length :][:read].to(lm.device)
+        yield "logits of a prompt", lm.forward(some, positions, cache, context=last, logits_to_keep=1).logits.clone()
+        yield "queries of a prompt", torch.cat([last.queries[layer][0] for layer in sorted(record)])
         cache.commit()
         for parents in ((0,), _PARENTS):
             tree = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
@@ -159,7 +164,8 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             slots.add(cache, number)
         context = ForwardContext(BatchedAttention(None), slots.mask())
         some = ids[-b:].to(lm.device)[:, None]
-        yield "logits in a batch", lm.run(ForwardInput(some, slots.lengths[:, None], slots, context)).logits[:, 0].clone()
+        out_of_batch = lm.run(ForwardInput(some, slots.lengths[:, None], slots, context))
+        yield "logits in a batch", out_of_batch.logits[:, 0].clone()
 
 
 def _of_head(head: EagleHead, backend: Backend) -> Results:
@@ -204,9 +210,7 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
     return why
 
 
-def _draft_model(
-    target: Target, drafter: ModelDrafter
-) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
+def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
     """What a drafter's graphs are made of, and what is to have them; None where its model runs without graphs."""
     rows = max(PENDING) + MOST_SLOTS
     if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):

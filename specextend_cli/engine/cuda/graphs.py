@@ -8,6 +8,7 @@ graph keeps the states and queries of all layers, so what a drafter or a working
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import torch
@@ -18,6 +19,7 @@ from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, pack, tri
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda.capture import Capture, without_collections
+from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.place import place_of
 from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
@@ -64,22 +66,19 @@ class Graphs(Generic[S]):
     ) -> None:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
         self.step = step
-        self.trees: dict[int, Graph] = {}
-        self.batches: dict[int, Graph] = {}
         device = scratch.buffer.device
+        # No scratch cache of several sequences: all of them write into one.
+        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in TREES)]
+        inputs = [StepInputs(rows, b, device, states if b == 1 else None) for rows, b in shapes]
+        for held in inputs:
+            own = held.rows // held.sequences
+            behind = [*[0] * held.sequences, *[own] * held.sequences, own, *place_of(scratch)]
+            held.set([*[0] * held.rows, *range(held.rows), *[-1] * (held.rows * WORDS), *behind])
+        bodies = [partial(step, held) for held in inputs]
         with without_collections():
-            for b in batches:  # no scratch cache of several sequences: all of them write into one
-                self.batches[b] = self._captured(StepInputs(b, b, device), scratch, capture)
-            for nodes in TREES:
-                self.trees[nodes] = self._captured(StepInputs(nodes, 1, device, states), scratch, capture)
-
-    def _captured(self, inputs: StepInputs, scratch: KVCache, capture: Capture) -> Graph:
-        rows, b = inputs.rows, inputs.sequences
-        own = rows // b
-        behind = [*[0] * b, *[own] * b, own, *place_of(scratch)]
-        inputs.set([*[0] * rows, *range(rows), *[-1] * (rows * WORDS), *behind])
-        out, replay = capture(lambda: self.step(inputs), inputs.packed.device)
-        return Graph(inputs, out, replay)
+            graphs = [Graph(held, *capture(body, device)) for held, body in zip(inputs, bodies, strict=True)]
+        self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
+        self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
 
     def tree(self, rows: int) -> Graph | None:
         """The smallest graph with so many rows."""
@@ -153,7 +152,11 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         """See `ForwardBackend`."""
         if isinstance(inputs.cache, BatchedKVCache):
             return self._run_batch(inputs, inputs.cache)
-        n = inputs.tokens.shape[1]
+        (b, n), cache, step = inputs.tokens.shape, inputs.cache, self.graphs.step
+        is_prompt = inputs.context.tree_mask is None and (n > 1 or inputs.context.record_last)
+        if b == 1 and is_prompt and isinstance(step, FusedModel):
+            fits = isinstance(cache, KVCache) and inputs.context.backend is triton_tree and step.is_current()
+            return step.read(inputs, cache) if fits and isinstance(cache, KVCache) else None
         graph = _replay_tree(self.graphs, inputs, inputs.tokens[0], inputs.positions[0])
         if graph is None:
             return None

@@ -1,8 +1,8 @@
 """What a captured forward reads and what it computes: memory that stays in place.
 
 A graph repeats the same launches over the same memory, so whatever changes between forwards lies in device memory:
-tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place.py`). All of it is one
-tensor, so that the host can set it by one upload.
+tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place.py`). All of it is
+one tensor, so that the host can set it by one upload.
 """
 
 from __future__ import annotations
@@ -45,9 +45,7 @@ class StepInputs:
         sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, SIZE, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
-        self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = (
-            self.packed.split(sizes)
-        )
+        self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = self.packed.split(sizes)
         self.words = words.view(rows, WORDS) if rows > sequences or in_tree else None
         self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
         self._behind = self.packed[2 * rows + rows * WORDS :]  # starts, lengths, place

@@ -110,7 +110,5 @@ class StockHead:
         placed = _Placed(inputs, self._like)
         cache = Cache(layers=[_Layer(placed, index) for index in range(self._head.config.layers)])
         context = ForwardContext(placed)
-        out = self._head.run_model(
-            ForwardInput(inputs.tokens, inputs.positions, cache, context, states=inputs.states)
-        )
+        out = self._head.run_model(ForwardInput(inputs.tokens, inputs.positions, cache, context, states=inputs.states))
         return StepOutput(out.logits, (out.states,))

@@ -6,6 +6,7 @@ with the whole model in memory in float32. What llama.cpp's converter changes is
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,6 +17,7 @@ from specextend_cli.models.gguf.tokenizer import special_ids
 
 _MOST = 1 << 26  # of any size
 _GEMMA_27B = (46, 62)  # layers of Gemma 2's and 3's largest model, whose attention is scaled otherwise
+_SOFTCAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}  # Gemma 2's
 _LLAMA3_LENGTHS = [1 << n for n in range(7, 18)]  # original context lengths
 
 
@@ -75,6 +77,12 @@ def config_of(model: Gguf) -> dict[str, Any]:
 
     def size(key: str, default: int | None = None) -> int:
         value = facts.get(f"{architecture}.{key}", default)
+        if isinstance(value, list):  # one for each layer
+            if len(set(value)) != 1:
+                raise ValueError(f"its layers differ in {key}, which no {own.model_type} model of transformers does")
+            if len(value) != (layers := size("block_count")):
+                raise ValueError(f"it has {layers} layers and {len(value)} values of {key}")
+            value = value[0]
         if not isinstance(value, int) or not 0 < value <= _MOST:
             raise ValueError(f"it says {architecture}.{key} {value!r:.40}")
         return value
@@ -124,15 +132,13 @@ def config_of(model: Gguf) -> dict[str, Any]:
         # Neither is in the file: llama.cpp decides by the number of layers, too.
         scalar = hidden // heads if layers in _GEMMA_27B else head_dim
         config |= {"hidden_activation": "gelu_pytorch_tanh", "query_pre_attn_scalar": scalar}
-        config["sliding_window"] = size("attention.sliding_window")
-        every = 2 if architecture == "gemma2" else 6
-        config["layer_types"] = [
-            "full_attention" if n % every == every - 1 else "sliding_attention" for n in range(layers)
-        ]
-        if architecture == "gemma2":
-            config["attn_logit_softcapping"] = number("attn_logit_softcapping", 50.0)
-            config["final_logit_softcapping"] = number("final_logit_softcapping", 30.0)
-        else:
+        # Where no layer has a window, transformers asks for one all the same.
+        config["sliding_window"] = size("attention.sliding_window") if window else config["max_position_embeddings"]
+        config["layer_types"] = _layer_types(facts, architecture, layers)
+        for key, cap in _SOFTCAPS.items():
+            given = facts.get(f"{architecture}.{key}", architecture == "gemma2")
+            config[key] = number(key, cap) if given else None
+        if architecture == "gemma3":
             local = {"rope_type": "default", "rope_theta": number("rope.freq_base_swa", 10000.0)}
             rope = {"full_attention": config["rope_parameters"], "sliding_attention": local}
             config["rope_parameters"] = rope
@@ -141,10 +147,27 @@ def config_of(model: Gguf) -> dict[str, Any]:
         config["embedding_multiplier"] = number("embedding_scale")
         config["residual_multiplier"] = number("residual_scale")
         config["logits_scaling"] = number("logit_scale")
+    if not own.gemma and (capped := [key for key in _SOFTCAPS if facts.get(f"{architecture}.{key}")]):
+        raise ValueError(f"it has {capped[0]}, which no {own.model_type} model of transformers has")
     if own.permuted or architecture == "qwen3":
         config["attention_bias"] = "blk.0.attn_q.bias" in model.tensors
         config["mlp_bias"] = "blk.0.ffn_up.bias" in model.tensors
     return config
+
+
+def _layer_types(facts: dict[str, Any], architecture: str, layers: int) -> list[str]:
+    """Which layers of a Gemma have a sliding window: by a period or layer for layer, else as usual.
+
+    Rnj-1 calls itself gemma3 and has none.
+    """
+    if not facts.get(f"{architecture}.attention.sliding_window"):
+        return ["full_attention"] * layers
+    pattern = facts.get(f"{architecture}.attention.sliding_window_pattern", 2 if architecture == "gemma2" else 6)
+    if isinstance(pattern, int) and 0 < pattern <= _MOST:
+        pattern = [n % pattern != pattern - 1 for n in range(layers)]
+    if not isinstance(pattern, list) or len(pattern) != layers:
+        raise ValueError(f"it says {architecture}.attention.sliding_window_pattern {pattern!r:.40}")
+    return ["sliding_attention" if slides else "full_attention" for slides in pattern]
 
 
 def layout(own: Family, config: dict[str, Any]) -> Table:
@@ -201,8 +224,28 @@ def _rope(model: Gguf, architecture: str, theta: float, dimensions: int) -> dict
         return settings | {"rope_type": "linear", "factor": float(factor)}
     if scaling == "yarn":
         original = facts[f"{architecture}.rope.scaling.original_context_length"]
-        return settings | {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": original}
+        settings |= {"rope_type": "yarn", "factor": float(factor), "original_max_position_embeddings": original}
+        return settings | _yarn(facts, f"{architecture}.rope.scaling", factor)
     raise ValueError(f"it scales positions by {scaling!r:.40}")
+
+
+def _yarn(facts: dict[str, Any], prefix: str, factor: float) -> dict[str, float]:
+    """What else the file says of YaRN, by transformers' names; ValueError where transformers has none for it."""
+
+    def number(key: str, default: float) -> float:
+        value = facts.get(f"{prefix}.{key}", default)
+        if not isinstance(value, (int, float)) or not abs(value) < 1e6:
+            raise ValueError(f"it says {prefix}.{key} {value!r:.40}")
+        return float(f"{value:.7g}")
+
+    # -1: the usual strength, which is 1.
+    if number("yarn_ext_factor", 1.0) not in (1.0, -1.0) or number("yarn_log_multiplier", 0.0):
+        raise ValueError("it scales positions by a form of YaRN that transformers does not have")
+    found = {"beta_fast": number("yarn_beta_fast", 32.0), "beta_slow": number("yarn_beta_slow", 1.0)}
+    attention = number("yarn_attn_factor", number("attn_factor", 1.0))
+    if attention != 1:
+        found["attention_factor"] = attention * (1 + 0.1 * math.log(factor))
+    return found
 
 
 def _llama3(tensor: GgufTensor, theta: float, dimensions: int) -> dict[str, Any]:

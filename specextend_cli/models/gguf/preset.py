@@ -26,7 +26,7 @@ def preset_for(source: GgufFile) -> Preset:
     return Preset(
         name=plain_name(source),
         title=_line(model.facts.get("general.name")) or plain_name(source),
-        description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.",
+        description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.{_caveat(model.facts)}",
         licence=_line(model.facts.get("general.license")) or "as its publisher says",
         target=Target(source=source, shape=Shape.from_config(config)),
         window=Window(
@@ -34,6 +34,13 @@ def preset_for(source: GgufFile) -> Preset:
         ),
         prompts=Prompts(template_options={"enable_thinking": False} if thinks else {}),
     )
+
+
+def _caveat(facts: dict[str, Any]) -> str:
+    """What the file does not say of its vocabulary."""
+    if facts.get("tokenizer.ggml.model") != "gpt2" or (facts.get("tokenizer.ggml.pre") or "default") != "default":
+        return ""
+    return " The file does not say how its vocabulary splits text: llama.cpp's default is used, and texts may be worse."
 
 
 def _line(text: Any) -> str:

@@ -4,29 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, decoders
 
+from specextend_cli.models.gguf.splits import SPLITTINGS
 from specextend_cli.models.sentencepiece_bpe import Kind, bpe, from_pieces
-from specextend_cli.models.tokens import LLAMA3, QWEN2
 
 _UNUSED = 5  # GGUF's token types are SentencePiece's
-_LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-_CAPITALS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-_REST = r" ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-_FIRST, _SHORT = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
-_TEKKEN = rf"{_FIRST}{_LETTERS}|{_FIRST}{_CAPITALS}|\p{{N}}|{_REST}"
-_GPT4O = rf"{_FIRST}{_LETTERS}{_SHORT}|{_FIRST}{_CAPITALS}{_SHORT}|\p{{N}}{{1,3}}|{_REST}"
-_SPLITS = {
-    **dict.fromkeys(("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "dbrx", "smaug-bpe"), LLAMA3),
-    **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), QWEN2),
-    "tekken": _TEKKEN,
-    "gpt-4o": _GPT4O,
-}
-"""Regular expressions by GGUF's names of pre-tokenizers, as the models' makers published them."""
-_DIGITS = ("smollm", "refact", "starcoder", "command-r")
-_WORDS = ("gpt-2", "phi-2")
-# These look up whole words before they merge.
-_WHOLE_WORDS = ("llama-bpe", "llama3", "llama-v3", "falcon3", "pixtral", "tekken")
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 """Control tokens that end an answer where the file names only the one that ends a text."""
 
@@ -34,17 +17,18 @@ _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 def special_ids(facts: dict[str, Any]) -> dict[str, int | list[int]]:
     """bos_token_id, eos_token_id (all that end an answer) and pad_token_id, as far as the file has them."""
     tokens = facts["tokenizer.ggml.tokens"]
-    pairs, count = zip(tokens, facts["tokenizer.ggml.token_type"], strict=False), len(tokens)
-
-    def named(name: str) -> list[int]:
-        value = facts.get(f"tokenizer.ggml.{name}_token_id")
-        return [value] if isinstance(value, int) and 0 <= value < count else []
-
-    ends = named("eos") + named("eot") + named("eom")
+    pairs = zip(tokens, facts["tokenizer.ggml.token_type"], strict=False)
+    ends = [number for name in ("eos", "eot", "eom") for number in _named(facts, name)]
     if not any(tokens[number] in _TURN_ENDS for number in ends):
         ends += [n for n, (token, kind) in enumerate(pairs) if token in _TURN_ENDS and kind == Kind.CONTROL]
-    found = {"bos": named("bos"), "eos": list(dict.fromkeys(ends)), "pad": named("padding")}
+    found = {"bos": _named(facts, "bos"), "eos": list(dict.fromkeys(ends)), "pad": _named(facts, "padding")}
     return {f"{name}_token_id": ids if len(ids) > 1 else ids[0] for name, ids in found.items() if ids}
+
+
+def _named(facts: dict[str, Any], name: str) -> list[int]:
+    """The id of the token that is named so; empty where the file names none, or one that it has not."""
+    value = facts.get(f"tokenizer.ggml.{name}_token_id")
+    return [value] if isinstance(value, int) and 0 <= value < len(facts["tokenizer.ggml.tokens"]) else []
 
 
 def tokenizer_of(facts: dict[str, Any]) -> Tokenizer:
@@ -78,9 +62,8 @@ def tokenizer_config(facts: dict[str, Any], length: int) -> dict[str, Any]:
 
 def _byte_level(facts: dict[str, Any], tokens: list[str], types: list[int]) -> Tokenizer:
     """There is no unknown token: bytes outside the vocabulary (control characters, unassigned planes) are dropped."""
-    if (pre := facts.get("tokenizer.ggml.pre", "default")) not in (*_SPLITS, *_DIGITS, *_WORDS):
-        known = ", ".join((*_SPLITS, *_DIGITS, *_WORDS))
-        raise ValueError(f"its pre-tokenizer is {pre!s:.40}, and {known} are known")
+    if (splitting := SPLITTINGS.get(pre := facts.get("tokenizer.ggml.pre") or "default")) is None:
+        raise ValueError(f"its pre-tokenizer {pre!s:.40} splits text in a way that this program does not know")
     merges = [tuple(merge.split(" ")) for merge in facts["tokenizer.ggml.merges"]]
     if any(len(merge) != 2 for merge in merges):
         raise ValueError("its merges are not of two tokens each")
@@ -89,18 +72,11 @@ def _byte_level(facts: dict[str, Any], tokens: list[str], types: list[int]) -> T
         [(left, right) for left, right in merges],
         special=[token for token, kind in zip(tokens, types, strict=True) if kind == Kind.CONTROL],
         added=[token for token, kind in zip(tokens, types, strict=True) if kind == Kind.USER_DEFINED],
-        ignore_merges=pre in _WHOLE_WORDS,
+        ignore_merges=splitting.whole_words,
     )
-    by_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=pre not in _SPLITS)
-    if pre in _SPLITS:
-        split = pre_tokenizers.Split(Regex(_SPLITS[pre]), behavior="isolated")
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([split, by_bytes])
-    elif pre in _DIGITS:
-        tokenizer.pre_tokenizer = pre_tokenizers.Sequence([pre_tokenizers.Digits(individual_digits=True), by_bytes])
-    else:
-        tokenizer.pre_tokenizer = by_bytes
-    if _SPLITS.get(pre) == QWEN2:
-        tokenizer.normalizer = normalizers.NFC()
+    tokenizer.pre_tokenizer = splitting.pre_tokenizer
+    if splitting.normalizer is not None:
+        tokenizer.normalizer = splitting.normalizer
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 
@@ -113,8 +89,11 @@ def _sentencepiece(facts: dict[str, Any], tokens: list[str], types: list[int]) -
     if architecture == "phi3":  # its control tokens take the white space behind them; the file does not say so
         stays = ("<unk>", "<s>", "<|endoftext|>")
         strip = tuple(t for t, kind in zip(tokens, types, strict=True) if kind == Kind.CONTROL and t not in stays)
+    # llama.cpp's converter writes every special token as a control token, <unk> too, and says which one that is.
+    unknown = next((tokens[number] for number in _named(facts, "unknown") if number < len(tokens)), None)
     return from_pieces(
         list(zip(tokens, scores, types, strict=True)),
+        unknown=unknown,
         prefix_space=bool(facts.get("tokenizer.ggml.add_space_prefix", True)),
         strip=strip,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import regex
 
+from specextend_cli.summarize.ranking.boilerplate import VERB, boilerplate
 from specextend_cli.summarize.ranking.candidates import ITEM
 from specextend_cli.summarize.word_count import by_character, count_words
 
@@ -42,8 +43,8 @@ _LEANS = regex.compile(
       |See\b|(?:Table|Figure|Chart|Exhibit|Appendix|Box|Note|Source)s?\b[\ :])""",
     regex.VERBOSE,
 )
-# An entry of a table of contents, or a date line of a cover; and who was sent a draft of a report.
-_NO_TEXT = regex.compile(r"\s[.]\Z|[.]\s?[.]\s?[.]\s?[.]|\bFor Release\b|\b[ap]\.m\.\Z")
+# An entry of a table of contents, a date line of a cover, or what breaks off; and who was sent a draft of a report.
+_NO_TEXT = regex.compile(r"\s[.]\Z|(?:[.][.][.]|…)[\"'”’»)]*\Z|[.]\s?[.]\s?[.]\s?[.]|\bFor Release\b|\b[ap]\.m\.\Z")
 _BOILERPLATE = regex.compile(
     r"""\bdraft\ of\ (?:this|the|our)\ (?:report|testimony|statement)\ (?:to|for|by)\b
       |\baccordance\ with\ generally\ accepted\ (?:government\ )?auditing\b
@@ -65,12 +66,6 @@ _NOMINAL = regex.compile(
     r"(?:\p{L}+(?:tion|ment)|[Rr]esponse|[Ee]fforts|[Aa]ttempts|[Cc]onduct)s?\ (?=(?:of|to|by|from|about|toward|in)\ )"
 )
 _SUBORDINATE = regex.compile(r"\bto\ \p{L}+(?<!s)\b|\bthat\b.*")
-_VERB = regex.compile(
-    r"""\b(?:is|are|was|were|be|been|has|have|had|does|do|did|can|could|may|might|must|shall|should|will|would
-      |\p{L}+(?:ed|n['’]t)|began|became|came|fell|gave|grew|held|led|left|lost|made|met|rose|said|saw|set|spent|took|went
-      |(?<!\b(?:to|of|and|or|about|[Tt]he|for|in|by|with|on|from|an?)\ )(?<!['’])\p{Ll}+[^s\W]s)\b""",
-    regex.VERBOSE,
-)
 _HEADING = 24  # words; no such heading has more
 _CONTACT = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
 _LONG_WORD = regex.compile(r"\p{L}{4,}")
@@ -104,12 +99,12 @@ def is_whole(line: str) -> bool:
         return False
     if size <= _HEADING and _is_run_in_heading(line):
         return False
-    return _WHOLE.fullmatch(line) is not None and not _is_title(line)
+    return _WHOLE.fullmatch(line) is not None and not _is_title(line) and boilerplate(line) is None
 
 
 def _is_run_in_heading(line: str) -> bool:
     """Whether a short English line begins with a noun made of a verb and has no verb beside it."""
-    return _NOMINAL.match(line) is not None and _VERB.search(_SUBORDINATE.sub("", line)) is None
+    return _NOMINAL.match(line) is not None and VERB.search(_SUBORDINATE.sub("", line)) is None
 
 
 def _is_title(line: str) -> bool:

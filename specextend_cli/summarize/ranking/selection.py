@@ -13,12 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.conclusions import concludes, recommends
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
+_CONCLUSION = 0.5  # that a finding, a decision or a request gains
+_RECOMMENDATION = 1.0  # that each of the best recommendations gains, where a summary has room for one beside the rest
+_BEST, _ROOM = 2, 150  # recommendations, words
 _REPEATED = 1e6  # that it loses if it is taken already word for word: it is taken again where nothing else is left
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
 _CHAIN = 2  # sentences before one, at most, that are taken because of it
@@ -39,8 +44,12 @@ class Selector:
     def __init__(self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]]) -> None:
         self._bags = bags
         self._lines = [printed(text[one.start : one.end]) for one in found]
-        prose = [one.kind in ("prose", "item") for one in found]
+        beside = beside_the_text(self._lines, found)
+        prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
         self._whole = [ok and is_whole(line) for ok, line in zip(prose, self._lines, strict=True)]
+        # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
+        self._concludes = np.array([self._whole[i] and concludes(line) for i, line in enumerate(self._lines)], bool)
+        self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line)]
         self._before = [self._chain(found, i) for i in range(len(found))]
         self._sizes = np.array([count_words(line) for line in self._lines])
         self.usable = np.array([before is not None for before in self._before], bool)
@@ -83,7 +92,7 @@ class Selector:
         own = scores[self.usable]
         spread = float(own.std()) if len(own) else 1.0
         bonus = np.zeros(len(scores)) if gain is None else gain
-        worth = np.where(self.usable, scores / max(spread, 1e-6) + bonus, -np.inf)
+        worth = np.where(self.usable, scores / max(spread, 1e-6) + self._to_act_on(scores, words) + bonus, -np.inf)
         penalty = _REDUNDANCY + bonus
         terms = np.array([max(len(bag), 1) for bag in self._bags])
         like, costs = np.zeros(len(worth)), _Costs(self._sizes, mark, topics)
@@ -108,6 +117,14 @@ class Selector:
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
             return self._cut(taken, worth - penalty * like, costs, words) or choices
         return choices
+
+    def _to_act_on(self, scores: NDArray[np.float32], words: int) -> NDArray[np.float64]:
+        """What each sentence gains because somebody may have to act on it, [sentences], in standard deviations."""
+        gains = _CONCLUSION * self._concludes
+        if words >= _ROOM:
+            best = sorted((i for i in self._recommends if self.usable[i]), key=lambda i: -scores[i])[:_BEST]
+            gains[best] = _RECOMMENDATION
+        return gains
 
     def lead(self, words: int) -> list[Choice]:
         """The first lines, of whatever kind, with about that number of words; the last one is cut."""

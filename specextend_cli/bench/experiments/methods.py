@@ -1,4 +1,4 @@
-"""Draft attention by drafter: everything, the newest tokens, the target's choice of chunks, or of whole sentences."""
+"""The experiments that compare methods: by prompt length, by parts of SpecExtend, by what a draft sees."""
 
 from __future__ import annotations
 
@@ -7,9 +7,55 @@ from dataclasses import replace
 
 from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
 from specextend_cli.bench.models import Method
-from specextend_cli.bench.overview import format_interval
 from specextend_cli.bench.records import PLAIN, Record
+from specextend_cli.bench.report import accepted_lengths, decoding_speedup, step_shares
+from specextend_cli.bench.rows import Columns
+from specextend_cli.bench.statistics import format_interval
 from specextend_cli.bench.tables import Table
+
+_DRAFTS = "The draft of standard and streaming drafts on every step; specextend is behind the gate."
+
+LENGTHS = Study(
+    "How do accepted length and speed change with the prompt?",
+    measure=lambda setting: setting.measure(setting.named("standard", "streaming", "ngram", "specextend")),
+    tables=lambda setting, found: [by_method("By prompt length (Table 2)", found.rows, _DRAFTS)],
+    plots=lambda setting, found: (
+        *decoding_speedup(found.rows),
+        *accepted_lengths(found.rows),
+        *step_shares(found.rows),
+    ),
+)
+
+# Table 4 of the paper: each part alone, added to standard speculative decoding with masked attention.
+
+PARTS = ("naive", "+flash", "+hta", "+streaming", "+retrieval", "specextend")
+_PARTS_NOTE = (
+    "naive: the full draft cache, masked attention in prefill and verification; every part is added to it alone. "
+    "In all: prefill and decoding; outputs that differ (half precision) are compared as they are."
+)
+
+
+def _total(record: Record) -> float:
+    """Prefill counts: one of the parts works there."""
+    return record.prefill_seconds + record.decode_seconds
+
+
+def _parts(setting: Setting, found: Measurements) -> Iterator[Table]:
+    columns: Columns = {
+        "prefill (s)": lambda row: row.prefill_seconds,
+        "in all, times naive": lambda row: format_interval(found.ratio(row.method, "naive", _total, row.length), "×"),
+    }
+    yield by_method("Parts (Table 4)", found.rows, _PARTS_NOTE, columns=columns)
+
+
+ABLATION = Study(
+    "What does each part of SpecExtend gain on its own?",
+    measure=lambda setting: setting.measure(setting.named(*PARTS)),
+    tables=_parts,
+    plots=lambda setting, found: decoding_speedup(found.rows),
+)
+
+# Draft attention by drafter: everything, the newest tokens, the target's choice of chunks, or of whole sentences.
 
 SENTENCES = "retrieval of sentences"
 
@@ -35,7 +81,7 @@ def _steps_per_token(record: Record) -> float | None:
     return len(record.accepted) / sum(record.accepted) if record.accepted else None
 
 
-def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
+def _policies(setting: Setting, found: Measurements) -> Iterator[Table]:
     yield by_method("Drafters and what they see", found.rows, "On every step, in the preset's tree.", what="draft")
     drafters = _drafters(setting)
     pairs = [
@@ -70,8 +116,8 @@ def _tables(setting: Setting, found: Measurements) -> Iterator[Table]:
         )
 
 
-STUDY = Study(
+POLICIES = Study(
     "What does a draft gain from what it sees, and does that hold as texts grow?",
     measure=lambda setting: setting.measure(_methods(setting)),
-    tables=_tables,
+    tables=_policies,
 )

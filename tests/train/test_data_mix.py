@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from itertools import pairwise
 
-from specextend_cli.train.copy_samples import copy_samples
+from specextend_cli.train.data_mix import copy_samples
 from specextend_cli.train.samples import Frame, Mixture, Sample, by_prompt
 from tests.engine.tiny_models import prompt
 

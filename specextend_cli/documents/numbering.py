@@ -1,0 +1,183 @@
+"""The numbers of headings and list items in a Word document, as Word shows them: "1.2", "(a)", "IV.", "-".
+
+A number is not written in the text: it follows from the numbered paragraphs before it, the levels of their list
+(`numbering.xml`), and the styles that belong to a list.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import Any
+
+from specextend_cli.documents.markup import attribute, name
+
+BULLET = "- "
+_LEVELS = 9
+_GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
+_PLACE = re.compile(r"%([1-9])")
+_ROMAN = (
+    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
+    *((9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
+)
+_MAX_ROMAN, _MAX_LETTERS = 3_999, 780  # higher numbers are written in figures
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """One level of a list. It starts again after level `restart` (from 1) and those above; by default any, 0: never."""
+
+    form: str = "decimal"
+    text: str | None = None
+    start: int = 1
+    restart: int = _LEVELS
+    legal: bool = False
+    style: str = ""
+    gap: str = " "
+
+
+@dataclass(frozen=True, slots=True)
+class _List:
+    """A list in use: the `key` of its counters, its levels, and the levels that start at a number of their own."""
+
+    key: str
+    levels: dict[int, _Level]
+    starts: dict[int, int]
+
+
+class Numbering:
+    """Counts through a document: ask once for each paragraph, in order."""
+
+    def __init__(self, numbering: Any, styles: Any) -> None:
+        self._styles = {attribute(style, "styleId"): style for style in styles if name(style) == "style"}
+        self._abstract = {attribute(part, "abstractNumId"): part for part in numbering if name(part) == "abstractNum"}
+        self._numbers = {attribute(part, "numId"): part for part in numbering if name(part) == "num"}
+        self._lists: dict[str, _List | None] = {}
+        self._counts = defaultdict[str, dict[int, int]](dict)
+        self._begun = set[tuple[str, int]]()
+
+    def label(self, paragraph: Any, style: str) -> str | None:
+        """What stands before a paragraph, with the space behind it; None for one that is in no list."""
+        number, level = self._place(paragraph, style)
+        if number in ("", "0"):
+            return None
+        found = self._list(number)
+        if found is None:
+            return BULLET
+        return self._next(number, found, self._level(found, level, style))
+
+    def _place(self, paragraph: Any, style: str) -> tuple[str, str]:
+        """The number and the level that a paragraph has by itself or by its styles; "" where there is none."""
+        number, level = _numbered(paragraph)
+        for _ in range(_GENERATIONS):
+            if (number and level) or (element := self._styles.get(style)) is None:
+                break
+            by_style = _numbered(element)
+            number, level = number or by_style[0], level or by_style[1]
+            style = value(element, "basedOn")
+        return number, level
+
+    def _level(self, found: _List, level: str, style: str) -> int:
+        if level.isdigit():
+            return min(int(level[:2]), _LEVELS - 1)
+        return next((at for at, known in found.levels.items() if known.style and known.style == style), 0)
+
+    def _list(self, number: str) -> _List | None:
+        """The list of a number; None where the file does not describe it."""
+        if number not in self._lists:
+            self._lists[number] = self._find_list(number)
+        return self._lists[number]
+
+    def _find_list(self, number: str) -> _List | None:
+        element = self._numbers.get(number)
+        if element is None:
+            return None
+        key = value(element, "abstractNumId")
+        for _ in range(_GENERATIONS):  # a list may stand for the list of a style
+            link = value(self._abstract[key], "numStyleLink") if key in self._abstract else ""
+            linked = self._numbers.get(_numbered(self._styles[link])[0]) if link in self._styles else None
+            if linked is None:
+                break
+            key = value(linked, "abstractNumId")
+        if key not in self._abstract:
+            return None
+        levels = {_index(part): _read_level(part) for part in self._abstract[key] if name(part) == "lvl"}
+        starts = {}
+        for override in element:
+            if name(override) == "lvlOverride":
+                levels |= {_index(part): _read_level(part) for part in override if name(part) == "lvl"}
+                if (start := value(override, "startOverride")).isdigit():
+                    starts[_index(override)] = int(start[:9])
+        return _List(key, levels, starts)
+
+    def _next(self, number: str, found: _List, at: int) -> str:
+        """Count one paragraph, and the label that it gets."""
+        level, counts = found.levels.get(at, _Level("bullet")), self._counts[found.key]
+        if at in found.starts and (number, at) not in self._begun:
+            counts[at] = found.starts[at]
+        else:
+            counts[at] = counts[at] + 1 if at in counts else level.start
+        self._begun.add((number, at))
+        for lower in [lower for lower in counts if lower > at]:
+            if at < found.levels.get(lower, _Level()).restart:
+                del counts[lower]
+        if level.form == "bullet":
+            return BULLET
+        text = f"%{at + 1}." if level.text is None else level.text
+
+        def shown(place: re.Match[str]) -> str:
+            above = found.levels.get(int(place[1]) - 1, _Level())
+            count = counts.get(int(place[1]) - 1, above.start)
+            return _figure(count, "decimal" if level.legal and above.form != "none" else above.form)
+
+        label = _PLACE.sub(shown, text).strip()
+        return label + level.gap if label else ""
+
+
+def value(element: Any, path: str, default: Any = "") -> Any:
+    """The value of the descendant at a path, as "pPr/pStyle"; the default where there is none."""
+    found = element.find("/".join("{*}" + part for part in path.split("/")))
+    return default if found is None else attribute(found, "val")
+
+
+def _numbered(element: Any) -> tuple[str, str]:
+    """The number and the level in the properties of a paragraph or a style, each "" where it is not given."""
+    return value(element, "pPr/numPr/numId"), value(element, "pPr/numPr/ilvl")
+
+
+def _index(element: Any) -> int:
+    level = attribute(element, "ilvl")
+    return min(int(level[:2]), _LEVELS - 1) if level.isdigit() else 0
+
+
+def _read_level(element: Any) -> _Level:
+    start, restart = value(element, "start"), value(element, "lvlRestart")
+    return _Level(
+        form=value(element, "numFmt") or "decimal",
+        text=value(element, "lvlText", None),
+        start=int(start[:9]) if start.isdigit() else 1,
+        restart=int(restart[:2]) if restart.isdigit() else _LEVELS,
+        legal=element.find("{*}isLgl") is not None and value(element, "isLgl") not in ("0", "false"),
+        style=value(element, "pStyle"),
+        gap="" if value(element, "suff") == "nothing" else " ",
+    )
+
+
+def _figure(number: int, form: str) -> str:
+    """A number as a list shows it. Forms of other scripts are written in figures."""
+    if form == "none":
+        return ""
+    if form in ("lowerLetter", "upperLetter") and 0 < number <= _MAX_LETTERS:
+        letters = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
+        return letters if form == "lowerLetter" else letters.upper()
+    if form in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
+        roman = ""
+        for size, digits in _ROMAN:
+            roman += digits * (number // size)
+            number %= size
+        return roman if form == "lowerRoman" else roman.upper()
+    if form == "ordinal":
+        teen = 10 < number % 100 < 20
+        return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
+    return f"{number:02}" if form == "decimalZero" else f"{number}"

@@ -1,0 +1,251 @@
+"""PDFs that draw their text in another order, twice, or with characters that stand for others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, numbered_text
+from tests.documents.edge_cases import EdgeCase
+from tests.documents.made_pdfs import wrap
+from tests.documents.raw_pdf import BOLD, pieces, raw_pdf, show, width
+
+Drawn = tuple[float, float, str]
+"""Left end, base line and text."""
+
+
+def drawn(items: Sequence[Drawn], size: float = 12) -> str:
+    return "".join(show(x, y, text, size) for x, y, text in items)
+
+
+# ------------------------------------------------------------------------------------------------------- columns
+
+
+def columns(offset: float, leading: float = 12, *, sort: bool = False) -> Callable[[], bytes]:
+    """Two columns drawn row by row (or by height), the right one lower by `offset` and with a leading of its own."""
+
+    def make() -> bytes:
+        left = [(60.0, 700.0 - 12 * at, line) for at, line in enumerate(wrap(RIVER, 44))]
+        right = [(320.0, 700 - offset - leading * at, line) for at, line in enumerate(wrap(BRIDGE, 44))]
+        items = [item for row in zip(left, right, strict=False) for item in row]
+        items += left[len(right) :] + right[len(left) :]
+        return raw_pdf([drawn(sorted(items, key=lambda item: -item[1]) if sort else items, 10)])
+
+    return make
+
+
+# --------------------------------------------------------------------------------------------------------- notes
+
+NOTED = (
+    "The council adds a new section{1} to the Copyright Act, to create",
+    "four new limitations{2} on liability for online service providers.",
+    "The limitations are based on the following categories{3} of acts",
+    "and on x{4} of the roots, in 10{5} litres of salted water.{12}",
+)
+NOTED_TEXT = (
+    "The council adds a new section to the Copyright Act, to create four new limitations on liability for online "
+    "service providers. The limitations are based on the following categories of acts and on x⁴ of the roots, in 10⁵ "
+    "litres of salted water."
+)
+
+
+def noted(late: int | None) -> Callable[[], bytes]:
+    """Notes whose marks are drawn `late` words after their own, or after all words."""
+
+    def make() -> bytes:
+        words: list[str] = []
+        marks: list[tuple[int, str]] = []  # the number of words before it, and how it is drawn
+        for row, line in enumerate(NOTED):
+            x, y = 72.0, 700.0 - 14 * row
+            for word in line.split():
+                bare, _, mark = word.partition("{")
+                words.append(show(x, y, bare))
+                x += width(bare, 12)
+                if mark:
+                    marks.append((len(words), show(x, y + 4.6, mark.rstrip("}"), 6.5)))
+                    x += width(mark.rstrip("}"), 6.5)
+                x += width(" ", 12)
+        order = [(float(at), word) for at, word in enumerate(words, 1)]
+        order += [(len(words) if late is None else at + late + 0.5, mark) for at, mark in marks]
+        return raw_pdf(["".join(item for _, item in sorted(order, key=lambda item: item[0]))])
+
+    return make
+
+
+# ------------------------------------------------------------------------------------------------ right to left
+
+PEACE = ("ا", "ل", "س", "لا", "م", " ", "ع", "ل", "ي", "ك", "م")
+GOD = ("ا", "لله", " ", "ا", "ك", "ب", "ر")
+VOWELS = ("م", "حّ", "م", "د", " ", "لإ", "س", "لا", "م")
+HEBREW = ("שׁ", "ל", "ו", "ם", " ", "ע", "ו", "ל", "ם")
+
+
+def right_to_left(glyphs: Sequence[str], *, reverse: bool = False, apart: bool = False) -> Callable[[], bytes]:
+    """A line of glyphs in the order of reading; `reverse`: the map has the letters of each in reversed order."""
+
+    def make() -> bytes:
+        codes = {letters: chr(65 + at) for at, letters in enumerate(dict.fromkeys(glyphs)) if letters != " "}
+        unicode = {code: letters[::-1] if reverse else letters for letters, code in codes.items()} | {" ": " "}
+        line = "".join(codes.get(letters, " ") for letters in reversed(glyphs))
+        if not apart:
+            return raw_pdf([show(72, 700, line)], unicode)
+        return raw_pdf(["".join(show(x, 700, code) for x, code in pieces(line, 72, letters=True))], unicode)
+
+    return make
+
+
+# -------------------------------------------------------------------------------------------------- drawn twice
+
+
+def struck_twice(shift: float, rise: float, unit: str, times: int = 2) -> Callable[[], bytes]:
+    """Bold type made by drawing letters, words, lines or pages several times, a little apart."""
+
+    def make() -> bytes:
+        units: list[list[Drawn]] = []
+        for row, line in enumerate(wrap(f"{FERRY} It has 11,200 hills, a bookkeeper and 1,000 bells.", 60)):
+            y = 700.0 - 14 * row
+            letters: list[Drawn] = [(x, y, letter) for x, letter in pieces(line, 72, letters=True)]
+            words: list[Drawn] = [(x, y, word) for x, word in pieces(line, 72)]
+            match unit:
+                case "letter":
+                    units += ([letter] for letter in letters)
+                case "letters of a line":
+                    units.append(letters)
+                case "words of a line":
+                    units.append(words)
+                case _:
+                    units = [[*(units[0] if units else ()), *words]]
+        return raw_pdf([drawn(list(repeated(units, shift, rise, times)))])
+
+    return make
+
+
+def repeated(units: Sequence[Sequence[Drawn]], shift: float, rise: float, times: int) -> Iterator[Drawn]:
+    for unit in units:
+        for time in range(times):
+            yield from ((x + shift * time, y + rise * time, text) for x, y, text in unit)
+
+
+# ----------------------------------------------------------------------------------------------------- ligatures
+
+SPOILED = (
+    "The e{ff}orts of the o{ffi}ce were di{ff}erent and it was di{ffi}cult to {fi}nd\n"
+    "a de{fi}nition of the {fl}ow; the re{fl}ected coe{ffi}cients had an e{ff}ect on\n"
+    "all of the a{ff}ected sta{ff} o{ff}ers, which su{ff}ered in the {fi}rst {fl}ood."
+)
+WHOLE = " ".join(SPOILED.replace("{", "").replace("}", "").split())
+
+
+def spoiled(characters: str, text: str = SPOILED) -> Callable[[], bytes]:
+    """Text in which ligatures are single characters that the font maps to these: of ff, fi, fl and ffi."""
+
+    def make() -> bytes:
+        unicode = {chr(code): chr(code) for code in range(32, 127)}
+        lines = text
+        for at, (ligature, character) in enumerate(zip(("ff", "fi", "fl", "ffi"), characters, strict=True)):
+            unicode[chr(0xA1 + at)] = character
+            lines = lines.replace(f"{{{ligature}}}", chr(0xA1 + at))
+        return raw_pdf([drawn([(72, 700 - 14 * row, line) for row, line in enumerate(lines.split("\n"))])], unicode)
+
+    return make
+
+
+# ------------------------------------------------------------------------------------- heads
+
+GAZETTE = "Gazette of the River / Vol. 85, No. 152 / Thursday, August 6, 2020"
+
+
+def headed(
+    head: Callable[[int], Sequence[tuple[float, float, str, float, int]]], pages: int = 6
+) -> Callable[[], bytes]:
+    """Pages with a head: for each number, what is drawn (left end, base line, text, size, font)."""
+
+    def make() -> bytes:
+        made = []
+        for number in range(1, pages + 1):
+            lines = wrap(f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 84)
+            body = drawn([(54, 690 - 12 * at, line) for at, line in enumerate(lines)], 10)
+            made.append("".join(show(*item) for item in head(number)) + body)
+        return raw_pdf(made)
+
+    return make
+
+
+TWO = f"{RIVER}\n\n{BRIDGE}"
+STRUCK = f"{FERRY} It has 11,200 hills, a bookkeeper and 1,000 bells."
+DRAWING = (
+    *(
+        EdgeCase(f"columns-{offset}-{leading}.pdf", columns(offset, leading), TWO)
+        for offset, leading in ((5, 12), (8, 12), (-5, 12), (5, 13.5), (-3, 11), (10, 11))
+    ),
+    *(EdgeCase(f"columns-by-height-{offset}.pdf", columns(offset, sort=True), TWO) for offset in (5, 8, 15)),
+    *(EdgeCase(f"late-marks-{late}.pdf", noted(late), NOTED_TEXT) for late in (0, 1, 2, 3, 5, None)),
+    *(
+        EdgeCase(
+            f"right-to-left-{name}{'-apart' * apart}{'-reversed' * reverse}.pdf",
+            right_to_left(glyphs, reverse=reverse, apart=apart),
+            "".join(glyphs),
+        )
+        for name, glyphs in (("peace", PEACE), ("god", GOD), ("vowels", VOWELS), ("hebrew", HEBREW))
+        for apart, reverse in ((False, False), (True, False), (False, True))
+    ),
+    *(
+        EdgeCase(f"struck-{at}.pdf", make, STRUCK)
+        for at, make in enumerate(
+            (
+                struck_twice(0.9, 0.0, "letter"),
+                struck_twice(1.2, 0.0, "letter"),
+                struck_twice(0.9, 0.9, "letters of a line"),
+                struck_twice(0.0, 0.9, "letters of a line"),
+                struck_twice(0.5, 0.0, "letters of a line", 4),
+                struck_twice(0.3, 0.0, "words of a line"),
+                struck_twice(0.3, 0.3, "words of a line", 3),
+                struck_twice(0.3, 0.0, "page"),
+                struck_twice(0.0, 0.0, "page"),
+            )
+        )
+    ),
+    *(
+        EdgeCase(f"ligatures-{at}.pdf", spoiled(characters), WHOLE)
+        for at, characters in enumerate(
+            (
+                "\x0b\x0c\x0e\x0f",
+                "\x1b\x1c\x1d\x1e",
+                "↵\ufb01\ufb02\ufb03",
+                "\ufffd" * 4,
+                "\ue001\ue002\ue003\ue004",
+                "\x01\x02\x03\x04",
+                "\r\x0b\x0c\x0e",
+            )
+        )
+    ),
+    EdgeCase(
+        "ligatures-unknown.pdf",
+        spoiled("\ue001\ue002\ue003\ue004", f"{RIVER[:59]} xyli{{ff}}orm and zu{{fl}}ib."),
+        f"{RIVER[:59]} xyli\ufffdorm and zu\ufffdib.",
+        warning="2 characters of ligatures-unknown.pdf could not be read",
+    ),
+    *(
+        EdgeCase(f"large-heads-{at}.pdf", headed(head), numbered_text())
+        for at, head in enumerate(
+            (
+                lambda n: [(54, 740, f"{47699 + n} {GAZETTE}" if n % 2 else f"{GAZETTE} {47699 + n}", 13, 0)],
+                lambda n: [(54, 740, f"{n + 30} River Board of the Valley", 14, BOLD)],
+                lambda n: [(54, 740, f"{n + 8} Levels and Floods" if n < 4 else f"The Old Bridge {n + 8}", 14, 0)],
+                lambda n: [(520, 740, str(40 + n), 18, BOLD)],
+                lambda n: [(300, 40, str(n), 16, 0)],
+            )
+        )
+    ),
+    EdgeCase(
+        "large-titles.pdf",
+        headed(lambda n: [(54, 740, f"Chapter {n}", 18, BOLD)]),
+        "\n\n".join(f"Chapter {at}\n\n{text}" for at, text in enumerate(numbered_text().split("\n\n"), 1)),
+    ),
+    EdgeCase(
+        "large-years.pdf",
+        headed(lambda n: [(54, 740, f"Budget of the Board {2000 + n}", 18, BOLD)]),
+        "\n\n".join(
+            f"Budget of the Board {2000 + at}\n\n{text}" for at, text in enumerate(numbered_text().split("\n\n"), 1)
+        ),
+    ),
+)

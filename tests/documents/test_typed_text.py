@@ -1,0 +1,151 @@
+"""Texts as people type them: items and keys stay lines, encoded data is no text, wrong suffixes are reported."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+from random import Random
+
+import pytest
+
+from specextend_cli.documents import Document, read_bytes
+from specextend_cli.documents.encoded import ENCODED, without_encoded
+from tests.documents.edge_cases import refusal
+from tests.documents.made_files import docx, message, p, page
+
+DATA = b64encode(Random(7).randbytes(3_000)).decode()
+LINES = "\n".join(DATA[at : at + 76] for at in range(0, len(DATA), 76))
+
+
+def read(text: str, name: str = "a.txt") -> Document:
+    return read_bytes(name, text.encode())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- Hamburgers are delicious\n- Dogs are the best\n- I love fuzzy blankets",
+        "* apples\n* pears that are red\n* plums",
+        "1. wash\n2. peel the apples well\n3. cut",
+        "a) wash\nb) peel the apples well\nc) cut",
+        "Shopping\n• bread and a lot of butter\n• milk",
+        "Date: Monday\nPlace: Rome\nChair: Anna",
+        "Invoice no.: 14\nBill to: Ann Smith and Sons, Rome\nDue: 4 May",
+        "name: bridge of the old town\nlength: 40 m\nwidth: 3 m",
+        "ANN: Where is it?\nBO: Under the old bridge, I think\nANN: No.",
+    ],
+)
+def test_items_and_keys_stay_lines(text: str) -> None:
+    document = read(text)
+    assert document.text == text
+    assert [block.kind for block in document.blocks] == ["paragraph"]
+    assert bytes(message(text)).count(b"\n")
+    assert read_bytes("a.eml", bytes(message(text))).text.endswith(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The river rose by three metres in a night, and nobody\nsaw it: the mill was under water before\nthe sun rose.",
+        "It came in two parts, and the first of them was the old\n- and much repaired - bridge of the village.",
+        'And when the old miller replied: "Oh yes, it came," she would mutter\nangrily: "How deaf you are!"',
+        "Note: the river rose by three metres in a single night\nand the mill was under water by the morning.",
+    ],
+)
+def test_prose_is_joined(text: str) -> None:
+    assert read(text).text == text.replace("\n", " ")
+
+
+def test_items_over_several_lines() -> None:
+    text = "- the first item is so long that it\n  goes on here\n- the second item is as long as this\n- third"
+    assert read(text).text == text.replace("\n  ", " ")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        LINES,
+        f"-----BEGIN CERTIFICATE-----\n{LINES}\n-----END CERTIFICATE-----",
+        "-----BEGIN PGP SIGNATURE-----\n\nabcd\n=12ab\n-----END PGP SIGNATURE-----",
+        "begin 644 a.txt\n#0V%T\n`\nend",
+        DATA,
+    ],
+    ids=["lines", "PEM", "PGP", "uuencoded", "one line"],
+)
+def test_encoded_data_is_left_out_and_said(data: str) -> None:
+    before, after = "The bridge is closed on Monday.", "It opens again on Tuesday."
+    text = f"{before}\n\n{data}\n\n{after}\n"
+    markdown = f"# A\n\n{text}\n# B\n\nx\n"
+    for document in (read(text), read(markdown, "a.md"), read_bytes("a.eml", bytes(message(text, cte="8bit")))):
+        assert before in document.text
+        assert after in document.text
+        assert data[-20:] not in document.text
+        assert document.extraction.changes[ENCODED] == 1
+        assert document.extraction.left_out == len(data.split())
+        (warning,) = document.extraction.warnings
+        assert (
+            warning == f"Encoded data of {document.name} (base64 or the like) was left out: {len(data):,} characters."
+        )
+        assert sum(line.strip() in data for diff in document.extraction.page_diffs for line in diff.before) > 0
+
+
+def test_encoded_data_alone_is_no_text() -> None:
+    assert refusal(lambda: read(LINES)).what == "a.txt holds no text"
+
+
+def test_pictures_in_a_text() -> None:
+    document = read(f"# A\n\nSee ![a bridge](data:image/png;base64,{DATA}) here.\n\n# B\n\nx\n", "a.md")
+    assert "See ![a bridge]() here." in document.text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+        "/usr/lib/Python3/dist/" * 12,
+        "ACGTACGTTTGACA" * 12,
+        "Donaudampfschifffahrtsgesellschaftskapitaensmuetzenknopf" * 3,
+        "31415926535897932384626433832795028841971693993751058209749445923" * 3,
+        "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA1\n\nIt rains.\n",
+        "a" * 5_000,
+    ],
+)
+def test_what_is_no_encoded_data(text: str) -> None:
+    assert without_encoded(text) == (text, [])
+
+
+def test_the_word_after_encoded_data_stays() -> None:
+    text, _ = without_encoded(f"x\n{LINES[: 77 * 9]}Regards\nAnn")
+    assert text == "x\nRegards\nAnn"
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN A-----\n" * 20_000, "begin 644 x\n" * 20_000, "Ab1+" * 50_000 + "!"])
+def test_data_without_an_end_is_cheap(text: str) -> None:
+    assert isinstance(without_encoded(text), tuple)
+
+
+@pytest.mark.parametrize(
+    ("name", "label"),
+    [
+        ("a.pdf", "a PDF"),
+        ("a.docx", "a Word document (DOCX)"),
+        ("a.epub", "an EPUB book"),
+        ("a.html", "an HTML page"),
+        ("a.eml", "an email"),
+    ],
+)
+def test_a_text_with_the_name_of_another_format(name: str, label: str) -> None:
+    assert read("It rains.", name).extraction.warnings == (f"{name} is a text, not {label}.",)
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.rst", "a", "a.log"])
+def test_texts_by_their_own_names(name: str) -> None:
+    assert read("It rains.", name).extraction.warnings == ()
+
+
+def test_encoded_data_in_other_formats() -> None:
+    for document in (
+        read_bytes("a.html", page(f"<p>It rains.</p><pre>{LINES}</pre><p>A lot.</p>").encode()),
+        read_bytes("a.docx", docx(p("It rains.") + p(DATA) + p("A lot."))),
+    ):
+        assert document.text == "It rains.\n\nA lot."
+        assert document.extraction.changes[ENCODED] == 1
