@@ -82,7 +82,7 @@ def test_steps_that_are_launched_ahead_change_nothing(
         requests = [
             BatchRequest(
                 prompt(60, seed=n)[:n],
-                Stop(new, frozenset(range(0, 97, 9)) if number % 2 else frozenset()),
+                Stop(new, frozenset(range(0, 97, 9)) if number in (0, 1, 3, 6) else frozenset()),
                 replace(KINDS[kinds][number % len(KINDS[kinds])], seed=number),
                 segment_starts=(0, n),
             )

@@ -162,9 +162,7 @@ def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
 
 
 @pytest.mark.parametrize("vocabulary", [2, 40, 98, 1000])
-def test_whole_drafts_are_those_that_grow_level_by_level(
-    captured: Captured, layers: str, vocabulary: int
-) -> None:
+def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, layers: str, vocabulary: int) -> None:
     """Also where the draft model has more tokens than the target, or fewer, or fewer than a level has nodes."""
     target, retrieval, found = captured.target, small("retrieval"), []
     draft = make(LlamaConfig(**{**COMMON, "vocab_size": vocabulary}), seed=4)

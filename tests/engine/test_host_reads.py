@@ -148,10 +148,7 @@ def test_a_step_of_a_batch_reads_once(
     lm = LanguageModel(tiny().to("cuda"), backend="triton")
     if by_graphs:
         assert not use_checked_graphs(Target(lm), batch=16, capture=graphs)
-    requests = [
-        BatchRequest(prompt(20 + n), Stop(8), replace(kinds[n % len(kinds)], seed=n))
-        for n in range(16)
-    ]
+    requests = [BatchRequest(prompt(20 + n), Stop(8), replace(kinds[n % len(kinds)], seed=n)) for n in range(16)]
     found = []
     for number, event in decode_batch(lm, requests, slots=16):
         if isinstance(event, Step) and event.nodes and number == 0:  # the first one of a step
