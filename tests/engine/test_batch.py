@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 import torch
 
-from specextend_cli.engine.batch import BatchRequest, States, _Reader, decode_batch
+from specextend_cli.engine.batch import BatchRequest, States, _Batch, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.decode import decode, prefill_chunks
 from specextend_cli.engine.drafters import NoDrafter
@@ -16,7 +17,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import ARCHITECTURES, generate, prompt, tiny
-from tests.helpers.grid import grid
+from tests.helpers.grid import but_for, grid
+from tests.helpers.pretend_device import PretendDevice
 
 
 def run(lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> list[list[int]]:
@@ -49,6 +51,60 @@ def test_sampling_and_penalties_equal_single_sequences() -> None:
         events = decode(Target(lm), NoDrafter(), prompt(30), stop=Stop(20), sampling=kind)
         alone.append([token for event in events if isinstance(event, Step) for token in event.tokens])
     assert run(lm, [BatchRequest(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
+
+
+KINDS = {
+    "greedy": [Sampling()],
+    "sampled": [Sampling(temperature=0.9, repetition_penalty=1.2, no_repeat_ngram=3, penalty_scope="all")],
+    "mixed": [Sampling(), Sampling(temperature=0.9), Sampling(repetition_penalty=1.4)],
+}
+
+
+@pytest.mark.parametrize("slots", but_for((3,), (1, 2, 3, 7)))
+@pytest.mark.parametrize(
+    "kinds", ["greedy", "sampled", pytest.param("mixed", marks=pytest.mark.xfail(reason="contexts of BatchSampler"))]
+)
+def test_steps_that_are_launched_ahead_change_nothing(
+    pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, kinds: str, slots: int
+) -> None:
+    """On a GPU, a step runs while the one before it is read: sequences that end, end where they do on a CPU."""
+    lengths, news = (40, 9, 33, 40, 1, 57, 12), (12, 9, 1, 7, 2, 16, 3)
+    launch, launched = _Batch.launch, [0]
+
+    def counted(batch: _Batch, *, measured: bool) -> object:
+        launched[-1] += len(batch.live)
+        return launch(batch, measured=measured)
+
+    monkeypatch.setattr(_Batch, "launch", counted)
+    told: list[list[tuple[object, ...]]] = []
+    for device in ("cpu", "cuda"):
+        launched.append(0)
+        requests = [
+            BatchRequest(
+                prompt(60, seed=n)[:n],
+                Stop(new, frozenset(range(0, 97, 9)) if number in (0, 1, 3, 6) else frozenset()),
+                replace(KINDS[kinds][number % len(KINDS[kinds])], seed=number),
+                segment_starts=(0, n),
+            )
+            for number, (n, new) in enumerate(zip(lengths, news, strict=True))
+        ]
+        of_each: list[list[tuple[object, ...]]] = [[] for _ in requests]
+        lm = LanguageModel(tiny().to(device))
+        events = decode_batch(
+            lm, requests, slots=slots, prefill_chunk=16, features=(1,), attribution_layers=(1,), attribution_interval=3
+        )
+        for number, event in events:
+            if isinstance(event, Step):
+                of_each[number].append((event.tokens, event.length))
+            elif isinstance(event, Finished):
+                of_each[number].append((event.reason, event.tokens))
+            elif isinstance(event, States):
+                of_each[number].append((len(event.states), round(float(event.states.sum()), 2)))
+        told += of_each
+    on_host, there = told[: len(lengths)], told[len(lengths) :]
+    assert there == on_host
+    assert {event[0] for events in on_host for event in events} >= {"length", "eos"}
+    assert launched[2] > launched[1]  # those that nobody sees
 
 
 def test_slow_prefill_starts_only_a_few_sequences(monkeypatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args
 
@@ -13,89 +14,249 @@ from specextend_cli.engine import attention as table
 from specextend_cli.engine import lm as lm_module
 from specextend_cli.engine.attention import BACKENDS, preferred
 from specextend_cli.engine.attention.hybrid import hybrid
-from specextend_cli.engine.config import Attention
-from specextend_cli.engine.cuda import graph_check
-from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.config import Attention, TreeShape
+from specextend_cli.engine.cuda import fused_ops, graph_check
+from specextend_cli.engine.cuda.fused import FusedModel
+from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graphs import GraphedModel
+from specextend_cli.engine.cuda.step import StepInputs, StepOutput
+from specextend_cli.engine.cuda.stock import StockHead, StockModel
+from specextend_cli.engine.drafters import EagleDrafter, LMDrafter
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.runtime.devices import check_attention
 from specextend_cli.runtime.graphs import run_by_graphs
-from tests.engine.test_graph_rehearsal import kernels_of_torch  # noqa: F401 - a fixture
-from tests.engine.tiny_heads import tiny_head
-from tests.engine.tiny_models import tiny
+from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
+from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.rehearsed_capture import Rehearsal
+from tests.helpers.torch_kernels import replace_kernels, rows_at
 
-pytestmark = pytest.mark.usefixtures("kernels_of_torch")
 CPU = torch.device("cpu")
+SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 
 
-def only_for(wrong: Callable[[Any], bool], spoil: Callable[[Any], None]) -> Callable[..., Any]:
-    """A capture whose replays `spoil` the output where it is a `wrong` one."""
-    rehearsal = Rehearsal()
+@pytest.fixture(autouse=True)
+def rehearsal(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
+    made = Rehearsal()
+    replace_kernels(monkeypatch, made.opaque)
+    return made
+
+
+@pytest.fixture
+def target() -> Target:
+    return Target(LanguageModel(tiny(), backend="triton"))
+
+
+def eagle(target: Target) -> EagleDrafter:
+    made = DRAFTERS["eagle3"](target, small("retrieval"))
+    assert isinstance(made, EagleDrafter)
+    return made
+
+
+BY_LEVELS = "drafts are grown level by level"
+KEPT, NONE = "{} keeps transformers' layers", "{} runs without CUDA graphs"
+
+
+def both(name: str) -> list[str]:
+    """What is said of a model that could not be captured at all."""
+    return [KEPT.format(name), NONE.format(name)]
+
+
+def of_drafts(body: Callable[[], Any]) -> tuple[str, Any]:
+    """The method of a draft's graph, "" of another one, and whose it is."""
+    method = body.func if isinstance(body, partial) else body
+    return getattr(method, "__name__", ""), getattr(method, "__self__", None)
+
+
+Spoil = Callable[[StepInputs, StepOutput], object]
+
+
+def spoiling(rehearsal: Rehearsal, spoil: Spoil) -> Callable[..., Any]:
+    """A capture whose replays of a forward `spoil` what it has computed."""
 
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
         first, replay = rehearsal(body, device)
 
         def spoilt() -> None:
             replay()
-            if wrong(first[0]):
-                spoil(first[0])
+            if isinstance(first, StepOutput):
+                assert isinstance(body, partial)
+                spoil(body.args[0], first)
 
         return first, spoilt
 
     return capture
 
 
-@pytest.mark.parametrize("what", ["logits", "states", "keys", "queries"])
-def test_a_model_that_computes_something_else_runs_itself(what: str) -> None:
-    lm = LanguageModel(tiny(), backend="triton")
-    rehearsal = Rehearsal()
+def spoil_keys(inputs: StepInputs, out: StepOutput) -> None:
+    start = int(inputs.starts[0])
+    heads, _ = rows_at(inputs.place, 1, 0, 1, start + 1, torch.empty(0, 16))
+    heads[:, start].mul_(1.1)
 
+
+WRONG: dict[str, Spoil] = {
+    "logits": lambda inputs, out: out.logits.add_(1.0),
+    "states": lambda inputs, out: out.states[-1].mul_(1.1),
+    "keys": spoil_keys,
+    "queries": lambda inputs, out: out.queries[0].queries.mul_(1.1) if out.queries else None,
+    "logits in a batch": lambda inputs, out: out.logits.add_(1.0) if inputs.sequences > 1 else None,
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+def test_a_model_that_computes_something_else_runs_itself(target: Target, rehearsal: Rehearsal, what: str) -> None:
+    refused = use_checked_graphs(target, batch=4, capture=spoiling(rehearsal, WRONG[what]))
+    assert target.lm.forward_backend is None
+    assert list(refused) == both("the model")
+    for why in refused.values():
+        assert f"its {what} differ from those without" in why
+
+
+@pytest.mark.parametrize("what", ["logits", "states", "keys"])
+def test_a_head_that_computes_something_else_runs_itself(target: Target, rehearsal: Rehearsal, what: str) -> None:
+    def spoil(inputs: StepInputs, out: StepOutput) -> None:
+        if inputs.states is not None:
+            WRONG[what](inputs, out)
+
+    made = eagle(target)
+    refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(rehearsal, spoil))
+    assert list(refused) == both("the draft head")
+    assert all(f"its {what} differ" in why for why in refused.values())
+    assert made.head.forward_backend is None
+    assert isinstance(target.lm.forward_backend, GraphedModel)
+    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
+
+
+def test_a_draft_model_that_computes_something_else_runs_itself(target: Target, rehearsal: Rehearsal) -> None:
+    made = LMDrafter(LanguageModel(small_draft(), backend="triton"), target, small("retrieval"))
+
+    def spoil(inputs: StepInputs, out: StepOutput) -> None:
+        if out.states[0].shape[1] == made.lm.config.hidden_size:
+            out.logits.add_(1.0)
+
+    refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(rehearsal, spoil))
+    assert list(refused) == both("the draft model")
+    assert made.lm.forward_backend is None
+    assert target.lm.forward_backend is not None
+
+
+@pytest.mark.parametrize("drafter", ["self", "lm", "eagle1", "eagle3"])
+@pytest.mark.parametrize("part", ["_begin", "_expand"])
+def test_drafts_that_are_wrong_are_grown_level_by_level(
+    target: Target, rehearsal: Rehearsal, drafter: str, part: str
+) -> None:
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        (out, context), replay = rehearsal(body, device)
-        start = body.__closure__[[*body.__code__.co_freevars].index("held")].cell_contents.start  # type: ignore[index]
-        layers = body.__closure__[[*body.__code__.co_freevars].index("layers")].cell_contents  # type: ignore[index]
-        spoil = {
-            "logits": lambda: out.logits.add_(1.0),
-            "states": lambda: out.features.mul_(1.1),
-            "keys": lambda: layers[1][0, :, int(start)].mul_(1.1),
-            "queries": lambda: context.queries[0][0].mul_(1.1),
-        }[what]
-        return (out, context), lambda: (replay(), spoil())[0]
+        first, replay = rehearsal(body, device)
+        method, drafts = of_drafts(body)
 
-    refused = use_checked_graphs(lm, [], capture=capture)
-    assert lm.forward_backend is None
-    assert list(refused) == ["the model"]
-    assert f"its {what} differ from those without" in refused["the model"]
+        def spoilt() -> None:
+            replay()
+            if method == part:
+                drafts._level.scores.mul_(0.9)
+                drafts._level.tree[2].sub_(1 << 20)  # bits of scores
 
+        return first, spoilt
 
-def test_a_head_that_computes_something_else_runs_itself() -> None:
-    lm, head = LanguageModel(tiny(), backend="triton"), tiny_head()
-    capture = only_for(lambda out: hasattr(out, "states"), lambda out: out.logits.add_(1.0))
-    refused = use_checked_graphs(lm, [head], capture=capture)
-    assert list(refused) == ["the draft head"]
-    assert head.forward_backend is None
-    assert lm.forward_backend is not None
+    made = DRAFTERS[drafter](target, small("retrieval"))
+    refused = use_checked_graphs(target, made, SHAPE, capture=capture)
+    assert list(refused) == [BY_LEVELS]
+    assert "its scores differ from those without" in refused[BY_LEVELS]
+    backend: Any = made.head.forward_backend if isinstance(made, EagleDrafter) else made.lm.forward_backend  # type: ignore[attr-defined]
+    assert backend is not None
+    assert backend.drafts is None
+    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
-@pytest.mark.parametrize("error", [RuntimeError, LookupError])
-def test_a_capture_that_fails_is_said(error: type[Exception]) -> None:
+@pytest.mark.parametrize(
+    ("shape", "why"),
+    [
+        (TreeShape(nodes=60, depth=20, width=8, threshold=0.0), "ValueError: 20 levels of 8 nodes are more than 128"),
+        (SHAPE, "LookupError: not permitted"),
+    ],
+)
+def test_drafts_that_cannot_be_captured_are_said(
+    target: Target, rehearsal: Rehearsal, shape: TreeShape, why: str
+) -> None:
+    def capture(body: Callable[[], Any], device: torch.device) -> Any:
+        if of_drafts(body)[0] == "_expand":
+            raise LookupError("not permitted")
+        return rehearsal(body, device)
+
+    made = eagle(target)
+    assert use_checked_graphs(target, made, shape, capture=capture) == {BY_LEVELS: why}
+    assert isinstance(made.head.forward_backend, graph_check.GraphedHead)
+    assert made.head.forward_backend.drafts is None
+
+
+def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
+    target: Target, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gated = fused_ops.gated
+    monkeypatch.setattr(fused_ops, "gated", lambda gate_up: gated(gate_up) * 1.1)
+    made = eagle(target)
+    made.head.register_parameter("unknown", torch.nn.Parameter(torch.ones(3)))
+    refused = use_checked_graphs(target, made, SHAPE, batch=2, capture=rehearsal)
+    of_model, of_head = (KEPT.format(name) for name in ("the model", "the draft head"))
+    assert list(refused) == [of_model, of_head]
+    assert "its logits of a prompt differ from those without" in refused[of_model]
+    assert refused[of_head] == "it has unknown, which the fused forward does not know"
+    model, head = target.lm.forward_backend, made.head.forward_backend
+    assert isinstance(model, GraphedModel)
+    assert isinstance(model.graphs.step, StockModel)
+    assert isinstance(head, graph_check.GraphedHead)
+    assert isinstance(head.graphs.step, StockHead)
+    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
+    drop_graphs(target.lm, made)
+    assert target.lm.forward_backend is made.head.forward_backend is None
+
+
+class CompilationError(Exception):
+    """As Triton's: of no class that others know."""
+
+
+@pytest.mark.parametrize("error", [RuntimeError, LookupError, CompilationError])
+def test_a_capture_that_fails_is_said(target: Target, error: type[Exception]) -> None:
     """Of any class: Triton's own are no RuntimeErrors."""
 
     def capture(body: Callable[[], Any], device: torch.device) -> Any:
         raise error("not permitted")
 
-    lm, head = LanguageModel(tiny(), backend="triton"), tiny_head()
-    refused = use_checked_graphs(lm, [head], capture=capture)
-    assert refused.keys() == {"the model", "the draft head"}
-    assert all("not permitted" in why for why in refused.values())
-    assert lm.forward_backend is head.forward_backend is None
+    made = eagle(target)
+    refused = use_checked_graphs(target, made, SHAPE, capture=capture)
+    assert list(refused) == [*both("the model"), *both("the draft head")]
+    assert set(refused.values()) == {f"{error.__name__}: not permitted"}
+    assert target.lm.forward_backend is made.head.forward_backend is None
+
+
+def test_a_fused_forward_that_fails_is_said(
+    target: Target, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(gate_up: torch.Tensor) -> torch.Tensor:
+        raise CompilationError("no such instruction")
+
+    monkeypatch.setattr(fused_ops, "gated", fail)
+    refused = use_checked_graphs(target, capture=rehearsal)
+    assert refused == {KEPT.format("the model"): "CompilationError: no such instruction"}
+    assert isinstance(target.lm.forward_backend, GraphedModel)
+
+
+def test_without_memory_nothing_else_is_tried(target: Target) -> None:
+    tried = []
+
+    def capture(body: Callable[[], Any], device: torch.device) -> Any:
+        tried.append(body.func)  # type: ignore[attr-defined]
+        raise torch.OutOfMemoryError("2 GiB are free")
+
+    assert use_checked_graphs(target, capture=capture) == {KEPT.format("the model"): "memory: 2 GiB are free"}
+    assert [type(step) for step in tried] == [FusedModel]
+    assert target.lm.forward_backend is None
 
 
 def test_what_a_model_counts_itself_is_found() -> None:
     """Each forward adds another number: a graph would add the first one for ever."""
     model = tiny()
-    lm = LanguageModel(model, backend="triton")
+    target = Target(LanguageModel(model, backend="triton"))
     stock, calls = model.model.norm.forward, iter(range(1, 1000))
     model.model.norm.forward = lambda states: stock(states) * next(calls)
 
@@ -103,16 +264,18 @@ def test_what_a_model_counts_itself_is_found() -> None:
         first = body()
         return first, lambda: None
 
-    assert "differ" in use_checked_graphs(lm, capture=capture)["the model"]
+    refused = use_checked_graphs(target, capture=capture)
+    assert list(refused) == both("the model")
+    assert all("differ" in why for why in refused.values())
 
 
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
-    """A model that says it is on a GPU, of which `captured` is true once it runs by graphs."""
-    lm = SimpleNamespace(device=torch.device("cuda"), parts=1, attention="triton", refused={}, captured=False)
+    """A model that says it is on a GPU; `asked` is what graphs were asked for."""
+    lm = SimpleNamespace(device=torch.device("cuda"), parts=1, attention="triton", refused={}, asked=None)
 
-    def use(lm: Any, heads: Any) -> dict[str, str]:
-        lm.captured = True
+    def use(target: Any, drafter: Any, shape: Any, *, batch: int) -> dict[str, str]:
+        target.lm.asked = drafter, shape, batch
         return {}
 
     monkeypatch.setattr(graph_check, "use_checked_graphs", use)
@@ -120,33 +283,53 @@ def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     return lm
 
 
-def test_graphs_are_the_default_on_a_gpu(on_gpu: Any) -> None:
-    assert not list(run_by_graphs(on_gpu))
-    assert on_gpu.captured
+def stages(lm: SimpleNamespace, **changes: int) -> list[str]:
+    target: Any = SimpleNamespace(lm=lm)
+    drafter: Any = "a drafter"
+    return [stage.name for stage in run_by_graphs(target, drafter, SHAPE, **changes)]
+
+
+def test_graphs_are_the_default_on_a_gpu(on_gpu: SimpleNamespace) -> None:
+    assert stages(on_gpu, batch=16) == ["preparing the GPU"]
+    assert on_gpu.asked == ("a drafter", SHAPE, 16)
+    stages(on_gpu)
+    assert on_gpu.asked == ("a drafter", SHAPE, 1)
+
+
+def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> None:
+    target: Any = SimpleNamespace(lm=on_gpu)
+    drafter: Any = None
+    coming = run_by_graphs(target, drafter, SHAPE)
+    assert next(coming).name == "preparing the GPU"
+    assert on_gpu.asked is None
+    assert list(coming) == []
+    assert on_gpu.asked is not None
 
 
 @pytest.mark.parametrize(
     "changed", [{"device": CPU}, {"parts": 2}, {"attention": "torch"}, {"attention": "flash_attn"}], ids=str
 )
-def test_where_there_are_none(on_gpu: Any, changed: dict[str, Any]) -> None:
+def test_where_there_are_none(on_gpu: SimpleNamespace, changed: dict[str, Any]) -> None:
     vars(on_gpu).update(changed)
-    assert not list(run_by_graphs(on_gpu))
-    assert not on_gpu.captured
+    assert stages(on_gpu) == []
+    assert on_gpu.asked is None
 
 
 @pytest.mark.parametrize("off", ["0", "false", "No"])
-def test_the_variable_turns_them_off(on_gpu: Any, off: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_variable_turns_them_off(on_gpu: SimpleNamespace, off: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SPECEXTEND_GRAPHS", off)
-    assert not list(run_by_graphs(on_gpu))
-    assert not on_gpu.captured
+    assert stages(on_gpu) == []
+    assert on_gpu.asked is None
 
 
-def test_what_speaks_against_them_is_one_line(on_gpu: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graph_check, "use_checked_graphs", lambda lm, heads: {"the model": "no memory\nat all"})
-    assert [stage.name for stage in run_by_graphs(on_gpu)] == ["the model runs without CUDA graphs: no memory"]
+def test_what_speaks_against_them_is_one_line(on_gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    why = {NONE.format("the model"): "no memory\nat all", BY_LEVELS: ""}
+    monkeypatch.setattr(graph_check, "use_checked_graphs", lambda *args, **kwargs: why)
+    said = ["preparing the GPU", "the model runs without CUDA graphs: no memory"]
+    assert stages(on_gpu)[:2] == said
+    assert len(stages(on_gpu)) == 3
     on_gpu.refused, on_gpu.attention = {"triton": "\nFailed to find C compiler.\nPlease"}, "torch"
-    (stage,) = run_by_graphs(on_gpu)
-    assert stage.name == "attention by torch instead of triton: Failed to find C compiler."
+    assert stages(on_gpu) == ["attention by torch instead of triton: Failed to find C compiler."]
 
 
 def test_the_names_are_those_of_the_table() -> None:
@@ -164,10 +347,6 @@ def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     assert preferred(CPU) == ("split",)
     assert preferred(torch.device("mps")) == ("torch",)
     assert preferred(CPU, "reference") == ("reference",)
-
-
-class CompilationError(Exception):
-    """As Triton's: of no class that others know."""
 
 
 def failing(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args: Any) -> Any:

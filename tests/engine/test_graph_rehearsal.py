@@ -9,89 +9,149 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.softmax import SoftmaxOptions
-from specextend_cli.engine.attention.triton_tree import attend, pack
+from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import graphs
+from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs
+from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
-from specextend_cli.engine.cuda.graphs import use_graphs
-from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.cuda.stock import StockHead, StockModel
+from specextend_cli.engine.drafters import Drafter, EagleDrafter, NgramDrafter
+from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.test_graphs import check_identity
+from tests.engine.test_graphs import check_identity, few_graphs  # noqa: F401 - a fixture
 from tests.engine.test_triton import interpreted
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import ARCHITECTURES, by_generate, prompt, tiny
+from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.rehearsed_capture import CaptureError, Rehearsal
+from tests.helpers.repeated_capture import only_stock_layers
+from tests.helpers.torch_kernels import replace_kernels
 
 NEW, LENGTH = 16, 150
 SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
+FUSED = {
+    *("llama", "llama-mha", "llama3-rope", "yarn", "linear-rope"),
+    *("qwen2", "qwen3", "mistral", "smollm3", "granite"),
+}
+"""Families of which the fused forward takes the place of transformers' layers."""
+STOCK = {
+    "phi3": "Phi3MLP is no MLP with SiLU",
+    "olmo2": "Olmo2RMSNorm is no RMS norm of 16 numbers",
+    "gemma": "GemmaMLP is no MLP with SiLU",
+    "cohere": "its logits are capped or scaled",
+    "glm4": "Glm4MLP is no MLP with SiLU",
+    "granite-moe": "NoneType is no MLP with SiLU",
+    "qwen3-moe": "Qwen3MoeSparseMoeBlock is no MLP with SiLU",
+    "olmoe": "OlmoeSparseMoeBlock is no MLP with SiLU",
+}
+"""Families that run by graphs of transformers' layers, and what is said of them."""
+WINDOWS = {
+    *("gemma2", "gemma3", "mistral-window", "qwen2-window", "phi3-window", "gpt-oss", "granite-swa", "cohere2"),
+    *("olmo3", "exaone4", "ministral", "starcoder2", "mixtral"),
+}
+"""Families that run by no graphs."""
 
 
-@pytest.fixture
-def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """In place of Triton's: the whole memory under a mask, which the device makes of the length."""
-
-    def attend(
-        q: Tensor, k: Tensor, v: Tensor, scale: float, *, words: Any, tree: int, length: Tensor, softmax: SoftmaxOptions
-    ) -> Tensor:
-        at = torch.arange(k.shape[2], device=q.device)
-        slot = at - (length - tree)
-        own = torch.ones(1, 1, dtype=torch.bool, device=q.device) if words is None else words
-        seen = (slot < 0) | ((slot < tree) & own[:, slot.clamp(0, tree - 1)])
-        keys, values = (torch.where((at < length)[:, None], rows, torch.zeros_like(rows)) for rows in (k, v))
-        if softmax.is_plain:
-            return torch.nn.functional.scaled_dot_product_attention(
-                q, keys, values, attn_mask=seen, scale=scale, enable_gqa=True
-            )
-        keys, values = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (keys, values))
-        return softmax.weights(q @ keys.mT * scale, seen) @ values
-
-    monkeypatch.setattr(graphs, "attend", attend)
-    monkeypatch.setattr(graphs, "pack", Tensor.clone)
+def test_every_family_is_in_the_table() -> None:
+    assert sorted((*FUSED, *STOCK, *WINDOWS)) == sorted((*ARCHITECTURES, *FAMILIES))
 
 
-@pytest.mark.parametrize("drafter", but_for(("self",), ["none", "self"]))
-@pytest.mark.parametrize("name", but_for(("phi3",), ARCHITECTURES))
-def test_every_family(name: str, drafter: str, kernels_of_torch: None) -> None:
-    lm, rehearsal = LanguageModel(tiny(name), backend="triton"), Rehearsal()
-    use_graphs(lm, capture=rehearsal)
-    target, retrieval = Target(lm), small("retrieval", positions="absolute")
-    found = run(target, DRAFTERS[drafter](target, retrieval), prompt(LENGTH), retrieval, new=NEW, shape=SHAPE)[0]
-    assert found == by_generate(NEW, LENGTH, name)
-    assert rehearsal.replays > rehearsal.captures > 0
+def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
+    """Let kernels be single operations, and models be captured with the `layers`."""
+    replace_kernels(monkeypatch, rehearsal.opaque)
+    if layers == "stock":
+        only_stock_layers(monkeypatch)
 
 
-@pytest.mark.parametrize("name", but_for(("eagle3.1",), VARIANTS))
-def test_every_head(name: str, kernels_of_torch: None) -> None:
-    lm, head, of_target, of_head = LanguageModel(tiny(), backend="triton"), tiny_head(name), Rehearsal(), Rehearsal()
-    use_graphs(lm, capture=of_target)
-    head.forward_backend = graphs.GraphedHead(head.run_model, of_head)
-    target, retrieval = Target(lm), small("retrieval")
-    found = run(target, EagleDrafter(head, target, retrieval), prompt(LENGTH), retrieval, new=NEW, shape=SHAPE)[0]
-    assert found == by_generate(NEW, LENGTH)
-    for rehearsal in (of_target, of_head):
-        assert rehearsal.replays > rehearsal.captures > 0
+def written(target: Target, drafter: Drafter, **changes: str) -> list[int]:
+    return run(target, drafter, prompt(LENGTH), small("retrieval", **changes), new=NEW, shape=SHAPE)[0]
 
 
-@pytest.mark.parametrize("name", but_for(("qwen3",), ARCHITECTURES))
-def test_the_check_at_load_lets_every_family_pass(name: str, kernels_of_torch: None) -> None:
-    lm, heads, rehearsal = LanguageModel(tiny(name), backend="triton"), [tiny_head()], Rehearsal()
-    assert not use_checked_graphs(lm, heads, capture=rehearsal)
-    assert lm.forward_backend is not None
-    assert heads[0].forward_backend is not None
-    assert rehearsal.captures == 2 + 3  # a token and a tree; of the head, two levels of a tree
-    assert rehearsal.replays == 2 * rehearsal.captures
+@pytest.mark.parametrize(
+    ("name", "layers"),
+    [
+        pytest.param(name, layers, marks=() if name in ("llama", "phi3") else pytest.mark.full)
+        for name in sorted((*FUSED, *STOCK))
+        for layers in (("fused", "stock") if name in FUSED else ("stock",))
+    ],
+)
+def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Alone, in a batch, and as its own draft, which is one graph for each level."""
+    rehearsal = Rehearsal()
+    rehearsed(rehearsal, monkeypatch, layers if name in FUSED else "as they are")
+    lm = LanguageModel(tiny(name), backend="triton")
+    target = Target(lm)
+    made = DRAFTERS["self"](target, small("retrieval", positions="absolute"))
+    refused = use_checked_graphs(target, made, SHAPE, batch=3, capture=rehearsal)
+    assert set(refused) == ({"the model keeps transformers' layers"} if layers == "stock" else set()), refused
+    backend: Any = lm.forward_backend
+    assert type(backend.graphs.step) is (StockModel if layers == "stock" else FusedModel)
+    assert backend.drafts is not None
+    captures = rehearsal.captures
+    for drafter in (NgramDrafter(), made):
+        rehearsal.replays = 0
+        assert written(target, drafter, positions="absolute") == by_generate(NEW, LENGTH, name)
+        assert rehearsal.replays > 4
+    rehearsal.replays, lengths, tokens = 0, (30, 9, 18), [list[int](), list[int](), list[int]()]
+    texts = [prompt(60, seed=n)[:n] for n in lengths]
+    requests = [BatchRequest(text, Stop(6 + number)) for number, text in enumerate(texts)]
+    for number, event in decode_batch(lm, requests, slots=3):
+        tokens[number].extend(event.tokens if isinstance(event, Step) else ())
+    assert tokens == [generate(tiny(name), text, 6 + number) for number, text in enumerate(texts)]
+    assert rehearsal.replays == 7
+    assert rehearsal.captures == captures
+
+
+@pytest.mark.parametrize("layers", ["fused", "stock"])
+@pytest.mark.parametrize("name", but_for(("eagle1", "eagle3.1"), VARIANTS))
+def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whole drafts, and trees that are grown level by level."""
+    rehearsal = Rehearsal()
+    rehearsed(rehearsal, monkeypatch, layers)
+    target, head = Target(LanguageModel(tiny(), backend="triton")), tiny_head(name)
+    made = EagleDrafter(head, target, small("retrieval"))
+    refused = use_checked_graphs(target, made, SHAPE, capture=rehearsal)
+    kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft head")}
+    assert set(refused) == (kept if layers == "stock" else set()), refused
+    backend: Any = head.forward_backend
+    assert type(backend.graphs.step) is (StockHead if layers == "stock" else FusedHead)
+    captures = rehearsal.captures
+    for drafts in (backend.drafts, None):
+        assert drafts is None or backend.drafts is not None
+        backend.drafts, rehearsal.replays = drafts, 0
+        assert written(target, made) == by_generate(NEW, LENGTH)
+        assert rehearsal.replays > 20
+    assert rehearsal.captures == captures
+
+
+@pytest.mark.parametrize("name", but_for(("qwen3", "gemma", "gemma3"), (*ARCHITECTURES, *FAMILIES)))
+def test_what_is_fused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And what the check at load says of the rest."""
+    rehearsal = Rehearsal()
+    rehearsed(rehearsal, monkeypatch, "as they are")
+    target = Target(LanguageModel(tiny(name), backend="triton"))
+    refused = use_checked_graphs(target, None, SHAPE, capture=rehearsal)
+    if name in WINDOWS:
+        assert refused == {"the model runs without CUDA graphs": "some of its layers attend through a window"}
+        assert rehearsal.captures == 0
+        return
+    assert refused == ({} if name in FUSED else {"the model keeps transformers' layers": STOCK[name]})
+    backend: Any = target.lm.forward_backend
+    assert type(backend.graphs.step) is (FusedModel if name in FUSED else StockModel)
+
+
+KERNELS = [(fused_ops, name) for name in ("add_norm", "rope_and_store", "store", "gated", "attend_placed")]
 
 
 @interpreted
 @pytest.mark.parametrize("drafter", ["none", "eagle3"])
-def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_the_kernels_themselves(drafter: str, few_graphs: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
     rehearsal = Rehearsal()
-    monkeypatch.setattr(graphs, "attend", rehearsal.opaque(attend))
-    monkeypatch.setattr(graphs, "pack", rehearsal.opaque(pack))
+    for module, name in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
+        monkeypatch.setattr(module, name, rehearsal.opaque(getattr(module, name)))
     check_identity("cpu", drafter, rehearsal, new=5, length=70)
     assert rehearsal.replays > rehearsal.captures > 0
 

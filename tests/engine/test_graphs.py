@@ -3,255 +3,489 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
-from torch.utils._pytree import tree_leaves
+from transformers import LlamaConfig
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import triton_tree
-from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import graphs
-from specextend_cli.engine.cuda.graphs import BUCKETS, drop_graphs, use_graphs
-from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDrafter
+from specextend_cli.engine.batch import BatchRequest, States, decode_batch
+from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.cuda import draft_graphs, graphs
+from specextend_cli.engine.cuda.capture import Capture
+from specextend_cli.engine.cuda.draft_graphs import PENDING
+from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graphs import BATCHES, TREES
+from specextend_cli.engine.cuda.step import MOST_SLOTS
+from specextend_cli.engine.cuda.stock import _Placed
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
+from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
+from tests.engine.test_identity import Impatient, Rarely
 from tests.engine.test_triton import interpreted
-from tests.engine.tiny_heads import tiny_head
-from tests.engine.tiny_models import by_generate, generate, prompt, tiny
+from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import grid
+from tests.helpers.repeated_capture import Repeated, only_stock_layers
+from tests.helpers.torch_kernels import replace_kernels
 
 LONG = prompt(150)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
-
-
-@dataclass
-class Taken:
-    """A `Capture` without CUDA; what is computed again goes where the first result lies, as in a graph."""
-
-    captures: int = 0
-    replays: int = 0
-
-    def __call__(self, body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        self.captures += 1
-        first = body()
-
-        def replay() -> None:
-            self.replays += 1
-            for old, new in zip(tensors(first), tensors(body()), strict=True):
-                old.copy_(new)
-
-        for tensor in tensors(first):
-            tensor.fill_(torch.nan)  # a graph computes nothing while it is captured
-        return first, replay
-
-
-def tensors(captured: tuple[Any, ForwardContext]) -> list[Tensor]:
-    out, context = captured
-    return [leaf for leaf in tree_leaves((out, context.queries)) if isinstance(leaf, Tensor)]
-
-
-@pytest.fixture
-def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The reference in place of Triton's kernels, which the interpreter runs too slowly for every drafter."""
-
-    def attend(
-        q: Tensor, k: Tensor, v: Tensor, scale: float, *, words: Any, tree: int, length: Tensor, softmax: SoftmaxOptions
-    ) -> Tensor:
-        end = int(length)
-        return reference(q, k[:, :, :end], v[:, :, :end], scale, words, softmax)
-
-    monkeypatch.setattr(graphs, "attend", attend)
-    monkeypatch.setattr(graphs, "pack", Tensor.clone)
+BATCH = 4
+OF_TARGET = len(TREES) + len([b for b in BATCHES if b // 2 < BATCH])
+OF_DRAFTS = len(PENDING) + 1
 
 
 @dataclass
 class Captured:
-    """A model that replays; `asked` has the tokens of every forward that went to the model itself."""
+    """A target that replays; `asked` has the shapes of the forwards that its model has computed itself since."""
 
-    lm: LanguageModel
-    taken: Taken
-    asked: list[int]
+    target: Target
+    taken: Repeated = field(default_factory=Repeated)
+    asked: list[tuple[int, ...]] = field(default_factory=list)
+    at_load: int = 0
+
+    @property
+    def lm(self) -> LanguageModel:
+        return self.target.lm
+
+    def prepare(self, drafter: Drafter | None = None, shape: TreeShape = SHAPE, **changes: Any) -> dict[str, str]:
+        refused = use_checked_graphs(self.target, drafter, shape, **{"batch": BATCH, "capture": self.taken, **changes})
+        self.at_load = self.taken.captures
+        self.forget()
+        return refused
+
+    def forget(self) -> None:
+        self.taken.replays = 0
+        self.taken.rows.clear()
+        self.asked.clear()
+
+    def check(self) -> None:
+        """All that was replayed was captured at load, and the model itself has read prompts only."""
+        assert self.taken.replays > 0
+        assert self.taken.captures == self.at_load > 0
+        assert all(sequences == 1 and n > max(PENDING) for sequences, n in self.asked)
 
 
 @pytest.fixture
-def captured(kernels_of_torch: None) -> Iterator[Captured]:
-    lm, taken = LanguageModel(tiny(), backend="triton"), Taken()
-    stock, asked = lm.model.forward, []
+def captured() -> Iterator[Captured]:
+    made = Captured(Target(LanguageModel(tiny(), backend="triton")))
+    stock: Any = made.lm.model.forward
 
     def counting(**given: Any) -> Any:
-        asked.append(given["input_ids"].shape[1])
+        if not isinstance(given["context"].backend, _Placed):
+            made.asked.append(tuple(given["input_ids"].shape))
         return stock(**given)
 
-    lm.model.forward = counting
-    use_graphs(lm, capture=taken)
-    yield Captured(lm, taken, asked)
-    drop_graphs(lm)
+    made.lm.model.forward = counting  # type: ignore[method-assign]
+    yield made
+    drop_graphs(made.lm)
 
 
-@grid(drafter=DRAFTERS, policy=POLICIES)
-def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str) -> None:
-    target, retrieval = Target(captured.lm), small(policy)
-    assert run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
-    assert captured.taken.replays > captured.taken.captures > 0
+@pytest.fixture
+def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_kernels(monkeypatch)
+
+
+@pytest.fixture(params=["fused", "stock"])
+def layers(request: pytest.FixtureRequest, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Whose layers are captured."""
+    if request.param == "stock":
+        only_stock_layers(monkeypatch)
+    return str(request.param)
+
+
+def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
+    """What is said of a model that could not be fused."""
+    names = {"the model"}
+    for one in model_drafters(drafter):
+        if isinstance(one, EagleDrafter):
+            names.add("the draft head")
+        elif isinstance(one, LMDrafter) and not one.is_self:
+            names.add("the draft model")
+    return {f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set()
+
+
+@grid(drafter=DRAFTERS, policy=POLICIES, whose=["fused", "stock"])
+def test_every_drafter_and_policy(
+    captured: Captured,
+    drafter: str,
+    policy: str,
+    whose: str,
+    kernels_of_torch: None,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The tokens, and how many of each tree were accepted: to draft nonsense would change no token."""
+    if whose == "stock":
+        only_stock_layers(monkeypatch)
+    target, retrieval = captured.target, small(policy)
+    _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
+    made = DRAFTERS[drafter](target, retrieval)
+    assert set(captured.prepare(made)) == expected_refusals(made, whose)
+    models = model_drafters(made)
+    own = [one for one in models if not getattr(one, "is_self", False)]
+    assert captured.at_load == OF_TARGET + len(TREES) * len(own) + OF_DRAFTS * len(models)
+    written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
+    assert written == by_generate(NEW)
+    assert meter.accepted_lengths == without.accepted_lengths
+    captured.check()
+    in_drafts = captured.taken.replays - len(captured.taken.rows)
+    assert (in_drafts > 0) == bool(models)
+
+
+def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
+    """The scores of what it will propose, by the paths' tokens."""
+    trees: list[dict[tuple[int, ...], float]] = []
+    propose = drafter.propose
+
+    def noting(shape: TreeShape) -> DraftTree:
+        tree, paths = propose(shape), {}
+        for node, (parent, token) in enumerate(zip(tree.parents, tree.tokens, strict=True)):
+            paths[node] = (*(paths[parent] if node else ()), token)
+        trees.append({paths[node]: score for node, score in enumerate(tree.scores)})
+        assert tree.cost == (tree.depths, SHAPE.depth)
+        return tree
+
+    drafter.propose = noting  # type: ignore[method-assign]
+    return trees
+
+
+@pytest.mark.parametrize("vocabulary", [2, 40, 98, 1000])
+def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, layers: str, vocabulary: int) -> None:
+    """Also where the draft model has more tokens than the target, or fewer, or fewer than a level has nodes."""
+    target, retrieval, found = captured.target, small("retrieval"), []
+    draft = make(LlamaConfig(**{**COMMON, "vocab_size": vocabulary}), seed=4)
+    for with_graphs in (False, True):
+        made = LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
+        if with_graphs:
+            assert set(captured.prepare(made)) == expected_refusals(made, layers)
+        found.append(noted(made))
+        assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
+    captured.check()
+    without, ours = found
+    assert len(ours) == len(without) > 5
+    for one, other in zip(ours, without, strict=True):
+        assert one == pytest.approx(other, rel=1e-3)
+
+
+@pytest.mark.parametrize("drafter", ["self", "lm", "eagle1", "eagle3"])
+def test_shapes_of_whole_drafts(captured: Captured, drafter: str, kernels_of_torch: None) -> None:
+    """Shallower trees than the captured ones are drafted whole; others level by level."""
+    target, retrieval, meters = captured.target, small("retrieval"), []
+    shapes = {
+        TreeShape(nodes=12, depth=2, width=3, threshold=0.0): True,
+        TreeShape(nodes=12, depth=4, width=3, threshold=0.0, forwards=3): True,
+        TreeShape(nodes=12, depth=1, width=3, threshold=0.0): True,
+        TreeShape(nodes=12, depth=5, width=3, threshold=0.0): False,
+        TreeShape(nodes=12, depth=4, width=2, threshold=0.0): False,
+    }
+    for with_graphs in (False, True):
+        made = DRAFTERS[drafter](target, retrieval)
+        if with_graphs:
+            assert not captured.prepare(made)
+        for shape, whole in shapes.items():
+            captured.forget()
+            written, meter = run(target, made, LONG, retrieval, new=12, shape=shape)
+            assert written == by_generate(12)
+            meters.append(meter)
+            if with_graphs:
+                captured.check()
+                launches = captured.taken.replays - len(captured.taken.rows)
+                levels = min(shape.depth, shape.forwards)
+                # No draft is made where one token is left to be written.
+                assert launches in (levels * (meter.steps - 1), levels * meter.steps) if whole else launches == 0
+    half = len(shapes)
+    for without, ours in zip(meters[:half], meters[half:], strict=True):
+        assert ours.accepted_lengths == without.accepted_lengths
+
+
+@pytest.mark.parametrize("drafter", ["lm", "eagle3"])
+def test_more_pending_tokens_than_a_graph_reads(captured: Captured, drafter: str, kernels_of_torch: None) -> None:
+    target, retrieval, meters = captured.target, small("retrieval"), []
+    for with_graphs in (False, True):
+        made = DRAFTERS[drafter](target, retrieval)
+        if with_graphs:
+            assert not captured.prepare(made)
+        written, accepted = [], []
+        gate = Rarely(SHAPE, enabled=False)
+        for event in decode(target, made, prompt(), stop=Stop(180), retrieval=retrieval, gate=gate):
+            if isinstance(event, Step):
+                written.extend(event.tokens)
+                accepted.append(len(event.tokens))
+        assert written == by_generate(180)
+        meters.append(accepted)
+    assert meters[0] == meters[1]
+    assert captured.taken.captures == captured.at_load
 
 
 @pytest.mark.parametrize("name", ["gemma3", "mistral-window"])
 def test_models_with_windows_run_themselves(kernels_of_torch: None, name: str) -> None:
-    lm, taken = LanguageModel(tiny(name), backend="triton"), Taken()
-    use_graphs(lm, capture=taken)
-    target, retrieval = Target(lm), small("full")
+    target, taken, retrieval = Target(LanguageModel(tiny(name), backend="triton")), Repeated(), small("full")
+    refused = use_checked_graphs(target, None, SHAPE, batch=BATCH, capture=taken)
+    assert refused == {"the model runs without CUDA graphs": "some of its layers attend through a window"}
     written = run(target, DRAFTERS["ngram"](target, retrieval), prompt(), retrieval)[0]
     assert written == by_generate(NEW, name=name)
     assert taken.captures == 0
 
 
-def test_plain_decoding_is_captured_once(captured: Captured) -> None:
-    target = Target(captured.lm)
+def test_draft_models_with_windows_run_themselves(captured: Captured, kernels_of_torch: None) -> None:
+    target, retrieval = captured.target, small("retrieval", positions="absolute")
+    made = LMDrafter(LanguageModel(windowed_draft(), backend="triton"), target, retrieval)
+    assert set(captured.prepare(made)) == {"the draft model runs without CUDA graphs"}
+    assert captured.at_load == OF_TARGET
+    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
+    captured.check()
+
+
+def test_plain_decoding_replays_one_graph(captured: Captured, layers: str) -> None:
+    target = captured.target
+    captured.prepare()
+    assert captured.at_load == OF_TARGET
     for _ in range(2):
-        tokens, meter = run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"))
-        assert tokens == by_generate(NEW)
-    assert (captured.taken.captures, captured.taken.replays) == (1, 2 * meter.steps)
-    prompts, graphs = len(captured.asked) - 1 - 2 * meter.steps, captured.asked.count(1)
-    assert graphs == 1 + 2 * meter.steps
-    assert prompts == 2 * -(-len(LONG) // 64)
+        captured.forget()
+        written, meter = run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"))
+        assert written == by_generate(NEW)
+        assert captured.taken.rows == [1] * meter.steps
+        assert captured.asked == ([(1, 64), (1, 64), (1, 22)] if layers == "stock" else [])
+    captured.check()
 
 
-@grid(name=["eagle1", "eagle3", "eagle3-2-layers"], policy=POLICIES)
-def test_graphed_heads_are_lossless(captured: Captured, name: str, policy: str) -> None:
-    lm, taken, retrieval = captured.lm, Taken(), small(policy)
-    head = tiny_head(name)
-    use_graphs(lm, [head], capture=taken)
-    target = Target(lm)
-    drafter = BlendDrafter([EagleDrafter(head, target, retrieval), NgramDrafter()])
-    assert run(target, drafter, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
-    drop_graphs(lm, [head])
-    assert head.forward_backend is None
-    assert taken.replays > taken.captures
+@pytest.mark.parametrize("drafter", ["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"])
+def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: str, layers: str) -> None:
+    target, retrieval = captured.target, small("retrieval", top_k=60)
+    made = DRAFTERS[drafter](target, retrieval)
+    captured.prepare(made)
+    for length in (40, 150, 700):
+        capacity = target.cache.capacity
+        assert run(target, made, prompt(length), retrieval, new=10, shape=SHAPE)[0] == by_generate(10, length)
+        captured.check()
+    assert target.cache.capacity > capacity
+    assert all(one.working.cache.capacity > 256 for one in model_drafters(made))  # the working set has grown, too
 
 
-def test_states_queries_and_keys_are_the_stock_ones(captured: Captured) -> None:
+@pytest.mark.parametrize("drafter", ["lm", "eagle3", "blend-eagle"])
+def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, drafter: str, layers: str) -> None:
+    target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
+    made = DRAFTERS[drafter](target, retrieval)
+    captured.prepare(made)
+    for _ in range(3):
+        captured.forget()
+        events = decode(target, made, LONG, stop=Stop(NEW), retrieval=retrieval, gate=gate, prefill_chunk=64)
+        assert [token for event in events if isinstance(event, Step) for token in event.tokens] == by_generate(NEW)
+        captured.check()
+
+
+SAMPLED = Sampling(temperature=0.9, seed=3, repetition_penalty=1.2)
+KINDS = (Sampling(), Sampling(), SAMPLED, Sampling(), Sampling(), Sampling(no_repeat_ngram=2), Sampling())
+LENGTHS = (40, 9, 33, 290, 1, 57, 20)
+NEWS = (12, 30, 5, 7, 22, 16, 3)
+
+
+def emitted(lm: LanguageModel, slots: int) -> tuple[list[list[int]], list[Tensor], list[Tensor]]:
+    """Tokens of each request, states, and attention in segments."""
+    requests = [
+        BatchRequest(prompt(300, seed=n)[:n], Stop(new), kind, segment_starts=(0, n))
+        for n, new, kind in zip(LENGTHS, NEWS, KINDS, strict=True)
+    ]
+    tokens: list[list[int]] = [[] for _ in requests]
+    states: list[list[Tensor]] = [[] for _ in requests]
+    shares: list[Tensor] = []
+    of_each = decode_batch(lm, requests, slots=slots, prefill_chunk=16, features=(1, 3), attribution_layers=(1,))
+    for number, event in of_each:
+        if isinstance(event, Step):
+            tokens[number] += event.tokens
+            shares += [] if event.attribution is None else [event.attribution]
+        elif isinstance(event, States):
+            states[number].append(event.states.clone())
+    return tokens, [torch.cat(each) for each in states], shares
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 4])
+def test_batches(captured: Captured, layers: str, slots: int) -> None:
+    """Prompts of many lengths, slots that are filled again, sequences that are sampled in different ways."""
+    without = emitted(captured.lm, slots)
+    captured.prepare()
+    for _ in range(2):  # the second time with another cache
+        captured.forget()
+        ours = emitted(captured.lm, slots)
+        assert ours[0] == without[0]
+        assert len(ours[2]) == len(without[2]) > 0
+        for mine, theirs in zip((*ours[1], *ours[2]), (*without[1], *without[2]), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
+        assert captured.taken.captures == captured.at_load
+        assert all(sequences == 1 for sequences, _ in captured.asked)
+        assert set(captured.taken.rows) - {1} == {1: set(), 2: {2}, 3: {2, 4}, 4: {2, 4}}[slots]  # 1: ends of prompts
+    greedy = [number for number, kind in enumerate(KINDS) if kind == Sampling()]
+    for number in greedy:
+        expected = generate(tiny(), prompt(300, seed=LENGTHS[number])[: LENGTHS[number]], NEWS[number])
+        assert without[0][number] == expected
+
+
+def test_a_larger_batch_than_was_captured(captured: Captured, kernels_of_torch: None) -> None:
+    without = emitted(captured.lm, 6)
+    captured.prepare()
+    assert emitted(captured.lm, 6)[0] == without[0]
+    assert {6} <= {sequences for sequences, _ in captured.asked} <= {1, 5, 6}
+    assert set(captured.taken.rows) - {1} == {2, 4}
+    assert captured.taken.captures == captured.at_load
+
+
+def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: str) -> None:
     tree = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
 
-    def verified() -> list[Tensor]:
-        target = Target(captured.lm, score_layers=(0, 2))
+    def verified(tree: DraftTree) -> list[Tensor]:
+        target = Target(captured.lm, score_layers=(0, 2), attribution_layers=(1,))
         target.begin(300)
         target.cache.buffer.fill_(torch.nan)
         target.prefill(torch.tensor(LONG))
         out = target.verify(tree, features=(0, 1, 3), record=True)
-        target.keep([0, 1, 3])
+        path = [node for node in (0, 1, 3) if node < len(tree)]
+        target.keep(path)
         assert out.features is not None
-        return [out.logits, out.features, target.attention_from([3]), target.cache.rows(0, target.length)]
+        attention = target.attention_from(path[-1:]), target.segment_attention(path, torch.tensor((0, 60, 150)))
+        return [out.logits.clone(), out.features, *attention, target.cache.rows(0, target.length)]
 
-    ours = [tensor.clone() for tensor in verified()]
-    assert captured.taken.replays == 1
-    drop_graphs(captured.lm)
-    for mine, stock in zip(ours, verified(), strict=True):
-        torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
+    for each in (tree, DraftTree([3], [0], [1.0])):
+        drop_graphs(captured.lm)
+        theirs = verified(each)
+        captured.prepare()
+        ours = verified(each)
+        assert captured.taken.rows == [8 if len(each) > 1 else 1]
+        for mine, stock in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
 
-def test_graphs_are_captured_per_bucket(captured: Captured) -> None:
-    target = Target(captured.lm)
+def test_the_smallest_graph_is_replayed(captured: Captured, layers: str) -> None:
+    target = captured.target
+    captured.prepare()
     target.begin(300)
     target.prefill(torch.tensor(LONG))
-    for n in (5, 6, 7, 8):
-        chain = DraftTree(list(range(n)), [0, *range(n - 1)], [1.0] * n)
-        target.verify(chain)
+    for n in (1, 2, 3, 5, 6, 7, 8, 9, 13, 17, 33, 64):
+        target.verify(DraftTree(list(range(n)), [0, *range(n - 1)], [1.0] * n))
         target.keep([0])
-    assert captured.taken.captures == 1
+    assert captured.taken.rows == [1, 2, 4, 8, 8, 8, 8, 12, 16, 32, 64, 64]
+    captured.check()
 
 
-def test_other_shapes_run_on_the_model_itself(captured: Captured) -> None:
-    lm = captured.lm
-    cache = lm.new_cache(256)
+def chain(n: int) -> Tensor:
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+def test_other_shapes_run_on_the_model_itself(captured: Captured, layers: str) -> None:
+    lm, replays = captured.lm, captured.taken
     tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
-    context = ForwardContext(triton_tree)
-    lm.forward(tokens, positions, cache, context=context)  # a prompt
-    cache.commit()
-    lm.forward(tokens[:40], positions[:40], cache, context=context)  # a piece of one
-    cache.commit()
-    chain = torch.ones(33, 33, dtype=torch.bool).tril()
-    lm.forward(
-        tokens[:33], positions[:33], cache, context=ForwardContext(triton_tree, chain)
-    )  # 64 nodes: all that there is
-    assert captured.taken.replays == 1
-    cache.commit()
-    lm.forward(
-        tokens[:33], positions[:33], cache, context=ForwardContext(triton_tree, chain)
-    )  # 256 rows do not hold them
-    cache.rollback()
-    lm.forward(tokens[:1], positions[:1], cache, context=ForwardContext(reference))  # another back end
-    assert captured.taken.replays == 1
-    big = torch.ones(BUCKETS[-1] + 1, BUCKETS[-1] + 1, dtype=torch.bool).tril()
-    lm.forward(tokens[: len(big)], positions[: len(big)], cache, context=ForwardContext(triton_tree, big))
-    assert captured.taken.captures == 1
+    in_order = ForwardContext(triton_tree)
+    wide = torch.ones(4, MOST_SLOTS + 1, dtype=torch.bool)
+    wide[:, -4:] = chain(4)
+    first_of_prompt = ForwardContext(triton_tree, record=frozenset((0,)), record_last=True)
+    cases: Sequence[tuple[int, ForwardContext, bool, bool]] = (  # tokens, context, committed, replayed
+        (150, in_order, True, False),  # a prompt
+        (40, in_order, True, False),  # a piece of one
+        (1, first_of_prompt, True, False),  # its last one, whose queries are kept
+        (33, ForwardContext(triton_tree, chain(33)), True, True),  # all rows that there are
+        (33, ForwardContext(triton_tree, chain(33)), False, True),  # the cache grows by those that the graph has more
+        (1, ForwardContext(reference), False, False),  # another back end
+        (65, ForwardContext(triton_tree, chain(65)), True, False),  # more rows than any graph has
+        (4, ForwardContext(triton_tree, chain(4)), True, True),
+        (4, ForwardContext(triton_tree, wide), False, False),  # more rows of a tree than a mask has bits
+    )
+
+    def logits(*, with_graphs: bool) -> list[Tensor]:
+        cache, found = lm.new_cache(256), []
+        for n, context, is_kept, is_replayed in cases:
+            replays.replays = 0
+            out = lm.forward(tokens[:n], cache.length + positions[:n], cache, context=context)
+            assert (cache.start, cache.end) == (cache.length, cache.length + n)
+            assert replays.replays == (with_graphs and is_replayed)
+            found.append(out.logits.clone())
+            if is_kept:
+                cache.commit()
+            else:
+                cache.rollback()
+        return found
+
+    expected = logits(with_graphs=False)
+    captured.prepare()
+    for ours, theirs in zip(logits(with_graphs=True), expected, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-3, atol=1e-3)
+    assert replays.captures == captured.at_load
 
 
-def test_a_moved_cache_is_captured_again(captured: Captured) -> None:
-    target = Target(captured.lm)
-    for length in (100, 1000):
-        tokens = prompt(length)
-        expected = generate(tiny(), tokens, 8)
-        assert run(target, DRAFTERS["none"](target, small("full")), tokens, small("full"), new=8)[0] == expected
-    assert captured.taken.captures == 2
+def test_positions_that_are_encoded_otherwise(captured: Captured, layers: str) -> None:
+    """The benchmark exchanges the module that encodes positions: graphs follow, or the model runs itself."""
+    target, drafter = captured.target, DRAFTERS["none"](captured.target, small("full"))
+    captured.prepare()
+    decoder: Any = target.lm.model.get_decoder()
+    usual = decoder.rotary_emb
+    yarn = rope("yarn", original_max_position_embeddings=64)
+    for parameters, follows in ((rope("linear"), layers == "fused"), (yarn, layers == "fused"), (None, True)):
+        other = make(LlamaConfig(**COMMON, rope_parameters=parameters)) if parameters else tiny()
+        decoder.rotary_emb = other.get_decoder().rotary_emb if parameters else usual
+        captured.forget()
+        written = run(target, drafter, LONG, small("full"))[0]
+        assert written == generate(other, LONG, NEW)
+        assert (written == by_generate(NEW)) == (parameters is None)
+        assert (captured.taken.replays > 0) == follows
 
 
-def test_memory_with_another_shape_is_captured_again(captured: Captured) -> None:
-    """As where an allocator gives a larger cache the place of the smaller one."""
-    target = Target(captured.lm)
-    target.begin(1000)
-    memory = target.cache.buffer
-    for rows in (256, 512):
-        target.cache.rollback(0)
-        shape = (*memory.shape[:3], rows, memory.shape[4])
-        target.cache.buffer = memory.flatten()[: torch.Size(shape).numel()].view(shape)
-        target.prefill(torch.tensor(LONG))
-        target.verify(DraftTree([3], [0], [1.0]))
-    assert captured.taken.captures == 2
-
-
-def test_a_model_that_cannot_be_captured_runs_itself(captured: Captured) -> None:
+def test_models_that_cannot_be_captured_run_themselves(captured: Captured, layers: str) -> None:
     def refusing(body: Callable[[], Any], device: torch.device) -> Any:
-        captured.taken.captures += 1
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    drop_graphs(captured.lm)
-    use_graphs(captured.lm, capture=refusing)
-    target = Target(captured.lm)
-    assert run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"))[0] == by_generate(NEW)
-    assert captured.taken.captures == 1
+    target, retrieval = captured.target, small("retrieval")
+    made = DRAFTERS["eagle3"](target, retrieval)
+    refused = captured.prepare(made, capture=refusing)
+    ways = "keeps transformers' layers", "runs without CUDA graphs"
+    assert set(refused) == {f"{name} {way}" for name in ("the model", "the draft head") for way in ways}
+    assert all("operation not permitted" in refused[f"{name} {ways[1]}"] for name in ("the model", "the draft head"))
+    assert target.lm.forward_backend is None
+    assert made.head.forward_backend is None  # type: ignore[attr-defined]
+    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
+    assert len(captured.asked) > 10
 
 
-def test_graphs_go_with_their_cache(captured: Captured) -> None:
-    backend: Any = captured.lm.forward_backend
+def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> None:
+    captured.prepare()
     target = Target(captured.lm)
     run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"), new=4)
-    assert len(backend.graphs._by_cache) == 1
+    captured.check()
+    memory = weakref.ref(target.cache.buffer)
     del target
     gc.collect()
-    assert not backend.graphs._by_cache
+    assert memory() is None
 
 
 @interpreted
-@pytest.mark.parametrize("drafter", ["none", "eagle3"])
-def test_with_the_kernels_themselves(drafter: str) -> None:
-    check_identity("cpu", drafter, Taken(), new=5, length=70)
+@pytest.mark.parametrize("drafter", ["none", "lm", "eagle3"])
+def test_with_the_kernels_themselves(drafter: str, few_graphs: None) -> None:
+    check_identity("cpu", drafter, Repeated(), new=5, length=70)
 
 
-def check_identity(device: str, drafter: str, capture: graphs.Capture, *, new: int, length: int) -> None:
-    lm = LanguageModel(tiny().to(device), backend="triton")
-    expected = generate(tiny().to(device), prompt(length), new)
-    target, retrieval = Target(lm), small("retrieval")
+@pytest.fixture
+def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter takes a second for the rows of the largest ones."""
+    monkeypatch.setattr(graphs, "TREES", (12, 4, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING", (4, 1))
+
+
+def check_identity(device: str, drafter: str, capture: Capture, *, new: int, length: int) -> None:
+    """Everything by graphs, with fused layers, writes what `generate` does, and drafts what is drafted without."""
+    target, retrieval = Target(LanguageModel(tiny().to(device), backend="triton")), small("retrieval")
+    _, without = run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new, shape=SHAPE)
     made = DRAFTERS[drafter](target, retrieval)
-    heads = [made.head] if isinstance(made, EagleDrafter) else []
-    use_graphs(lm, heads, capture=capture)
-    assert run(target, made, prompt(length), retrieval, new=new, shape=SHAPE)[0] == expected
-    drop_graphs(lm, heads)
+    assert not use_checked_graphs(target, made, SHAPE, batch=2, capture=capture)
+    written, meter = run(target, made, prompt(length), retrieval, new=new, shape=SHAPE)
+    assert written == generate(tiny().to(device), prompt(length), new)
+    assert meter.accepted_lengths == without.accepted_lengths
+    drop_graphs(target.lm, made)

@@ -10,6 +10,8 @@ import pytest
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.cuda import fused
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Retrieved, Step
@@ -20,7 +22,9 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
 from tests.helpers.grid import but_for
-from tests.helpers.pretend_device import PretendDevice
+from tests.helpers.pretend_device import Pretend, PretendDevice
+from tests.helpers.repeated_capture import Repeated, only_stock_layers
+from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 READS = {
     "none": 1,
@@ -47,11 +51,17 @@ class Counted:
     waits: Counter[str]
 
 
-def steps(device: PretendDevice, drafter: str, sampling: Sampling, *, gate: bool = False) -> Iterator[Counted]:
+def steps(
+    device: PretendDevice, drafter: str, sampling: Sampling, *, gate: bool = False, graphs: Repeated | None = None
+) -> Iterator[Counted]:
     """Every step but the first ones, as nobody looks at its events but the meter."""
-    target, retrieval = Target(LanguageModel(tiny().to("cuda"))), small("retrieval")
+    attention = "auto" if graphs is None else "triton"
+    target, retrieval = Target(LanguageModel(tiny().to("cuda"), backend=attention)), small("retrieval")
     made, meter = DRAFTERS[drafter](target, retrieval), Meter()
     shape = replace(SHAPE, threshold=0.15)
+    if graphs is not None:
+        refused = use_checked_graphs(target, made, shape, capture=graphs)
+        assert all(name.endswith("keeps transformers' layers") for name in refused)
     count, chosen = 0, False
     for event in decode(
         target,
@@ -92,14 +102,59 @@ def test_the_gate_reads_nothing(pretend: PretendDevice, drafter: str) -> None:
     assert all(one.reads.total() <= READS[drafter] for one in steps(pretend, drafter, Sampling(), gate=True))
 
 
-def test_a_step_of_a_batch_reads_once(pretend: PretendDevice) -> None:
-    lm = LanguageModel(tiny().to("cuda"))
-    kinds = [Sampling(), SAMPLED, Sampling(), SAMPLED]
-    requests = [BatchRequest(prompt(20 + 7 * n), Stop(12), kind) for n, kind in enumerate(kinds)]
+@pytest.fixture
+def graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Repeated:
+    """Kernels in torch, and a capture; fused layers take the device's tensors for plain ones."""
+    replace_attention(monkeypatch)
+    replace_kernels(monkeypatch)
+    monkeypatch.setattr(fused, "Tensor", Pretend)
+    return Repeated()
+
+
+BY_GRAPHS = {**dict.fromkeys(READS, 3), "none": 1, "ngram": 1, "lm-window": 4, "blend-eagle": 5}
+"""Uploads of a step at most: the tree in one piece, the path that was accepted, and for each draft its inputs."""
+
+
+@pytest.mark.parametrize("layers", ["fused", pytest.param("stock", marks=pytest.mark.full)])
+@pytest.mark.parametrize("drafter", but_for(("none", "self", "eagle3"), READS))
+def test_reads_and_uploads_of_a_step_by_graphs(
+    pretend: PretendDevice, graphs: Repeated, drafter: str, layers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A draft is read once, and the choice."""
+    if layers == "stock":
+        only_stock_layers(monkeypatch)
+    found = list(steps(pretend, drafter, Sampling(), graphs=graphs))
+    assert len(found) > 5
+    for one in found:
+        assert one.reads.total() <= READS[drafter], one
+        assert one.uploads.total() <= BY_GRAPHS[drafter], one
+        assert not one.waits
+    if drafter.startswith("eagle") or drafter in ("self", "lm"):
+        assert {place.split(":")[0] for one in found for place in one.reads} == {
+            "engine/cuda/draft_graphs.py",
+            "engine/verify.py",
+        }
+        assert {one.reads.total() for one in found} == {2}
+
+
+@pytest.mark.parametrize("by_graphs", [False, True], ids=["model", "graphs"])
+@pytest.mark.parametrize(
+    "kinds", [(Sampling(), SAMPLED), (Sampling(),), (SAMPLED,)], ids=["mixed", "greedy", "sampled"]
+)
+def test_a_step_of_a_batch_reads_once(
+    pretend: PretendDevice, graphs: Repeated, kinds: tuple[Sampling, ...], by_graphs: bool
+) -> None:
+    """Of 16 sequences, whatever they are sampled by; what is written to the device does not depend on their number."""
+    lm = LanguageModel(tiny().to("cuda"), backend="triton")
+    if by_graphs:
+        assert not use_checked_graphs(Target(lm), batch=16, capture=graphs)
+    requests = [BatchRequest(prompt(20 + n), Stop(8), replace(kinds[n % len(kinds)], seed=n)) for n in range(16)]
     found = []
-    for number, event in decode_batch(lm, requests, slots=4):
-        if isinstance(event, Step) and event.nodes and number == 3:  # the first one of a step
+    for number, event in decode_batch(lm, requests, slots=16):
+        if isinstance(event, Step) and event.nodes and number == 0:  # the first one of a step
             found.append((pretend.reads.total(), pretend.uploads.total(), pretend.waits.total()))
             pretend.forget()
-    assert len(found) == 11
-    assert set(found[1:]) == {(1, 1, 0)}
+    assert len(found) == 7
+    looks_back = len(kinds) == 1 and kinds[0].looks_back
+    assert set(found[2:-1]) == {(1, 2 if looks_back else 0, 0)}
+    assert by_graphs == (graphs.rows[-7:] == [16] * 7)

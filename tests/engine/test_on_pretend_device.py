@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
-from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
-from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.cuda import fused
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
+from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
@@ -24,7 +23,9 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, WORKING_SETS, run, small
 from tests.helpers.grid import but_for, pairs
-from tests.helpers.pretend_device import PretendDevice, flash_attn_func
+from tests.helpers.pretend_device import Pretend, PretendDevice, flash_attn_func
+from tests.helpers.repeated_capture import Repeated, only_stock_layers
+from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 NEW, PROMPT = 12, prompt(90)  # every operation is dispatched in Python
 SHAPE = TreeShape(nodes=8, depth=3, width=2, threshold=0.0)
@@ -37,15 +38,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("flash_attn")
     package.__spec__, package.flash_attn_func = ModuleSpec("flash_attn", None), flash_attn_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
-
-    def attend(
-        q: Tensor, k: Tensor, v: Tensor, scale: float, *, softmax: Any, words: Tensor | None = None, tree: int = 0
-    ) -> Tensor:
-        return reference(q, k, v, scale, words, softmax)
-
-    kernels = import_module("specextend_cli.engine.attention.triton_tree")  # its package has a function of this name
-    monkeypatch.setattr(kernels, "attend", attend)
-    monkeypatch.setattr(kernels, "pack", Tensor.clone)
+    replace_attention(monkeypatch)
 
 
 def there(name: str = "llama", **settings: str) -> LanguageModel:
@@ -70,6 +63,34 @@ def test_every_drafter_and_policy(pretend: PretendDevice, drafter: str, working_
 @pairs(backend=BACKENDS, drafter=("eagle3", "none", "ngram", "lm", "blend"), policy=("retrieval", "full", "streaming"))
 def test_every_back_end(pretend: PretendDevice, backend: str, drafter: str, policy: str) -> None:
     assert written(there(backend=backend), drafter, small(policy)) == by_generate(NEW, len(PROMPT))
+
+
+def by_graphs(monkeypatch: pytest.MonkeyPatch, target: Target, drafter: Drafter | None, layers: str) -> Repeated:
+    """Let its models replay what was captured of the `layers`."""
+    replace_kernels(monkeypatch)
+    monkeypatch.setattr(fused, "Tensor", Pretend)  # whose weights are plain here
+    if layers == "stock":
+        only_stock_layers(monkeypatch)
+    capture = Repeated()
+    refused = use_checked_graphs(target, drafter, SHAPE, batch=3, capture=capture)
+    assert all(name.endswith("keeps transformers' layers") for name in refused)
+    assert bool(refused) == (layers == "stock")
+    capture.replays = 0
+    capture.rows.clear()
+    return capture
+
+
+@pairs(drafter=DRAFTERS, policy=("retrieval", "full", "streaming"), layers=("fused", "stock"))
+def test_every_drafter_by_graphs(
+    pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, drafter: str, policy: str, layers: str
+) -> None:
+    target, retrieval = Target(there(backend="triton")), small(policy)
+    made = DRAFTERS[drafter](target, retrieval)
+    capture = by_graphs(monkeypatch, target, made, layers)
+    captures = capture.captures
+    assert run(target, made, PROMPT, retrieval, new=NEW, shape=SHAPE)[0] == by_generate(NEW, len(PROMPT))
+    assert capture.replays > 0
+    assert capture.captures == captures
 
 
 @pytest.mark.parametrize("name", but_for(("phi3",), ARCHITECTURES))
@@ -123,7 +144,9 @@ def test_what_is_shown_and_attributed_is_the_processor_s(pretend: PretendDevice)
     assert told[0] == told[1]
 
 
-def test_a_batch_and_its_states(pretend: PretendDevice) -> None:
+@pytest.mark.parametrize("layers", ["none", "fused", "stock"])
+def test_a_batch_and_its_states(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
+    """By the model itself, or by graphs of its layers."""
     prompts, lengths = [prompt(60, seed=n)[:n] for n in (40, 9, 33, 1)], (12, 30, 1, 7)
     kinds = (Sampling(), Sampling(), Sampling(), Sampling(temperature=0.9, seed=3, repetition_penalty=1.2))
 
@@ -142,5 +165,8 @@ def test_a_batch_and_its_states(pretend: PretendDevice) -> None:
         return tokens, states
 
     on_host = emitted(LanguageModel(tiny()))
-    assert emitted(there()) == on_host
+    lm = there(backend="triton")
+    capture = None if layers == "none" else by_graphs(monkeypatch, Target(lm), None, layers)
+    assert emitted(lm) == on_host
+    assert capture is None or set(capture.rows) - {1} == {2, 4}
     assert on_host[0][:3] == [generate(tiny(), p, n) for p, n in zip(prompts[:3], lengths[:3], strict=True)]

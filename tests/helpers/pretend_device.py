@@ -60,6 +60,10 @@ class Pretend(Tensor):
     def __repr__(self, **kwargs: Any) -> str:
         return f"Pretend({self.inner!r})"
 
+    def data_ptr(self) -> int:
+        """Of its numbers, for what finds memory by its address."""
+        return self.inner.data_ptr()
+
     @classmethod
     def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         return PretendDevice.present.run(func, args, kwargs or {})
@@ -92,7 +96,8 @@ class PretendDevice(TorchDispatchMode):
         """One operation: on the processor as it is, or as the device would."""
         tensors = list(_tensors((args, kwargs.values())))
         is_here = any(isinstance(tensor, Pretend) for tensor in tensors)
-        wanted = torch.device(kwargs["device"]).type if kwargs.get("device") is not None else None
+        given = kwargs.get("device") or next((one for one in args if isinstance(one, torch.device)), None)
+        wanted = None if given is None else torch.device(given).type
         if not is_here and wanted != "cuda":
             return func(*args, **kwargs)
         kind, way = func.overloadpacket, _way(func)

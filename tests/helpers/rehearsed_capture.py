@@ -18,8 +18,8 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves, tree_map
 
-from specextend_cli.engine.attention import ForwardContext
 from tests.helpers.host_operations import INDEXING, READS
+from tests.helpers.repeated_capture import tensors
 
 _aten = torch.ops.aten
 _HOST = READS | {_aten.lift_fresh, _aten.lift_fresh_copy}  # the last two: torch.tensor, an upload
@@ -97,9 +97,9 @@ class Rehearsal:
         self.captures += 1
         body()  # as before a capture, which may not compile or fill caches
         first, captured = self._run(body)
-        results = _tensors(first)
+        results = tensors(first)
         gc.collect()
-        kept = {tensor.untyped_storage()._cdata for tensor in (*results, *_of_attention(first))}
+        kept = {tensor.untyped_storage()._cdata for tensor in results}
         if left := [ref for ref in captured.memory if not ref.expired() and ref.cdata not in kept]:
             raise CaptureError(f"{len(left)} tensors outlive the capture, and are overwritten by every replay")
         addresses = [tensor.data_ptr() for tensor in results]
@@ -118,7 +118,7 @@ class Rehearsal:
                 )
             if addresses != [tensor.data_ptr() for tensor in results]:
                 raise CaptureError("the results have moved")
-            for old, new in zip(results, _tensors(again), strict=True):
+            for old, new in zip(results, tensors(again), strict=True):
                 old.copy_(new)
 
         return first, replay
@@ -144,16 +144,3 @@ class Rehearsal:
                 return body(), recording
         finally:
             self.present = None
-
-
-def _tensors(captured: Any) -> list[Tensor]:
-    """Those of the output and of the queries that its context has recorded."""
-    everything = tree_leaves(captured)
-    queries = [leaf.queries for leaf in everything if isinstance(leaf, ForwardContext)]
-    return [leaf for leaf in tree_leaves((everything, queries)) if isinstance(leaf, Tensor)]
-
-
-def _of_attention(captured: Any) -> list[Tensor]:
-    """Those that the context's attention keeps: only the captured operations read them."""
-    backends = [leaf.backend for leaf in tree_leaves(captured) if isinstance(leaf, ForwardContext)]
-    return [value for backend in backends for value in vars(backend).values() if isinstance(value, Tensor)]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from copy import copy
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -33,6 +34,19 @@ def replace_kernels(
     for kernel in (best, advance):
         monkeypatch.setattr(draft_ops, kernel.__name__, wrap(_on_host(kernel)))
     monkeypatch.setattr(graphs, "pack", wrap(_on_host(pack)))
+
+
+def replace_attention(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let models that say they are on a GPU attend by the reference where they would by Triton's kernel."""
+
+    def attend(
+        q: Tensor, k: Tensor, v: Tensor, scale: float, *, softmax: Any, words: Tensor | None = None, tree: int = 0
+    ) -> Tensor:
+        return reference(q, k, v, scale, words, softmax)
+
+    kernels = import_module("specextend_cli.engine.attention.triton_tree")  # its package has a function of this name
+    monkeypatch.setattr(kernels, "attend", attend)
+    monkeypatch.setattr(kernels, "pack", Tensor.clone)
 
 
 def _on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
@@ -161,9 +175,8 @@ def attend_placed(
             slots = torch.arange(tree)
             mask = (words[:, slots // 64] >> slots % 64 & 1).bool()
             mask[~mask.any(1), 0] = True  # surplus rows, which nobody reads
-        out.append(
-            reference(q[sequence : sequence + 1], k[None].to(q.dtype), v[None].to(q.dtype), scale, mask, softmax)
-        )
+        keys, values = (rows[None].to(q.dtype) for rows in (k, v))
+        out.append(reference(q[sequence : sequence + 1], keys, values, scale, mask, softmax))
     return torch.cat(out).transpose(1, 2).contiguous().transpose(1, 2)
 
 
