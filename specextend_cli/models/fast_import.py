@@ -1,10 +1,10 @@
 """A faster import of transformers, without modules that a single process on one machine never uses.
 
 A fourth of its import time goes to torch's distributed checkpoints and, where scipy, scikit-learn and torchvision are
-installed, to losses and assistants that need them. transformers checks whether these are available; during the import, the checks say
-no. Another fourth goes to torch's compiler, imported for decorators that disable it and for a context of masks made by
-vmap. Stand-ins replace these during the import; any other use gets the real module. This is done in the program's own
-process only: a program that uses this package as a library may need all of transformers.
+installed, to losses and assistants that need them. transformers checks whether these are available; during the import,
+the checks say no. Another fourth goes to torch's compiler, imported for decorators that disable it and for a context of
+masks made by vmap. Stand-ins replace these during the import; any other use gets the real module. This is done in the
+program's own process only: a program that uses this package as a library may need all of transformers.
 """
 
 from __future__ import annotations

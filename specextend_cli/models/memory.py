@@ -61,9 +61,7 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         kv=target.kv_bytes_per_token(item) * tokens,
         draft_weights=draft_weights,
         draft_kv=draft_kv,
-        workspace=_workspace(target, preset.tree.nodes, item)
-        + has_head * _states(target, item)
-       ,
+        workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),
         complete=draft is not None or not preset.draft.has_model,
     )
 
