@@ -34,7 +34,7 @@ class Sampler:
         self.config = config
         self.device = device
         self.emitted = 0
-        self._context = upload(prompt if config.penalty_scope == "all" else [], device)
+        self.context = upload(prompt if config.penalty_scope == "all" else [], device)
         self._warpers = _warpers(config)
         self._generator = torch.Generator(device)
         self._noise: dict[int, Tensor] = {}
@@ -44,12 +44,7 @@ class Sampler:
         self.emitted += len(tokens)
         self._noise = {position: noise for position, noise in self._noise.items() if position >= self.emitted}
         if self.config.looks_back:
-            self._context = torch.cat((self._context, upload(tokens, self.device) if ids is None else ids))
-
-    @property
-    def context(self) -> Tensor:
-        """The tokens that penalties look back on."""
-        return self._context
+            self.context = torch.cat((self.context, upload(tokens, self.device) if ids is None else ids))
 
     def count(self) -> None:
         """A token was chosen and appended elsewhere."""
@@ -73,7 +68,7 @@ class Sampler:
         if self.config.greedy and logits.device.type == "cpu" and logits.dtype == torch.float32 and native.is_loaded():
             # One call: dozens of small operations of torch cost more than the choice.
             penalty, ngram = self.config.repetition_penalty, self.config.no_repeat_ngram
-            return choose(logits, self._context, tree or root(0), penalty, ngram)
+            return choose(logits, self.context, tree or root(0), penalty, ngram)
         return _largest(self.ranking(logits, tree))
 
     def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
@@ -105,7 +100,7 @@ class Sampler:
             ids = rows if valid is None else torch.where(valid, rows, rows[:, -1:])
             seen = logits.gather(1, ids)
             penalized = (torch.minimum if penalty > 1 else torch.maximum)(seen * penalty, seen / penalty)
-            if valid is not None and not len(self._context):
+            if valid is not None and not len(self.context):
                 # The root's row is all padding.
                 penalized = torch.where(valid[:, -1:], penalized, seen)
             logits.scatter_(1, ids, penalized)
@@ -117,7 +112,7 @@ class Sampler:
 
     def _sequences(self, n: int, tree: DraftTree | None) -> tuple[Tensor, Tensor | None]:
         """Tokens [n, w] before each row's choice, right-aligned, and which are no padding [n, w]; None if all are."""
-        committed = self._context.expand(n, -1)
+        committed = self.context.expand(n, -1)
         if tree is None or n == 1:
             return committed, None
         valid = torch.ones_like(committed, dtype=torch.bool)
@@ -168,23 +163,35 @@ class BatchSampler:
     def choose(self, logits: Tensor) -> Tensor:
         """One token [slots in use] for each row of logits, committed."""
         samplers, config = self._samplers, self._samplers[0].config
-        if len({replace(one.config, seed=0) for one in samplers}) > 1 or logits.device.type == "cpu":
-            chosen = [one.choose(logits[slot : slot + 1]) for slot, one in enumerate(samplers)]
-            for one, token in zip(samplers, chosen, strict=True):
-                one.commit([-1], token)
-            return torch.cat(chosen)
+        if logits.device.type == "cpu":
+            return self._one_by_one(logits)
+        if len({replace(one.config, seed=0) for one in samplers}) > 1:
+            for slot, (one, length) in enumerate(zip(samplers, self._lengths, strict=True)):
+                one.context = self._context[slot, :length]  # it lacks what was chosen for all together
+            choice = self._one_by_one(logits)
+        else:
+            choice = self._together(logits, config)
+        if any(one.config.looks_back for one in samplers):
+            at = torch.tensor(self._lengths).to(logits.device, non_blocking=True)
+            self._context[: len(samplers)].scatter_(1, at[:, None], choice[:, None])
+            self._lengths = [length + 1 for length in self._lengths]
+        return choice
+
+    def _one_by_one(self, logits: Tensor) -> Tensor:
+        chosen = [one.choose(logits[slot : slot + 1]) for slot, one in enumerate(self._samplers)]
+        for one, token in zip(self._samplers, chosen, strict=True):
+            one.commit([-1], token)
+        return torch.cat(chosen)
+
+    def _together(self, logits: Tensor, config: Sampling) -> Tensor:
+        samplers = self._samplers
         logits = self._penalized(logits, config) if config.looks_back else logits.float()
         if not config.greedy:
             noise = torch.stack([one.noise(logits.shape[-1]) for one in samplers])
             logits = samplers[0].truncated(logits).softmax(-1) / noise
-        choice = logits.argmax(-1)
-        if config.looks_back:
-            at = torch.tensor(self._lengths).to(logits.device, non_blocking=True)
-            self._context[: len(samplers)].scatter_(1, at[:, None], choice[:, None])
-            self._lengths = [length + 1 for length in self._lengths]
         for one in samplers:
             one.count()
-        return choice
+        return logits.argmax(-1)
 
     def _penalized(self, logits: Tensor, config: Sampling) -> Tensor:
         """As `Sampler`, of contexts that are padded behind their end."""

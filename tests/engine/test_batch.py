@@ -61,9 +61,7 @@ KINDS = {
 
 
 @pytest.mark.parametrize("slots", but_for((3,), (1, 2, 3, 7)))
-@pytest.mark.parametrize(
-    "kinds", ["greedy", "sampled", pytest.param("mixed", marks=pytest.mark.xfail(reason="contexts of BatchSampler"))]
-)
+@pytest.mark.parametrize("kinds", ["greedy", "sampled", "mixed"])
 def test_steps_that_are_launched_ahead_change_nothing(
     pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, kinds: str, slots: int
 ) -> None:

@@ -109,7 +109,6 @@ def test_a_batch_is_sampled_as_its_sequences_are(pretend: PretendDevice, kind: s
     assert begun > 10
 
 
-@pytest.mark.xfail(strict=True, reason="BatchSampler loses tokens between choosing together and one by one")
 def test_sequences_of_a_batch_become_alike_and_unlike_again(pretend: PretendDevice) -> None:
     """Whether they are chosen for together or one by one, all tokens before count."""
     together, alone = BatchSampler(2, 40, torch.device("cuda")), []
