@@ -209,6 +209,9 @@ def provenance(benchmark: Benchmark) -> dict[str, str]:
     return {name: one_line(value) for name, value in lines.items() if value}
 
 
+_BEHIND = 0.05
+
+
 def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     """What limits the tables' validity, a sentence each."""
     found = []
@@ -223,6 +226,7 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     if scaled:
         lengths = ", ".join(map(format_length, scaled))
         found.append(f"Scaled: prompts of {lengths} tokens pass the model's trained window; RoPE was stretched.")
+    found += _behind_parts(rows)
     left: dict[str, list[Row]] = {}
     for row in rows:
         if row.equal < row.compared:
@@ -232,6 +236,20 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     if benchmark.references and (absent := quality.missing()):
         found.append(f"{absent}.")
     return tuple(one_line(sentence) for sentence in found)
+
+
+def _behind_parts(rows: Sequence[Row]) -> list[str]:
+    """Where the preset's blend decodes more than `_BEHIND` slower than n-grams, a part of it, by the medians."""
+    speeds = {(row.method, row.length): row.decode_speedup.value for row in rows if row.decode_speedup}
+    found = []
+    for (method, length), speed in speeds.items():
+        part = speeds.get(("ngram", length))
+        if method == "specextend" and part is not None and speed < (1 - _BEHIND) * part:
+            found.append(
+                f"Behind a part: specextend at {format_length(length)} decodes at {speed:.2f} times plain, n-grams "
+                f"alone at {part:.2f}."
+            )
+    return found
 
 
 def _left(method: str, rows: Sequence[Row]) -> str:

@@ -17,6 +17,7 @@ from specextend_cli.cli.options import INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
+from specextend_cli.models.fast_import import import_ahead
 from specextend_cli.ui import Format
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from specextend_cli.ui.writers import Writer
 
 EXAMPLE = "specextend summarize FILES…"
+_NVIDIA = Path("/dev/nvidiactl")  # where there is a GPU, importing torch and transformers takes longer than reading
 
 
 def summarize(
@@ -154,6 +156,8 @@ def summarize(
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
+        if mode != "extractive" and ray is None and _NVIDIA.exists():
+            import_ahead()
         job = Job(terminal, summarizer, place, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):

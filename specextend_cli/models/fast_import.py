@@ -1,10 +1,10 @@
 """A faster import of transformers, without modules that a single process on one machine never uses.
 
-A fourth of its import time goes to torch's distributed checkpoints and, where scipy and scikit-learn are installed, to
-losses and assistants that need them. transformers checks whether these are available; during the import, the checks say
-no. Another fourth goes to torch's compiler, imported for decorators that disable it and for a context of masks made by
-vmap. Stand-ins replace these during the import; any other use gets the real module. This is done in the program's own
-process only: a program that uses this package as a library may need all of transformers.
+A fourth of its import time goes to torch's distributed checkpoints and, where scipy, scikit-learn and torchvision are
+installed, to losses and assistants that need them. transformers checks whether these are available; during the import,
+the checks say no. Another fourth goes to torch's compiler, imported for decorators that disable it and for a context of
+masks made by vmap. Stand-ins replace these during the import; any other use gets the real module. This is done in the
+program's own process only: a program that uses this package as a library may need all of transformers.
 """
 
 from __future__ import annotations
@@ -15,11 +15,14 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
+from threading import Thread, current_thread
 from types import ModuleType
 from typing import Any
 
 _NEEDED = ("models.auto.modeling_auto", "models.llama.modeling_llama")  # for targets, for heads
-_UNUSED = ("is_torch_distributed_available", "is_scipy_available", "is_sklearn_available")
+_UNUSED = tuple(
+    f"is_{package}_available" for package in ("torch_distributed", "scipy", "sklearn", "vision", "torchvision")
+)
 
 _COMPILER, _MASKS = "torch._dynamo", "_trace_wrapped_higher_order_op"
 _DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "disallow_in_graph", "forbid_in_graph")
@@ -28,8 +31,21 @@ own_process = False
 """Whether the process is the program's own; the console script sets it."""
 
 
+_ahead: Thread | None = None
+
+
+def import_ahead() -> None:
+    """Begin `import_transformers` in a thread, beside what the caller does meanwhile: reading a document."""
+    global _ahead
+    if _ahead is None:
+        _ahead = Thread(target=import_transformers)  # no daemon: Python must not end in the middle of an import
+        _ahead.start()
+
+
 def import_transformers() -> None:
     """Import the parts of transformers that every model needs."""
+    if _ahead is not None and _ahead is not current_thread():
+        _ahead.join()  # what failed there is tried again, and raises here
     with _without_unused() if own_process else nullcontext(), _without_compiler() if own_process else nullcontext():
         for name in _NEEDED:
             import_module(f"transformers.{name}")

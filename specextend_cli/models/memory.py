@@ -14,6 +14,7 @@ from specextend_cli.models.sources import locate
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
+_GRAPH_ROWS = 256  # of all graphs: trees of up to 64 nodes, batches of up to 32 sequences, drafts
 _PREFILL = 1024  # tokens of a prefill step, which bound its activations
 _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
@@ -63,6 +64,15 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),
         complete=draft is not None or not preset.draft.has_model,
     )
+
+
+def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
+    """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, and its logits."""
+    shape = target_shape(preset.target)
+    if shape is None:
+        return 0
+    row = shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab
+    return _GRAPH_ROWS * row * _ITEM[dtype or preset.target.dtype]
 
 
 def fits(preset: Preset, device_memory: int) -> bool | None:

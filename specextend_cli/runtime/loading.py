@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.models.memory import HEADROOM, estimate
+from specextend_cli.models.memory import HEADROOM, estimate, graph_bytes
 from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, GgufSource, LocalSource, OllamaSource, Preset, Quantization
 from specextend_cli.models.sources import ModelDirectories as Directories
@@ -220,10 +220,12 @@ def check_memory(
 
     Of the target, one of `parts` equal parts has to.
     """
-    need = estimate(preset, context=context, dtype=None if options.dtype == "auto" else cast(Dtype, options.dtype))
+    dtype = None if options.dtype == "auto" else cast(Dtype, options.dtype)
+    need = estimate(preset, context=context, dtype=dtype)
     if need is None:
         return
-    free, total = free_memory(device), need.total - (need.weights + need.kv) * (parts - 1) // parts
+    graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" else 0
+    free, total = free_memory(device), need.total + graphs - (need.weights + need.kv) * (parts - 1) // parts
     if total > HEADROOM * free:
         raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
 

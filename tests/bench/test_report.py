@@ -83,6 +83,16 @@ def test_every_repeat_is_compared_with_plains_first() -> None:
     assert [(row.method, row.equal, row.compared) for row in rows] == [("plain", 1, 2), ("fast", 2, 2)]
 
 
+@pytest.mark.parametrize(("seconds", "is_said"), [(1.0, False), (1.04, False), (1.1, True)])
+def test_a_blend_that_is_slower_than_its_n_grams_is_said(seconds: float, is_said: bool) -> None:
+    names = "abc"
+    runs = [record(document=name, decode_seconds=2.0) for name in names]
+    runs += [record("ngram", name, decode_seconds=1.0) for name in names]
+    runs += [record("specextend", name, decode_seconds=seconds) for name in names]
+    made = benchmark(*runs)
+    assert any(said.startswith("Behind a part") for said in caveats(made, summarize(made))) == is_said
+
+
 def test_without_plain_decoding_nothing_is_compared() -> None:
     made = benchmark(record("fast"))
     (row,) = summarize(made)

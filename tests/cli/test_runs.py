@@ -54,7 +54,7 @@ def test_runs_without_a_model_name_no_preset(cli, presets, made, tmp_path):
     short.write_text("The harbour was founded by fishermen once.")
     said = cli("summarize", short, "-m", presets["one"])
     assert "short.txt is printed as it is: its 7 words are no more than a summary of it may have (" in said.stderr
-    store = RunStore(cache_root() / "notes.sqlite")
+    store = RunStore(cache_root() / "texts.sqlite")
     store.add(replace(made, method="guided", document="read.txt"), document(text(6)))
     with sqlite3.connect(store.path) as table:  # as earlier versions recorded one
         old = json.loads(table.execute("select record from runs where record like '%harbour.txt%'").fetchone()[0])

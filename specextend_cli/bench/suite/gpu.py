@@ -177,10 +177,12 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
         return
     made: list[SyntheticModels] = []
     suite.attempt(what, lambda: made.append(SyntheticModels.made(sizes)))
-    backends = ("auto",) if _no_triton(sizes) else ("auto", "triton", *([GRAPHS] if sizes.is_gpu else []))
+    backends = ("auto",) if _no_triton(sizes) else (*([GRAPHS] if sizes.is_gpu else []), "triton", "auto")
     for length in sizes.lengths if made else ():
         measured = made[0].measured(length, machine, backends, suite.failed)
         suite.attempt(f"the model behind {length:,} tokens", partial(found.extend, measured))
+    if made and sizes.is_gpu:
+        _batches(suite, made[0])
     suite.table(
         f"Steps of {what}",
         found,
@@ -200,9 +202,30 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
                 one.choosing / (one.choosing + RETRIEVAL.every * (one.drafting + one.verifying))
             ),
         },
-        f"Random weights. Drafting: eight forwards of an EAGLE-3 head over {RETRIEVAL.size:,} tokens at most, and over "
-        f"all. A working set is chosen every {RETRIEVAL.every} steps. Floor: what must be read and multiplied, at the "
-        "ceilings above.",
+        "Random weights. The prompt is read once, by the first. Drafting: eight forwards of an EAGLE-3 head over "
+        f"{RETRIEVAL.size:,} tokens at most, and over all. A working set is chosen every {RETRIEVAL.every} steps. "
+        "Floor: what must be read and multiplied, at the ceilings above.",
+    )
+
+
+def _batches(suite: Suite, models: SyntheticModels) -> None:
+    from specextend_cli.bench.suite.batches import PROMPT, TOKENS, Batch, batches
+
+    found: list[Batch] = []
+    suite.attempt("batches", lambda: found.extend(batches(models, (1, 4, 16, 32))))
+    suite.wrong += ["captures after load"] * any(one.later for one in found)
+    suite.table(
+        "Plain decoding in batches",
+        found,
+        {
+            "sequences": lambda one: one.sequences,
+            "tokens/s in all": lambda one: one.tokens_per_second,
+            "preparing graphs (s)": lambda one: one.preparing,
+            "captures": lambda one: one.captures,
+            "captures later": lambda one: one.later,
+        },
+        f"Prompts of {PROMPT:,} tokens, {TOKENS} new ones each, with a repetition penalty. Preparing: kernels compiled "
+        "before, graphs captured and checked.",
     )
 
 

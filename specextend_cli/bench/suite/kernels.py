@@ -9,8 +9,7 @@ without the host; "eager": with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
-from importlib.util import find_spec
+from dataclasses import dataclass
 from itertools import product
 from statistics import median
 from typing import Any, TypeAlias
@@ -21,13 +20,17 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.roofline import seconds
 from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.engine.attention import Backend, ForwardContext, backend_for
+from specextend_cli.engine.attention import Backend, backend_for
+from specextend_cli.engine.attention.hybrid import has_flash_attn
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
-from specextend_cli.engine.attention.triton_tree import attend, pack
-from specextend_cli.engine.cuda.graphs import use_graphs
+from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 """Largest difference of an output; inputs are normal, so outputs are of order one."""
@@ -81,7 +84,8 @@ def check(sizes: Sizes) -> Iterator[Found]:
                 continue
             errors, failure = [], ""
             try:
-                for d, (n, prefix) in product(sizes.head_dims, sizes.trees):
+                trees = sizes.trees[:1] if name == "CUDA graphs of models" else sizes.trees
+                for d, (n, prefix) in product(sizes.head_dims, trees):
                     errors.append(kernel(made(sizes, dtype, d, n, prefix)))
             except Exception as error:  # triton's own have no common class; one kernel's failure is a finding
                 failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
@@ -127,14 +131,20 @@ def _split(case: Case) -> float:
     return _difference(case.attended(launch=usual._replace(splits=3)), case.expected())
 
 
-def _length(case: Case) -> float:
-    """The number of keys is read from the device; rows after them are NaN."""
-    n, total = case.mask.shape[0], case.k.shape[2]
-    end = max(n, total - 5)
-    k, v = case.k.clone(), case.v.clone()
-    k[:, :, end:] = v[:, :, end:] = torch.nan
-    out = replace(case, k=k, v=v).attended(length=torch.tensor(end, device=k.device))
-    return _difference(out, case.expected(end=end))
+def _placed(case: Case) -> Tensor:
+    """The cache's place and the number of keys are read from the device; rows behind the keys are NaN."""
+    _, kv_heads, total, d = case.k.shape
+    memory = torch.full((2, 2, kv_heads, total + 40, d), torch.nan, dtype=case.k.dtype, device=case.k.device)
+    memory[:, 1, :, :total] = torch.cat((case.k, case.v))
+    place = torch.tensor((memory.data_ptr(), *memory.stride()[:2], 0, memory.stride(2)), device=memory.device)
+    nodes = case.q.shape[2]
+    sizes = torch.tensor((total, nodes), device=memory.device)
+    words = pack(case.mask) if nodes > 1 else None
+    return attend_placed(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
+
+
+def _place(case: Case) -> float:
+    return _difference(_placed(case), case.expected())
 
 
 def _packing(case: Case) -> float:
@@ -152,27 +162,12 @@ def _scores(case: Case) -> float:
     return _difference(out, expected) / float(expected.max())
 
 
-def _graph(case: Case) -> float:
-    """Captured at one length and replayed at others."""
-    n, total = case.mask.shape[0], case.k.shape[2]
-    length = torch.tensor(n, device=case.k.device)
-    case.attended(length=length)  # compiles, which a capture must not
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        out = case.attended(length=length)
-    worst = 0.0
-    for end in {n, (n + total) // 2, total}:
-        length.fill_(end)
-        graph.replay()
-        worst = max(worst, _difference(out, case.expected(end=end)))
-    return worst
+def _graphs_of_models(case: Case) -> float:
+    """A small model and a head that drafts for it, by graphs: 0.0 where the checks at load accept all of them.
 
-
-def _graph_of_model(case: Case) -> float:
-    """A small model's verification as a CUDA graph against a plain call, relative to the largest logit."""
-    _, heads, n, d = case.q.shape
-    prefix, device = case.k.shape[2] - n, case.q.device
+    They compare prompts, trees, batches and whole drafts by the fused forward with transformers' layers.
+    """
+    _, heads, _, d = case.q.shape
     config = LlamaConfig(
         vocab_size=512,
         hidden_size=heads * d,
@@ -183,34 +178,25 @@ def _graph_of_model(case: Case) -> float:
         head_dim=d,
     )
     torch.manual_seed(0)
-    with device:
+    with case.q.device:
         lm = LanguageModel(AutoModelForCausalLM.from_config(config, dtype=case.q.dtype), backend="triton")
-    tokens, positions = torch.arange(prefix + n, device=device) % 512, torch.arange(prefix, device=device)
-    cache = lm.new_cache(prefix + 2 * n)
-    lm.forward(tokens[:prefix], positions, cache, logits_to_keep=1)
-    cache.commit()
-
-    def verified() -> Tensor:
-        context = ForwardContext(lm.backend, case.mask if n > 1 else None)
-        depths = case.mask.sum(-1) - 1
-        logits = lm.forward(tokens[prefix:], prefix + depths, cache, context=context).logits.cpu().float()
-        cache.rollback()
-        return logits
-
-    expected = verified()
-    use_graphs(lm)
-    return _difference(verified(), expected) / float(expected.abs().max())
+    target = Target(lm)
+    drafter = LMDrafter(lm, target, Retrieval(policy="full"))
+    refused = use_checked_graphs(target, drafter, TreeShape(nodes=16, depth=4, width=4), batch=4)
+    drop_graphs(lm, drafter)
+    if refused:
+        raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
+    return 0.0
 
 
 KERNELS: dict[str, Callable[[Case], float]] = {
     "tree attention": _tree,
     "causal attention": _causal,
     "shares and their merge": _split,
-    "length on the device": _length,
+    "cache and length on the device": _place,
     "mask packing": _packing,
     "chunk scores": _scores,
-    "CUDA graph": _graph,
-    "CUDA graph of a model": _graph_of_model,
+    "CUDA graphs of models": _graphs_of_models,
 }
 
 
@@ -267,7 +253,7 @@ def methods(ring: Ring) -> dict[str, Call]:
         return lambda k, v: backend(ring.q, k, v, scale, mask)
 
     calls: dict[str, Call] = {"triton, mask packed": lambda k, v: attend(ring.q, k, v, scale, words=words, tree=n)}
-    for name in ("triton", "torch", *(["flash_attn"] if device.type == "cuda" and find_spec("flash_attn") else [])):
+    for name in ("triton", "torch", *(["flash_attn"] if device.type == "cuda" and has_flash_attn() else [])):
         calls[name] = by_backend(backend_for(device, name))
     calls["scores, triton"] = lambda k, v: chunk_attention(query, k[0], scale)
     calls["scores, torch"] = lambda k, v: chunk_attention_torch(query, k[0], scale)

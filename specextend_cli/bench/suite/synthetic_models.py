@@ -19,10 +19,11 @@ from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.engine.attention import Backend, backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.cuda.graphs import drop_graphs, use_graphs
+from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
 
 _WITH_GRAPHS = ", graphs"
 GRAPHS = f"triton{_WITH_GRAPHS}"  # Triton's kernels, in CUDA graphs of whole forwards
@@ -96,16 +97,17 @@ class SyntheticModels:
     ) -> Iterator[Measured]:
         """Steps with each back end, over one prompt that is read once; failures go to `failed`."""
         sizes, target = self.sizes, Prefilled(self.lm)
-        shape = TreeShape(nodes=sizes.nodes, depth=8, width=8, threshold=0.0)
+        shape = self.shape
         generator = torch.Generator().manual_seed(length)
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
         working = (min(RETRIEVAL.size, length // 2), length)
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
         floors = {nodes: work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes}
         for name in backends:
-            steps = Steps(target, EagleDrafter(self.head, target, RETRIEVAL), plan)
+            drafter = EagleDrafter(self.head, target, RETRIEVAL)
+            steps = Steps(target, drafter, plan)
             try:
-                with self._attending(name) as target.verify_backend:
+                with self._attending(name, target, drafter) as target.verify_backend:
                     for _ in steps.measure(prompt):
                         pass
             except Exception as error:  # triton's own have no common class
@@ -115,16 +117,26 @@ class SyntheticModels:
             part, whole = (median(steps.drafting[size]) for size in working)
             yield Measured(length, name, target.read_seconds, steps.plain, verifying, choosing, part, whole, floors)
 
+    @property
+    def shape(self) -> TreeShape:
+        """Of its drafts."""
+        return TreeShape(nodes=self.sizes.nodes, depth=8, width=8, threshold=0.0)
+
+    def prepare(self, target: Target, drafter: EagleDrafter, batch: int = 1) -> None:
+        """Capture all graphs. RuntimeError where something does not run by them."""
+        if refused := use_checked_graphs(target, drafter, self.shape, batch=batch):
+            raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
+
     @contextmanager
-    def _attending(self, name: str) -> Iterator[Backend]:
+    def _attending(self, name: str, target: Target, drafter: EagleDrafter) -> Iterator[Backend]:
         """The back end of that name for both models, with CUDA graphs if it names them; auto: that of the target."""
         before = self.lm.backend
         if name != "auto":
             self.lm.backend = backend_for(self.sizes.device, name.removesuffix(_WITH_GRAPHS))
         if name.endswith(_WITH_GRAPHS):
-            use_graphs(self.lm, [self.head])
+            self.prepare(target, drafter)
         try:
             yield self.lm.backend
         finally:
-            drop_graphs(self.lm, [self.head])
+            drop_graphs(self.lm, drafter)
             self.lm.backend = before
