@@ -339,6 +339,7 @@ def test_the_names_are_those_of_the_table() -> None:
 def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"triton", "torch"}
     monkeypatch.setattr(table, "find_spec", lambda name: name in here or None)
+    monkeypatch.setattr(table, "has_flash_attn", lambda: "flash_attn" in here)
     assert preferred(torch.device("cuda")) == ("triton", "torch")
     here |= {"flash_attn"}
     assert preferred(torch.device("cuda", 1)) == ("triton", "flash_attn", "torch")
