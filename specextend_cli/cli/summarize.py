@@ -156,7 +156,8 @@ def summarize(
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
-        if mode != "extractive" and ray is None and _NVIDIA.exists():
+        on_gpu = engine.device in (None, "auto") or str(engine.device).startswith("cuda")
+        if mode != "extractive" and ray is None and on_gpu and _NVIDIA.exists():
             import_ahead()
         job = Job(terminal, summarizer, place, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)

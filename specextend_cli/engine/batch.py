@@ -109,13 +109,13 @@ def decode_batch(
             clock = perf_counter()
         if batch.live:
             steps += 1
-            running.append(batch.launch(measured=steps % attribution_interval == 0))
+            running.append(batch.launch(reader.prompts, measured=steps % attribution_interval == 0))
         if not running or (batch.live and len(running) <= batch.ahead):
             continue
         step = running.popleft()
         tokens = step.choice.tolist()  # the only read of a step, whatever the batch's size
         batch_size, seconds, clock = len(step.sequences), perf_counter() - clock, perf_counter()
-        if batch_size == 1:
+        if batch_size == 1 and step.prompts == reader.prompts:  # else a prompt was read while it ran
             costs.learn(1, step.longest, seconds)
         plain = costs.plain(step.longest)
         for slot, one in enumerate(step.sequences):
@@ -176,7 +176,7 @@ class _Reader:
             self.cache.commit()
             if out.features is not None:
                 yield States(out.features)
-            self.logits = out.logits
+            self.logits = out.logits.clone()  # they may lie in a graph's memory
         self._known = asked
         yield Prefilled(len(prompt), perf_counter() - started)
 
@@ -206,9 +206,13 @@ class _Sequence:
 
 @dataclass(frozen=True, slots=True)
 class _Running:
-    """A step that was launched: its sequences by slot, and what it will compute for each."""
+    """A step that was launched: its sequences by slot, and what it will compute for each.
+
+    `prompts` and `longest` are the prompts read and the longest sequence's rows at that time.
+    """
 
     sequences: tuple[_Sequence, ...]
+    prompts: int
     longest: int
     choice: Tensor
     states: Tensor | None
@@ -234,13 +238,13 @@ class _Batch:
         self.lm, self.features, self.layers = lm, tuple(features), attribution_layers
         self.ahead = 0 if lm.device.type == "cpu" else 1
         longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
-        slots = min(slots, len(requests))
-        if lm.forward_backend is not None:
-            slots = lm.forward_backend.slots(slots)
-        self.cache = BatchedKVCache(lm.config, like, slots, longest + self.ahead)
-        self.sampler = BatchSampler(slots, longest + 1 + self.ahead, lm.device)
+        self.slots = min(slots, len(requests))
+        if lm.forward_backend is not None and requests:
+            self.slots = lm.forward_backend.slots(self.slots)
+        self.cache = BatchedKVCache(lm.config, like, self.slots, longest + self.ahead)
+        self.sampler = BatchSampler(self.slots, longest + 1 + self.ahead, lm.device)
         self.live: list[_Sequence] = []
-        self._tokens = torch.zeros(slots, dtype=torch.long, device=lm.device)  # the last one of each
+        self._tokens = torch.zeros(self.slots, dtype=torch.long, device=lm.device)  # the last one of each
 
     def add(self, one: _Sequence, choice: Tensor, read: KVCache, prompt: int) -> None:
         """A sequence whose prompt was read, and its first token [1]; equal numbers are equal prompts."""
@@ -259,8 +263,11 @@ class _Batch:
         if slot < len(self.live):
             self._tokens[slot] = self._tokens[len(self.live)]
 
-    def launch(self, *, measured: bool) -> _Running:
-        """Feed every sequence its last token, and choose the next; with `measured`, also its attention."""
+    def launch(self, prompts: int, *, measured: bool) -> _Running:
+        """Feed every sequence its last token, and choose the next; with `measured`, also its attention.
+
+        `prompts`: how many were read so far.
+        """
         lm, cache, used = self.lm, self.cache, len(self.live)
         longest = cache.longest
         measured = measured and any(len(one.segment_starts) for one in self.live)
@@ -273,4 +280,4 @@ class _Batch:
         choice = self.sampler.choose(out.logits[:, 0])
         self._tokens[:used] = choice
         states = None if out.features is None else out.features[:, 0]
-        return _Running(tuple(self.live), longest, choice, states, recorder.attention if recorder else None)
+        return _Running(tuple(self.live), prompts, longest, choice, states, recorder.attention if recorder else None)

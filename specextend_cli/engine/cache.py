@@ -18,6 +18,7 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 from specextend_cli.engine.large_pages import in_large_pages
 from specextend_cli.engine.transfer import upload
 
+_SPARE = 192  # rows on GPUs beyond those asked for: CUDA graphs write up to so many that nobody reads
 _ROUND = 256  # rows; capacities are rounded up, so that a few tokens more do not move the buffer
 
 
@@ -99,6 +100,7 @@ class KVCache(Cache):
     def begin(self, capacity: int) -> None:
         """Forget everything; make room for `capacity` tokens."""
         self.rollback(0)
+        capacity += _SPARE if self.buffer.device.type == "cuda" else 0
         if self.capacity < capacity:
             *outer, _, head_dim = self.buffer.shape
             self.buffer = self.buffer.new_empty(0)  # frees the old buffer before the new one is allocated

@@ -80,10 +80,10 @@ class _DraftCost:
 
         `plain`: seconds of a plain step.
         """
-        usual = {
-            number: mean.value if mean.samples != 1 else min(mean.value, (_SET_UP + _FORWARD * number) * plain)
-            for number, mean in self._means.items()
-        }
+        usual, fewer = dict[int, float](), 0.0
+        for number, mean in sorted(self._means.items()):
+            most = max((_SET_UP + _FORWARD * number) * plain, fewer)
+            fewer = usual[number] = mean.value if mean.samples != 1 else min(mean.value, most)
         if forwards in usual:
             return usual[forwards]
         known = sorted(usual)

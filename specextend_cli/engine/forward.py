@@ -104,3 +104,7 @@ class ForwardBackend(Protocol[Out]):
     def slots(self, sequences: int) -> int:
         """For how many sequences a batch's cache should have memory if so many are decoded together."""
         return sequences
+
+    def batch_size(self, most: int) -> int:
+        """The largest number of sequences up to `most` that needs memory for no more of them."""
+        return most

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -37,15 +37,20 @@ _ahead: Thread | None = None
 def import_ahead() -> None:
     """Begin `import_transformers` in a thread, beside what the caller does meanwhile: reading a document."""
     global _ahead
+
+    def attempt() -> None:
+        with suppress(Exception):  # tried again by whoever needs it
+            import_transformers()
+
     if _ahead is None:
-        _ahead = Thread(target=import_transformers)  # no daemon: Python must not end in the middle of an import
+        _ahead = Thread(target=attempt)  # no daemon: Python must not end in the middle of an import
         _ahead.start()
 
 
 def import_transformers() -> None:
     """Import the parts of transformers that every model needs."""
     if _ahead is not None and _ahead is not current_thread():
-        _ahead.join()  # what failed there is tried again, and raises here
+        _ahead.join()
     with _without_unused() if own_process else nullcontext(), _without_compiler() if own_process else nullcontext():
         for name in _NEEDED:
             import_module(f"transformers.{name}")

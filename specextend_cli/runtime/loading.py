@@ -92,6 +92,8 @@ def load_language_model(
     from specextend_cli.models.load import load_model
 
     check_attention(attention, device)
+    if device.type == "cuda" and device.index:
+        torch.cuda.set_device(device)  # where Triton's kernels run
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
     made = isinstance(preset.target.source, (GgufSource, OllamaSource))  # then the preset's name is no argument
     name = "" if path in own else str(preset.target.source) if made else preset.name

@@ -339,6 +339,8 @@ class Summarizer:
             generator.batch_size = min(generator.batch_size, batch)
             generator.keep_exact()
             yield from run_by_graphs(generator.target, generator.drafter, preset.tree, batch=generator.batch_size)
+            if backend := generator.target.lm.forward_backend:
+                generator.batch_size = backend.batch_size(generator.batch_size)
             yield Stage(f"drafts: {describe(self._generator.drafter)}")
         return self._generator.without_drafts() if self.plain else self._generator
 

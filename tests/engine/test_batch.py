@@ -69,9 +69,9 @@ def test_steps_that_are_launched_ahead_change_nothing(
     lengths, news = (40, 9, 33, 40, 1, 57, 12), (12, 9, 1, 7, 2, 16, 3)
     launch, launched = _Batch.launch, [0]
 
-    def counted(batch: _Batch, *, measured: bool) -> object:
+    def counted(batch: _Batch, prompts: int, *, measured: bool) -> object:
         launched[-1] += len(batch.live)
-        return launch(batch, measured=measured)
+        return launch(batch, prompts, measured=measured)
 
     monkeypatch.setattr(_Batch, "launch", counted)
     told: list[list[tuple[object, ...]]] = []

@@ -20,9 +20,9 @@ from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs
 from specextend_cli.engine.cuda.capture import Capture
-from specextend_cli.engine.cuda.draft_graphs import PENDING
+from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
-from specextend_cli.engine.cuda.graphs import BATCHES, TREES
+from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
 from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import _Placed
 from specextend_cli.engine.decode import decode
@@ -43,8 +43,8 @@ from tests.helpers.torch_kernels import replace_kernels
 LONG = prompt(150)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
 BATCH = 4
-OF_TARGET = len(TREES) + len([b for b in BATCHES if b // 2 < BATCH])
-OF_DRAFTS = len(PENDING) + 1
+OF_TARGET = len(TREE_BUCKETS) + len([b for b in BATCH_BUCKETS if b // 2 < BATCH])
+OF_DRAFTS = len(PENDING_BUCKETS) + 1
 
 
 @dataclass
@@ -75,7 +75,7 @@ class Captured:
         """All that was replayed was captured at load, and the model itself has read prompts only."""
         assert self.taken.replays > 0
         assert self.taken.captures == self.at_load > 0
-        assert all(sequences == 1 and n > max(PENDING) for sequences, n in self.asked)
+        assert all(sequences == 1 and n > max(PENDING_BUCKETS) for sequences, n in self.asked)
 
 
 @pytest.fixture
@@ -135,7 +135,7 @@ def test_every_drafter_and_policy(
     assert set(captured.prepare(made)) == expected_refusals(made, whose)
     models = model_drafters(made)
     own = [one for one in models if not getattr(one, "is_self", False)]
-    assert captured.at_load == OF_TARGET + len(TREES) * len(own) + OF_DRAFTS * len(models)
+    assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models)
     written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
     assert written == by_generate(NEW)
     assert meter.accepted_lengths == without.accepted_lengths
@@ -476,8 +476,8 @@ def test_with_the_kernels_themselves(drafter: str, few_graphs: None) -> None:
 def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """And short texts to check them by: the interpreter takes milliseconds for each row and head of a layer."""
     monkeypatch.setattr(graph_check, "_READ", (9, 4))
-    monkeypatch.setattr(graphs, "TREES", (12, 4, 1))
-    monkeypatch.setattr(draft_graphs, "PENDING", (4, 1))
+    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (4, 1))
 
 
 def check_identity(device: str, drafter: str, capture: Capture, *, new: int, length: int) -> None:

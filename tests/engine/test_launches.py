@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
-from specextend_cli.engine.cuda.graphs import TREES
+from specextend_cli.engine.cuda.graphs import TREE_BUCKETS
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -96,7 +96,7 @@ def of_a_layer(launches: Launches, name: str, nodes: int) -> tuple[Counter[str],
     for layers in (2, 3):
         model = make(MODELS[name](**{**COMMON, "num_hidden_layers": layers}))
         refused = prepared(launches, Target(LanguageModel(model, backend="triton")))
-        found.append(launches.bodies[TREES.index(nodes) - len(TREES)])
+        found.append(launches.bodies[TREE_BUCKETS.index(nodes) - len(TREE_BUCKETS)])
     return added(found[1], found[0]), refused
 
 
@@ -127,7 +127,7 @@ def test_fused_heads(launches: Launches, name: str) -> None:
         drafter = EagleDrafter(tiny_head(name, layers=layers), target, small("full"))
         assert not prepared(launches, target, drafter)
         level = launches.bodies[-1]
-        step = launches.bodies[2 * len(TREES) - 1 - TREES[::-1].index(4)]
+        step = launches.bodies[2 * len(TREE_BUCKETS) - 1 - TREE_BUCKETS[::-1].index(4)]
         # The next level is chosen by two operations, of which one launches two kernels; its states are moved.
         assert added(level, step) == {"best": 1, "advance": 1, "aten.index_select.out": 1}
         found.append(step)
@@ -138,4 +138,4 @@ def test_levels_of_a_language_model(launches: Launches) -> None:
     target = Target(LanguageModel(tiny(), backend="triton"))
     drafter = LMDrafter(target.lm, target, small("full"))
     assert not prepared(launches, target, drafter)
-    assert added(launches.bodies[-1], launches.bodies[TREES.index(4)]) == {"best": 1, "advance": 1}
+    assert added(launches.bodies[-1], launches.bodies[TREE_BUCKETS.index(4)]) == {"best": 1, "advance": 1}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -13,8 +14,7 @@ from specextend_cli.bench.roofline import wait
 from specextend_cli.bench.suite.synthetic_models import RETRIEVAL, SyntheticModels
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.cuda.capture import cuda_graph
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import drop_graphs
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
@@ -37,29 +37,45 @@ class Batch:
 @torch.inference_mode()
 def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[Batch]:
     """With penalties, as summaries are decoded; prompts of `PROMPT` tokens, `TOKENS` new ones."""
-    sizes, target, captures = models.sizes, Target(models.lm), 0
-
-    def counted(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        nonlocal captures
-        captures += 1
-        return cuda_graph(body, device)
-
+    sizes, target = models.sizes, Target(models.lm)
     drafter = EagleDrafter(models.head, target, RETRIEVAL)
-    began = perf_counter()
-    refused = use_checked_graphs(target, drafter, models.shape, batch=max(sequences), capture=counted)
-    wait(sizes.device)
-    preparing, before = perf_counter() - began, captures
-    if refused:
-        raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
-    generator = torch.Generator().manual_seed(0)
-    sampling = Sampling(repetition_penalty=1.05)
-    for b in sequences:
-        prompts = torch.randint(0, sizes.vocabulary, (b, PROMPT), generator=generator).tolist()
-        requests = [BatchRequest(prompt, Stop(TOKENS), sampling) for prompt in prompts]
-        tokens, started, ended = 0, 0.0, 0.0
-        for _, event in decode_batch(models.lm, requests, slots=b, prefill_chunk=4096):
-            if isinstance(event, Step) and event.nodes:
-                tokens, ended = tokens + len(event.tokens), perf_counter()
-                started = started or ended
-        yield Batch(b, (tokens - b) / (ended - started), preparing, before, captures - before)
-    drop_graphs(models.lm, drafter)
+    with _counting_captures() as captures:
+        try:
+            began = perf_counter()
+            models.prepare(target, drafter, max(sequences))
+            wait(sizes.device)
+            preparing, before = perf_counter() - began, len(captures)
+            for b in sequences:
+                speed = _tokens_per_second(models, b)
+                yield Batch(b, speed, preparing, before, len(captures) - before)
+        finally:
+            drop_graphs(models.lm, drafter)
+
+
+@contextmanager
+def _counting_captures() -> Iterator[list[None]]:
+    """A list that grows by one with every capture."""
+    found: list[None] = []
+    stock = torch.cuda.CUDAGraph.capture_begin
+
+    def counted(graph: torch.cuda.CUDAGraph, *args: Any, **kwargs: Any) -> None:
+        found.append(None)
+        stock(graph, *args, **kwargs)
+
+    torch.cuda.CUDAGraph.capture_begin = counted  # type: ignore[method-assign, assignment]
+    try:
+        yield found
+    finally:
+        torch.cuda.CUDAGraph.capture_begin = stock  # type: ignore[method-assign]
+
+
+def _tokens_per_second(models: SyntheticModels, b: int) -> float:
+    generator = torch.Generator().manual_seed(b)
+    prompts = torch.randint(0, models.sizes.vocabulary, (b, PROMPT), generator=generator).tolist()
+    requests = [BatchRequest(prompt, Stop(TOKENS), Sampling(repetition_penalty=1.05)) for prompt in prompts]
+    tokens, started, ended = 0, 0.0, 0.0
+    for _, event in decode_batch(models.lm, requests, slots=b, prefill_chunk=4096):
+        if isinstance(event, Step) and event.nodes:
+            tokens, ended = tokens + len(event.tokens), perf_counter()
+            started = started or ended
+    return (tokens - b) / (ended - started)

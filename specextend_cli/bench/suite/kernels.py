@@ -27,7 +27,7 @@ from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -183,7 +183,6 @@ def _graphs_of_models(case: Case) -> float:
     target = Target(lm)
     drafter = LMDrafter(lm, target, Retrieval(policy="full"))
     refused = use_checked_graphs(target, drafter, TreeShape(nodes=16, depth=4, width=4), batch=4)
-    drop_graphs(lm, drafter)
     if refused:
         raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
     return 0.0

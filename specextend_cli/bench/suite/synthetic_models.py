@@ -131,11 +131,11 @@ class SyntheticModels:
     def _attending(self, name: str, target: Target, drafter: EagleDrafter) -> Iterator[Backend]:
         """The back end of that name for both models, with CUDA graphs if it names them; auto: that of the target."""
         before = self.lm.backend
-        if name != "auto":
-            self.lm.backend = backend_for(self.sizes.device, name.removesuffix(_WITH_GRAPHS))
-        if name.endswith(_WITH_GRAPHS):
-            self.prepare(target, drafter)
         try:
+            if name != "auto":
+                self.lm.backend = backend_for(self.sizes.device, name.removesuffix(_WITH_GRAPHS))
+            if name.endswith(_WITH_GRAPHS):
+                self.prepare(target, drafter)
             yield self.lm.backend
         finally:
             drop_graphs(self.lm, drafter)

@@ -49,9 +49,11 @@ def _pool(device: torch.device) -> Any:
 @contextmanager
 def without_collections() -> Iterator[None]:
     """Collecting a graph while another is captured would break the capture."""
+    was_enabled = gc.isenabled()
     gc.collect()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()

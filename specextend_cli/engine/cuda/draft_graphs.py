@@ -27,7 +27,7 @@ from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, StepInputs
 from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.tree import DraftTree
 
-PENDING = (16, 8, 4, 2, 1)
+PENDING_BUCKETS = (16, 8, 4, 2, 1)
 """Committed tokens that one graph reads, in the order of capture."""
 
 
@@ -54,7 +54,7 @@ class DraftGraphs(WholeDrafts):
     """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes."""
 
     def __init__(self, model: DraftModel, shape: TreeShape, capture: Capture) -> None:
-        self.width, self.depth = min(shape.width, model.most), shape.depth
+        self.width, self.depth = min(shape.width, model.most), max(shape.depth, 1)
         if (self.depth + 1) * self.width > MOST_SLOTS:
             raise ValueError(f"{self.depth} levels of {self.width} nodes are more than {MOST_SLOTS}")
         self.is_current = model.step.is_current
@@ -62,24 +62,26 @@ class DraftGraphs(WholeDrafts):
         self._level = Level(width, 1 + width + self.depth * width * width, device, model.states)
         self._model = model
         self._first: dict[int, tuple[StepInputs, Tensor, Callable[[], None]]] = {}
-        first = {m: self._inputs(m) for m in PENDING}
-        bodies = [partial(self._begin, *first[m]) for m in PENDING]
+        first = {m: self._inputs(m) for m in PENDING_BUCKETS}
+        bodies = [partial(self._begin, *first[m]) for m in PENDING_BUCKETS]
         with without_collections():
-            for m, body in zip(PENDING, bodies, strict=True):
+            for m, body in zip(PENDING_BUCKETS, bodies, strict=True):
                 self._first[m] = (*first[m], capture(body, device)[1])
             _, self._grow = capture(self._expand, device)
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
         width = min(shape.width, self._model.most)
-        return pending <= max(PENDING) and width == self.width and shape.depth <= self.depth and self.is_current()
+        return (
+            pending <= max(PENDING_BUCKETS) and width == self.width and shape.depth <= self.depth and self.is_current()
+        )
 
     def grow(
         self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
     ) -> DraftTree:
         """See `WholeDrafts`."""
         n = len(pending)
-        bucket = next(m for m in reversed(PENDING) if m >= n)
+        bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= n)
         levels = max(min(shape.depth, shape.forwards), 1) - 1
         cache.reserve(bucket + (levels + 1) * self.width)
         start = cache.start
@@ -129,12 +131,13 @@ class DraftGraphs(WholeDrafts):
 
 
 def _chain(rows: int, n: int, position: int, start: int, place: tuple[int, ...]) -> list[int]:
-    """A chain's inputs but for its n tokens. Surplus rows see what they like: nobody sees them.
+    """A chain's inputs but for its n tokens; nothing sees the surplus rows, and they see nothing of the chain.
 
     Behind them: the last token's row, and the position and the cache row of the first level.
     """
-    words = [word for row in range(rows) for word in ((1 << (row + 1)) - 1, *[0] * (WORDS - 1))]
-    behind = (start, start + rows, rows, *place)
+    masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(rows))
+    words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
+    behind = (start, start + n, n, *place)
     return [*[0] * rows, *range(position, position + rows), *words, *behind, n - 1, position + n, start + n]
 
 

@@ -28,6 +28,7 @@ def best_of_blocks(
     x = tl.load(logits + source * row + at, mask=at < most, other=float("-inf")).to(tl.float32)
     top = tl.max(x, 0)
     tl.store(sums + index * blocks + block, top + tl.log(tl.sum(tl.exp(x - top), 0)))
+    x = tl.where(x == x, x, float("-inf"))  # the sums keep NaN; a maximum among NaN may lie anywhere
     target = (index * blocks + block) * WIDTH
     for number in tl.range(0, WIDTH):
         best, where = tl.max(x, 0), tl.argmax(x, 0)
@@ -99,19 +100,20 @@ def choose_level(
         position, start = tl.load(begin + 1), tl.load(begin + 2)
         slots, size = tl.full([], 0, tl.int64), tl.full([], 1, tl.int64)
         known = place < WIDTH
-        child = tl.load(shares + place, mask=known, other=-1.0)
+        child = tl.load(shares + place, mask=known, other=0.0)
         parent = tl.zeros([BLOCK], tl.int64)
     else:
         position, start = tl.load(positions) + 1, tl.load(starts) + WIDTH
         slots, size = tl.load(lengths + 1), tl.load(count)
         known = place < WIDTH * WIDTH
         own = tl.load(scores + place // WIDTH, mask=known, other=0.0)
-        child = tl.where(known, own * tl.load(shares + place, mask=known, other=0.0), -1.0)
+        child = own * tl.load(shares + place, mask=known, other=0.0)
         parent = tl.load(nodes + place // WIDTH, mask=known, other=0)
     token = tl.load(ids + place, mask=known, other=0)
     tl.store(tree + size + place, token, mask=known)
     tl.store(tree + candidates + size + place, parent, mask=known)
     tl.store(tree + 2 * candidates + size + place, child.to(tl.int32, bitcast=True).to(tl.int64), mask=known)
+    rank = tl.where(known, tl.where(child == child, child, 0.0), -1.0)  # scores keep NaN, which ends drafting
     low = tl.load(words + lane * WORDS, mask=inside, other=0)
     high = tl.load(words + lane * WORDS + 1, mask=inside, other=0)
     tl.debug_barrier()  # everything is read before the level is overwritten
@@ -120,7 +122,7 @@ def choose_level(
             where, row = tl.full([], 0, tl.int32) + number, tl.full([], 0, tl.int32)
             near, far = tl.full([], 0, tl.int64), tl.full([], 0, tl.int64)
         else:
-            where = tl.argmax(child, 0)
+            where = tl.argmax(rank, 0)
             row = where // WIDTH
             near, far = tl.sum(tl.where(lane == row, low, 0), 0), tl.sum(tl.where(lane == row, high, 0), 0)
         here = place == where
@@ -132,7 +134,7 @@ def choose_level(
         tl.store(scores + number, tl.sum(tl.where(here, child, 0.0), 0))
         tl.store(nodes + number, size + where)
         tl.store(above + number, row.to(tl.int64))
-        child = tl.where(here, -1.0, child)
+        rank = tl.where(here, -1.0, rank)
     tl.store(positions + lane, tl.zeros([BLOCK_W], tl.int64) + position, mask=inside)
     tl.store(starts, start)
     tl.store(lengths, start + WIDTH)

@@ -26,6 +26,9 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
 
+_JOINED = "_joined_weight"
+
+
 class CannotFuseError(Exception):
     """The model has something that the fused forward does not know; the message says what."""
 
@@ -75,13 +78,14 @@ class _Weights:
             raise CannotFuseError("only some of its projections have a bias")
         if len(modules) == 1:
             return _Linear(modules[0].weight.data, modules[0].bias)
-        joined = torch.cat([module.weight.data for module in modules])
-        at = 0
-        for module in modules:
-            rows = module.out_features
-            module.weight.data = joined[at : at + rows]
-            at += rows
-        return _Linear(joined, torch.cat([bias.data for bias in biases]) if biases else None)
+        with torch.inference_mode(False), torch.no_grad():  # the modules stay what they are to those who train them
+            joined = vars(modules[0]).get(_JOINED)  # by an earlier check
+            if joined is None or joined.data_ptr() != modules[0].weight.data_ptr():
+                joined = torch.cat([module.weight.data for module in modules])
+                for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
+                    module.weight.data = rows
+                vars(modules[0])[_JOINED] = joined
+            return _Linear(joined, torch.cat([bias.data for bias in biases]) if biases else None)
 
     def norm(self, module: Any, width: int) -> Norm:
         """An RMS norm."""

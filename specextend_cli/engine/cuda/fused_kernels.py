@@ -1,6 +1,6 @@
 """The Triton kernels between a decoder's matrix products. Imports triton: only `fused_ops` may import this.
 
-Each does in one launch what takes transformers' layers three to eight, and rounds where those round.
+Each does in one launch what takes transformers' layers three to eight, and rounds where those round (RoPE's sums once).
 """
 
 from __future__ import annotations

@@ -16,9 +16,9 @@ from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.capture import Capture, cuda_graph
-from specextend_cli.engine.cuda.draft_graphs import PENDING, DraftGraphs, DraftModel
+from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
-from specextend_cli.engine.cuda.graphs import BATCHES, CapturedStep, GraphedHead, GraphedModel
+from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, CapturedStep, GraphedHead, GraphedModel
 from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
@@ -32,6 +32,7 @@ from specextend_cli.engine.tree import DraftTree
 
 _READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
+_COMMON = 0.5  # of a draft's nodes in half precision: rounding may expand another one of two that are nearly equal
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
 
@@ -51,7 +52,7 @@ def use_checked_graphs(
     Returns what does not run as it could, in words, and why.
     """
     lm = target.lm
-    refused = _use_for_model(lm, "the model", tuple(b for b in BATCHES if b // 2 < batch), capture)
+    refused = _use_for_model(lm, "the model", tuple(b for b in BATCH_BUCKETS if b // 2 < batch), capture)
     for one in model_drafters(drafter) if drafter else ():
         if isinstance(one, EagleDrafter):
             refused |= _use_for_head(one.head, lm.backend, capture)
@@ -116,7 +117,7 @@ def _first_right(
             why = str(error)
         except torch.OutOfMemoryError as error:
             drop()
-            return refused | {kind: f"memory: {error}"}
+            return refused | {kinds[-1]: f"memory: {error}"}
         except Exception as error:  # Triton's errors have no common class
             why = f"{type(error).__name__}: {error}"
         if not why:
@@ -157,10 +158,11 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             yield "queries", torch.cat([context.queries[layer][0] for layer in sorted(record)])
             yield "keys", cache.rows(cache.start, cache.end).clone()
             cache.rollback()
-    for b in sorted(batches)[:1]:
-        slots = BatchedKVCache(lm.config, cache, b, cache.length + 1)
+    length = cache.length
+    for b in {min(batches), max(batches)} if batches else ():
+        slots = BatchedKVCache(lm.config, cache, b, length + 1)
         for number in range(b):
-            cache.rollback(cache.length - number)
+            cache.rollback(length - 3 * number)
             slots.add(cache, number)
         context = ForwardContext(BatchedAttention(None), slots.mask())
         some = ids[-b:].to(lm.device)[:, None]
@@ -198,11 +200,17 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
     model, backend = _draft_model(target, drafter)
     if model is None or backend is None:
         return ""
-    expected = _scores_of_draft(target, drafter, shape)
+    expected = _draft(target, drafter, shape)
     try:
         backend.drafts = DraftGraphs(model, shape, capture)
-        size = disagreement(_scores_of_draft(target, drafter, shape), expected, target.lm.dtype)
-        why = "" if size is None else f"its scores differ from those without, by {size:.0%} of their size"
+        found = _draft(target, drafter, shape)
+        common = sorted(found.keys() & expected.keys())
+        if len(common) < (1 if target.lm.dtype == torch.float32 else _COMMON) * len(expected):
+            why = f"{len(common)} of {len(expected)} nodes are those without"
+        else:
+            ours, theirs = (torch.tensor([[tree[path]] for path in common]) for tree in (found, expected))
+            size = disagreement(ours, theirs, target.lm.dtype)
+            why = "" if size is None else f"its scores differ from those without, by {size:.0%} of their size"
     except Exception as error:  # Triton's errors have no common class
         why = f"{type(error).__name__}: {error}"
     if why:
@@ -212,7 +220,7 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
 
 def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
     """What a drafter's graphs are made of, and what is to have them; None where its model runs without graphs."""
-    rows = max(PENDING) + MOST_SLOTS
+    rows = max(PENDING_BUCKETS) + MOST_SLOTS
     if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):
         head, of_head = drafter.head, drafter.head.forward_backend
         states = head.fc.weight.new_empty(0, head.config.hidden)
@@ -229,8 +237,8 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
     return None, None
 
 
-def _scores_of_draft(target: Target, drafter: ModelDrafter, shape: TreeShape) -> Tensor:
-    """The scores [nodes, 1] of a draft behind some tokens."""
+def _draft(target: Target, drafter: ModelDrafter, shape: TreeShape) -> dict[tuple[int, ...], float]:
+    """The scores of a draft behind some tokens, by the tokens of each path."""
     lm = target.lm
     tokens = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, sum(_READ)).long()
     target.begin(len(tokens) + shape.nodes)
@@ -240,4 +248,8 @@ def _scores_of_draft(target: Target, drafter: ModelDrafter, shape: TreeShape) ->
     drafter.observe(tokens.tolist(), features, ids)
     choice = logits.argmax(-1)
     drafter.observe(choice.tolist(), None, choice)
-    return torch.tensor(drafter.propose(shape).scores)[:, None]
+    tree = drafter.propose(shape)
+    paths: list[tuple[int, ...]] = [()]
+    for token, parent in zip(tree.tokens[1:], tree.parents[1:], strict=True):
+        paths.append((*paths[parent], token))
+    return dict(zip(paths, tree.scores, strict=True))

@@ -27,9 +27,9 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
 
-TREES = (64, 32, 16, 12, 8, 4, 2, 1)
+TREE_BUCKETS = (64, 32, 16, 12, 8, 4, 2, 1)
 """Nodes of a forward's rows, in the order of their capture."""
-BATCHES = (32, 16, 8, 4, 2)
+BATCH_BUCKETS = (32, 16, 8, 4, 2)
 """Sequences; one is a tree with one node."""
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
@@ -68,7 +68,7 @@ class Graphs(Generic[S]):
         self.step = step
         device = scratch.buffer.device
         # No scratch cache of several sequences: all of them write into one.
-        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in TREES)]
+        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in TREE_BUCKETS)]
         inputs = [StepInputs(rows, b, device, states if b == 1 else None) for rows, b in shapes]
         for held in inputs:
             own = held.rows // held.sequences
@@ -82,7 +82,9 @@ class Graphs(Generic[S]):
 
     def tree(self, rows: int) -> Graph | None:
         """The smallest graph with so many rows."""
-        return next((self.trees[nodes] for nodes in reversed(TREES) if nodes >= rows and nodes in self.trees), None)
+        return next(
+            (self.trees[nodes] for nodes in reversed(TREE_BUCKETS) if nodes >= rows and nodes in self.trees), None
+        )
 
     def batch(self, sequences: int) -> Graph | None:
         """The smallest graph with so many sequences."""
@@ -142,11 +144,15 @@ class GraphedModel(ForwardBackend[ModelOutput]):
 
     def __init__(self, lm: LanguageModel, step: CapturedStep, capture: Capture, *, batches: Sequence[int]) -> None:
         self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
-        self.graphs = Graphs(step, lm.new_cache(max(TREES)), capture, batches=batches)
+        self.graphs = Graphs(step, lm.new_cache(max(TREE_BUCKETS)), capture, batches=batches)
 
     def slots(self, sequences: int) -> int:
         """See `ForwardBackend`."""
         return next((b for b in (1, *sorted(self.graphs.batches)) if b >= sequences), sequences)
+
+    def batch_size(self, most: int) -> int:
+        """See `ForwardBackend`."""
+        return max((b for b in (1, *self.graphs.batches) if b <= most), default=most)
 
     def run(self, inputs: ForwardInput) -> ModelOutput | None:
         """See `ForwardBackend`."""
@@ -232,7 +238,7 @@ class GraphedHead(ForwardBackend[HeadOutput]):
 
     def __init__(self, head: EagleHead, step: CapturedStep, capture: Capture) -> None:
         states = torch.empty(0, head.config.hidden, dtype=head.fc.weight.dtype, device=head.fc.weight.device)
-        self.graphs = Graphs(step, head.new_cache(max(TREES)), capture, states=states)
+        self.graphs = Graphs(step, head.new_cache(max(TREE_BUCKETS)), capture, states=states)
 
     def run(self, inputs: ForwardInput) -> HeadOutput | None:
         """See `ForwardBackend`."""
