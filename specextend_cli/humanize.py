@@ -91,3 +91,8 @@ def format_numbers(numbers: Iterable[int]) -> str:
 def format_pages(first: int, last: int, unit: str = "page") -> str:
     """ "page 4" or "pages 4-9", or "sections 4-9"."""
     return f"{unit} {first}" if first == last else f"{unit}s {first}-{last}"
+
+
+def printable(name: str) -> str:
+    """A file name without control characters, as names may contain terminal escapes."""
+    return "".join(character if character.isprintable() else "�" for character in name)

@@ -17,9 +17,9 @@ from specextend_cli.bench.records import Benchmark, Record
 from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.tables import dumps
 from specextend_cli.bench.workloads import Prompt
-from specextend_cli.documents.names import printable
 from specextend_cli.engine.private_files import create
 from specextend_cli.errors import UsageError
+from specextend_cli.humanize import printable
 from specextend_cli.models.store import cache_root
 
 SCHEMA = "specextend-bench/1"  # new keys may be added under it; a key that changes its meaning needs the next number

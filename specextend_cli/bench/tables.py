@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
-from specextend_cli.documents.names import printable
+from specextend_cli.humanize import printable
 
 Cell: TypeAlias = str | float | int | None  # None is "not measured", never zero
 

@@ -134,7 +134,7 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     In the directory `results` below another, the document itself need not exist any more.
     """
     from specextend_cli.documents.formats import kind_by_suffix
-    from specextend_cli.documents.names import printable
+    from specextend_cli.humanize import printable
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.writers import SUFFIX
 

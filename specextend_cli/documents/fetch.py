@@ -21,9 +21,9 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.formats import detect
-from specextend_cli.documents.names import printable
 from specextend_cli.documents.read_errors import MAX_BYTES
 from specextend_cli.errors import InputError, UsageError
+from specextend_cli.humanize import printable
 
 SECONDS = 300.0
 SILENCE = 30.0

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect, is_read, kind_by_member, kind_by_suffix
-from specextend_cli.documents.names import printable
-from specextend_cli.humanize import format_many
+from specextend_cli.humanize import format_many, printable
 
 _SHOWN = 5
 

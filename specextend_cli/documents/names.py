@@ -6,16 +6,12 @@ import shlex
 from collections.abc import Sequence
 
 from specextend_cli.documents.line import runs
+from specextend_cli.humanize import printable
 
 _RANGES = 40  # of pages in a message
 _LABEL = 20  # characters of a page label
 _PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
 STDIN = "standard input"
-
-
-def printable(name: str) -> str:
-    """A file name without control characters, as names may contain terminal escapes."""
-    return "".join(character if character.isprintable() else "�" for character in name)
 
 
 def argument(name: str) -> str:

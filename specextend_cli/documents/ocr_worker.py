@@ -20,7 +20,7 @@ from typing import Any, TypedDict
 
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.markup import MarkupError, xml_root
-from specextend_cli.documents.names import printable
+from specextend_cli.humanize import printable
 
 DPI = 300
 _MAX_PIXELS = 40_000_000

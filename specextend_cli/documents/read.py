@@ -16,11 +16,12 @@ from typing import Unpack
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
-from specextend_cli.documents.names import STDIN, argument, printable
+from specextend_cli.documents.names import STDIN, argument
 from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
 from specextend_cli.documents.request import ReadOptions, ReadRequest
 from specextend_cli.documents.sandbox import load
 from specextend_cli.errors import InputError
+from specextend_cli.humanize import printable
 
 
 def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
-from specextend_cli.documents.names import argument, printable
+from specextend_cli.documents.names import argument
 from specextend_cli.documents.ocr_engine import INSTALL, has_engine
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.humanize import format_many
+from specextend_cli.humanize import format_many, printable
 
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20

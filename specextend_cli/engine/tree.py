@@ -82,7 +82,7 @@ class DraftTree:
         """The nodes on `device`, uploaded in one piece at the first call."""
         device = torch.device(device)
         if device not in self._uploaded:
-            tokens, depths = torch.tensor((self.tokens, self.depths))
+            tokens, depths = torch.tensor((self.tokens, self.depths), device="cpu")
             nodes = Nodes(tokens, depths, self.mask)
             if device.type != "cpu":
                 packed = torch.cat((nodes.tokens[None], nodes.depths[None], nodes.mask)).to(device, non_blocking=True)

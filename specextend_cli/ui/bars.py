@@ -11,8 +11,7 @@ from rich.table import Column
 
 from specextend_cli.bench.events import Checked, Event, Measured, Skipped, Started, Working
 from specextend_cli.bench.records import Record, format_length
-from specextend_cli.documents.names import printable
-from specextend_cli.humanize import format_amount, format_clock, format_count, format_percent, format_seconds
+from specextend_cli.humanize import format_amount, format_clock, format_count, format_percent, format_seconds, printable
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.train.events import Answering, Done, Resumed, Trained, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.ui.streams import Output

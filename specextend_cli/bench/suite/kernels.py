@@ -179,7 +179,8 @@ def _graphs_of_models(case: Case) -> float:
     )
     torch.manual_seed(0)
     with case.q.device:
-        lm = LanguageModel(AutoModelForCausalLM.from_config(config, dtype=case.q.dtype), backend="triton")
+        model = AutoModelForCausalLM.from_config(config, dtype=case.q.dtype)
+    lm = LanguageModel(model, backend="triton")
     target = Target(lm)
     drafter = LMDrafter(lm, target, Retrieval(policy="full"))
     refused = use_checked_graphs(target, drafter, TreeShape(nodes=16, depth=4, width=4), batch=4)

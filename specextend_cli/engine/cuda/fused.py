@@ -25,7 +25,6 @@ from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
-
 _JOINED = "_joined_weight"
 
 

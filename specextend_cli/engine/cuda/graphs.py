@@ -148,7 +148,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
 
     def slots(self, sequences: int) -> int:
         """See `ForwardBackend`."""
-        return next((b for b in (1, *sorted(self.graphs.batches)) if b >= sequences), sequences)
+        return next((b for b in sorted(self.graphs.batches) if b >= sequences), sequences)
 
     def batch_size(self, most: int) -> int:
         """See `ForwardBackend`."""
