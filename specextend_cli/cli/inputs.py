@@ -14,6 +14,7 @@ from typing import NamedTuple
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
 from specextend_cli.errors import InputError, UsageError
+from specextend_cli.humanize import printable
 from specextend_cli.ui.overwriting import refuse_redirection
 
 MAX_LIST = 64 << 20  # bytes of a list of files
@@ -134,7 +135,6 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     In the directory `results` below another, the document itself need not exist any more.
     """
     from specextend_cli.documents.formats import kind_by_suffix
-    from specextend_cli.humanize import printable
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.writers import SUFFIX
 
