@@ -17,6 +17,7 @@ _LOW, _HIGH = 0.1, 0.7  # of the size of the line: how much higher a mark stands
 _ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
 _ROOM_IN_WORD = 0.1  # where it is between letters of a word
 _BEHIND = 0.25  # sizes between a word and its mark
+_LEFT_FREE = 1.2  # sizes: the widest gap between two words that was left for the mark in it
 _BEFORE = 0.6  # sizes between the number of a note and its text
 _WORD = re.compile(r"[^\W\d_]{2}")
 
@@ -102,5 +103,7 @@ def _letter_before(host: GlyphLine, mark: _Mark) -> int | None:
     at = max(before, key=lambda at: host.spans[at][1])
     in_word = all(map(str.isalnum, host.body[at : at + 2])) and at + 1 < len(host.body)
     room = (_ROOM_IN_WORD if in_word else _ROOM) * host.size
-    near = -room < mark.left - host.spans[at][1] < _BEHIND * host.size
-    return at if near and mark.right < behind + room else None
+    end = host.spans[at][1]
+    near = -room < mark.left - end < _BEHIND * host.size
+    in_gap = end < mark.left < mark.right < behind < end + _LEFT_FREE * host.size
+    return at if in_gap or (near and mark.right < behind + room) else None

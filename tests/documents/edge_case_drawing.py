@@ -71,6 +71,27 @@ def noted(late: int | None) -> Callable[[], bytes]:
     return make
 
 
+def noted_in_gap(before: float, behind: float) -> Callable[[], bytes]:
+    """A mark in a gap between words that was left for it, so many points from either, drawn after both."""
+
+    def make() -> bytes:
+        mark = 72 + width(NOTED_HEAD, 12) + before
+        right = mark + width("3", 7.2) + behind
+        rest = "four new limitations on liability for online service providers."
+        items = (
+            show(72, 700, NOTED_HEAD)
+            + show(right, 700, "to create")
+            + show(mark, 704.6, "3", 7.2)
+            + show(72, 686, rest)
+        )
+        return raw_pdf([items])
+
+    return make
+
+
+NOTED_HEAD = "The council adds a new section to the Copyright Act"
+NOTED_IN_GAP = f"{NOTED_HEAD} to create four new limitations on liability for online service providers."
+
 # ------------------------------------------------------------------------------------------------ right to left
 
 PEACE = ("ا", "ل", "س", "لا", "م", " ", "ع", "ل", "ي", "ك", "م")
@@ -178,6 +199,10 @@ DRAWING = (
         for offset, leading in ((5, 12), (8, 12), (-5, 12), (5, 13.5), (-3, 11), (10, 11))
     ),
     *(EdgeCase(f"columns-by-height-{offset}.pdf", columns(offset, sort=True), TWO) for offset in (5, 8, 15)),
+    *(
+        EdgeCase(f"late-mark-in-gap-{before}-{behind}.pdf", noted_in_gap(before, behind), NOTED_IN_GAP)
+        for before, behind in ((0.5, 3), (2, 2), (4, 2), (4, 4))
+    ),
     *(EdgeCase(f"late-marks-{late}.pdf", noted(late), NOTED_TEXT) for late in (0, 1, 2, 3, 5, None)),
     *(
         EdgeCase(
