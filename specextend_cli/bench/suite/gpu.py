@@ -181,7 +181,7 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
     for length in sizes.lengths if made else ():
         measured = made[0].measured(length, machine, backends, suite.failed)
         suite.attempt(f"the model behind {length:,} tokens", partial(found.extend, measured))
-    if made and sizes.is_gpu:
+    if made and sizes.is_gpu and not _no_triton(sizes):
         _batches(suite, made[0])
     suite.table(
         f"Steps of {what}",
