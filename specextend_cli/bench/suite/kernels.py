@@ -178,8 +178,7 @@ def _graphs_of_models(case: Case) -> float:
         head_dim=d,
     )
     torch.manual_seed(0)
-    with case.q.device:
-        model = AutoModelForCausalLM.from_config(config, dtype=case.q.dtype)
+    model = AutoModelForCausalLM.from_config(config, dtype=case.q.dtype).to(case.q.device)
     lm = LanguageModel(model, backend="triton")
     target = Target(lm)
     drafter = LMDrafter(lm, target, Retrieval(policy="full"))
