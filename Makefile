@@ -46,8 +46,8 @@ test-slow: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m slow
 
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
-APART := attention draft_gate cache decoding_threads graph_check graph_rehearsal graphs kernel_resources memory native ngram \
-	other_processors retrieval sampling tree triton triton_on_gpu
+APART := attention draft_gate draft_ops cache decoding_threads fused_ops graph_check graph_rehearsal graphs host_reads \
+	kernel_resources launches memory native ngram on_pretend_device other_processors retrieval sampling tree triton triton_on_gpu
 test-oldest: $(VENV)-oldest/.developing
 	$(VENV)-oldest/$(PYTEST) -m "not slow" tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 

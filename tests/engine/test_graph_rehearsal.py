@@ -106,7 +106,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("layers", ["fused", "stock"])
-@pytest.mark.parametrize("name", but_for(("eagle1", "eagle3.1"), VARIANTS))
+@pytest.mark.parametrize("name", but_for(("eagle3.1",), VARIANTS))
 def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whole drafts, and trees that are grown level by level."""
     rehearsal = Rehearsal()
