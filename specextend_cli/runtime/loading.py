@@ -54,7 +54,7 @@ def load_target(preset: Preset, directories: Directories, options: EngineOptions
         raise ModelError(
             f"preset {preset.name} chooses by layers {', '.join(map(str, scored))} of its target",
             why=f"it has layers 0 to {lm.layers - 1}",
-            fix="layers under [retrieval]: specextend bench --experiment recall says which find what is hidden",
+            fix="name others under [retrieval]: specextend bench --experiment needle says what they find",
         )
     if group and group.rank == 0:
         from specextend_cli.engine.tensor_parallel import LeadingTarget
