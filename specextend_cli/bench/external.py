@@ -30,7 +30,7 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models import pypi_source
 from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.load import quiet_transformers
-from specextend_cli.models.preset import HubSource, LocalSource, WheelSource
+from specextend_cli.models.source_kinds import HubSource, LocalSource, WheelSource
 
 _LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
 _SLACK = 64  # positions of llama.cpp

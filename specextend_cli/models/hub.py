@@ -13,7 +13,7 @@ from pathlib import Path
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
 from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
-from specextend_cli.models.preset import HubSource
+from specextend_cli.models.source_kinds import HubSource
 from specextend_cli.models.store import Progress, silent
 
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary

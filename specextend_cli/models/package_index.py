@@ -28,7 +28,7 @@ from packaging.version import Version
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import parse_object
-from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.source_kinds import WheelSource
 from specextend_cli.models.store import Progress
 
 VARIABLES = ("UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL")

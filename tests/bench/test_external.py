@@ -21,7 +21,7 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.source_kinds import WheelSource
 from tests.engine.tiny_models import prompt
 
 SAMPLINGS = {

@@ -16,7 +16,7 @@ import pytest
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from specextend_cli.models import pypi_source
-from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.source_kinds import WheelSource
 from specextend_cli.models.tokens import LLAMA3, QWEN2
 from tests.helpers import gguf_writer
 

@@ -18,8 +18,8 @@ from specextend_cli.models import ollama, store
 from specextend_cli.models.gguf.convert import convert, read_gguf
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.memory import estimate
-from specextend_cli.models.preset import GgufSource, OllamaSource
 from specextend_cli.models.presets import load_preset, read_preset, to_toml
+from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 from specextend_cli.models.sources import fetch, is_present, locate, remove, size_on_disk
 from tests.helpers import gguf_writer
 

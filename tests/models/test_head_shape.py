@@ -14,9 +14,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.memory import draft_shape, fits
-from specextend_cli.models.preset import LocalSource
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import HeadShape
+from specextend_cli.models.source_kinds import LocalSource
 from tests.engine.tiny_heads import VARIANTS
 from tests.engine.tiny_models import tiny
 from tests.helpers.published_heads import LAYOUTS, angelslim

@@ -18,7 +18,7 @@ from huggingface_hub.errors import (
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import hub
 from specextend_cli.models.checkpoint import weight_files
-from specextend_cli.models.preset import HubSource
+from specextend_cli.models.source_kinds import HubSource
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
 
 SOURCE = HubSource(kind="hub", repo="owner/model")

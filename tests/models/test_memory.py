@@ -7,9 +7,10 @@ import pytest
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.memory import HEADROOM, Estimate, estimate, fits
-from specextend_cli.models.preset import Draft, LocalSource, Preset
+from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
+from specextend_cli.models.source_kinds import LocalSource
 
 SIZES = {
     "vocab_size": 300,

@@ -16,8 +16,8 @@ from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.gguf import convert
-from specextend_cli.models.preset import LocalSource, WheelSource
 from specextend_cli.models.presets import load_preset
+from specextend_cli.models.source_kinds import LocalSource, WheelSource
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
 
 
@@ -32,7 +32,7 @@ def run_fetch(source: WheelSource, home: Path, before: str = "", progress: str =
     import os, signal, time
     import platformdirs
     platformdirs.user_cache_dir = lambda name: {str(home / "cache")!r} + "/" + name
-    from specextend_cli.models.preset import WheelSource
+    from specextend_cli.models.source_kinds import WheelSource
     from specextend_cli.models.store import silent
     from specextend_cli.models.sources import fetch
     {before}

@@ -19,9 +19,10 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models.ngram_table import FILE, table_file
-from specextend_cli.models.preset import Draft, HubSource, LocalSource, Preset
+from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
+from specextend_cli.models.source_kinds import HubSource, LocalSource
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.eagle_head import WINDOW, with_head

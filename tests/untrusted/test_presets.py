@@ -16,8 +16,8 @@ import pytest
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models import hub, pypi_source, sources, store, template_sandbox
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.preset import HubSource, WheelSource
 from specextend_cli.models.presets import load_preset
+from specextend_cli.models.source_kinds import HubSource, WheelSource
 
 CONTENT = b"not really a GGUF"
 FIELDS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models import ollama
-from specextend_cli.models.preset import GgufSource, OllamaSource
+from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
 GgufFile: TypeAlias = GgufSource | OllamaSource
 _SAMPLE = 1 << 16  # bytes at each end
