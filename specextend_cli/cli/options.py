@@ -25,6 +25,9 @@ INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Mo
 MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
 
+AUTO = "auto"
+"""What `--model` is where no model is named: the program chooses."""
+
 Run = TypeVar("Run", bound=Callable[..., None])
 
 if TYPE_CHECKING:
@@ -71,7 +74,7 @@ def preset_names(incomplete: str) -> list[str]:
     """Names of presets, for shell completion."""
     from specextend_cli.models.presets import preset_files
 
-    return [name for name in preset_files() if name.startswith(incomplete)]
+    return [name for name in (AUTO, *preset_files()) if name.startswith(incomplete)]
 
 
 def option(names: str, help: str, metavar: str | None = None, panel: str | None = None, **settings: Any) -> Any:
@@ -117,7 +120,7 @@ Model: TypeAlias = Annotated[
     str | None,
     option(
         "--model -m",
-        "Preset name, .toml or .gguf file, or ollama:NAME.",
+        "Preset name, .toml or .gguf file, ollama:NAME, or auto (default): the best that this machine runs.",
         "PRESET",
         envvar="SPECEXTEND_MODEL",
         autocompletion=preset_names,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -88,12 +89,25 @@ def device_memory() -> int:
     """Bytes of the first GPU, by nvidia-smi; without one, of this machine."""
     import psutil
 
-    if tool := shutil.which("nvidia-smi"):
-        query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
-            answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-            return int(answer.stdout.split()[0]) << 20
-    return psutil.virtual_memory().total
+    found = gpu_memory()
+    return found[0] if found else psutil.virtual_memory().total
+
+
+def gpu_memory(number: int = 0) -> tuple[int, int] | None:
+    """Bytes in all and free of a GPU that this process may use, by nvidia-smi; None where there is none."""
+    if not (tool := shutil.which("nvidia-smi")):
+        return None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    ids = [str(number)] if visible is None else visible.split(",")[number : number + 1]
+    if not ids or not re.fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):
+        return None  # "" and "-1" hide all of them; parts of a GPU (MIG) are not listed so
+    query = [tool, f"--id={ids[0].strip()}", "--query-gpu=memory.total,memory.free", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+        total, free = (int(figure) << 20 for figure in answer.stdout.splitlines()[0].split(","))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None
+    return total, free
 
 
 def target_shape(target: Target) -> Shape | None:

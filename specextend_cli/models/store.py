@@ -14,6 +14,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import TypeAlias
 
 import platformdirs
@@ -21,6 +22,7 @@ from filelock import FileLock, Timeout
 
 from specextend_cli.engine.private_files import create, sha256, sync
 from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models import download_speed
 from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
@@ -126,8 +128,8 @@ def full_disk_is_a_fit_error(directory: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def watched(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
-    """Report `measure()` of `total` a few times a second while the body runs, and once when it succeeds."""
-    done = threading.Event()
+    """Report `measure()` of `total` a few times a second while the body downloads, and once when it succeeds."""
+    done, began, before = threading.Event(), perf_counter(), measure()
 
     def watch() -> None:
         while not done.wait(0.3):
@@ -140,6 +142,7 @@ def watched(step: str, measure: Callable[[], int], total: int, progress: Progres
     finally:
         done.set()
         watcher.join()
+    download_speed.record(total - before, perf_counter() - began)
     progress(step, total, total)
 
 

@@ -25,6 +25,7 @@ from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 if TYPE_CHECKING:
     from specextend_cli.engine.meter import Meter
     from specextend_cli.errors import SpecextendError
+    from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Plan
 
 
@@ -111,6 +112,19 @@ def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
             *(() if folded else (cell(row.title),)),
         )
     return made
+
+
+def format_choice(choice: Choice) -> Text:
+    """Which model ran and why, for --verbose, and why those that would be preferred did not."""
+    reasons = {
+        "named": "as named",
+        "quotes": "which quotes",
+        "configured": "as configured",
+        "on disk": "the first of the list that is on disk and fits",
+        "none fits": "no model that writes was taken",
+    }
+    passed = [f"{name}: {why}" for name, why in choice.passed]
+    return _labelled([("model", sanitize("; not ".join([f"{choice.preset}, {reasons[choice.reason]}", *passed])))])
 
 
 def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
