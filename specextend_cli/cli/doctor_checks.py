@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from specextend_cli.cli.model_choice import announcement, chosen_model
 from specextend_cli.errors import SpecextendError
 from specextend_cli.humanize import format_bytes
 from specextend_cli.ui.streams import Output
@@ -209,6 +210,7 @@ def _models() -> Iterator[Check]:
         yield Check("model", f"{DEFAULT} is not here", "bad", fix, f"{' and '.join(said)} forbids downloading it")
     else:
         yield Check("model", f"{DEFAULT} is not here", "poor", fetch, "the first summary downloads 93 MB")
+    yield Check("choice", announcement(chosen_model(None)).removeprefix("model: "))
     yield _presets()
 
 

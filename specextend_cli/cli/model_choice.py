@@ -59,11 +59,11 @@ def model_for(
     if choice.offer is not None and may_ask and _agrees(output, choice.offer) and _fetched(output, choice.offer.name):
         return _choose(machine, count)
     if choice.reason == "none fits" and not mute:
-        output.status(said(choice, offline=offline))
+        output.status(announcement(choice, offline=offline))
     return choice
 
 
-def said(choice: Choice, *, offline: bool = False) -> str:
+def announcement(choice: Choice, *, offline: bool = False) -> str:
     """One line: what runs where no model was named, why, and the command that changes it."""
     from specextend_cli.models.preset import DEFAULT
 
@@ -77,8 +77,8 @@ def said(choice: Choice, *, offline: bool = False) -> str:
         unless = ", and this run is offline" if offline else ""
         pull = f"specextend models pull {choice.offer.name}"
         return f"{quotes}: no model that writes is on disk{unless}; to have one write: {pull}{size}"
-    name, why = choice.passed[-1] if choice.passed else ("", "there is no preset of one")
-    return f"{quotes}: {name}{': ' * bool(name)}{why}; to decide otherwise: specextend models use NAME"
+    why = "no preset is ranked" if not choice.passed else ": ".join(choice.passed[-1])
+    return f"{quotes}: {why}; to decide otherwise: specextend models use NAME"
 
 
 def _choose(machine: Machine, tokens: int | None) -> Choice:
@@ -111,6 +111,7 @@ def _measured(output: Output, machine: Machine) -> Machine:
     """The machine with its speed, measured where it is not known."""
     from dataclasses import replace
 
+    from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.machine import measured_speed
     from specextend_cli.ui.views import open_view
 

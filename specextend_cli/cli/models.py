@@ -79,12 +79,11 @@ def use(
     """
     from pathlib import Path
 
-    from specextend_cli.models.choice import AUTO
     from specextend_cli.models.configuration import configuration_file, configure
     from specextend_cli.models.presets import load_preset
     from specextend_cli.ui.streams import Output
 
-    if model == AUTO:
+    if model == options.AUTO:
         configure("model", None)
         configure("offer", None)
     else:

@@ -120,7 +120,7 @@ Model: TypeAlias = Annotated[
     str | None,
     option(
         "--model -m",
-        "Preset name, .toml or .gguf file, ollama:NAME, or auto (default): the best that this machine runs.",
+        "Preset name, .toml or .gguf file, ollama:NAME, auto (default).",
         "PRESET",
         envvar="SPECEXTEND_MODEL",
         autocompletion=preset_names,

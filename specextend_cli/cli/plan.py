@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import sources
-from specextend_cli.cli.model_choice import chosen_model, said
+from specextend_cli.cli.model_choice import QUOTING, announcement, chosen_model, embedded
+from specextend_cli.cli.options import AUTO
 from specextend_cli.cli.source import Source
 from specextend_cli.humanize import format_bytes
 
@@ -44,14 +45,9 @@ def plan(
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output
 
-    choice = chosen_model(DEFAULT if model is None and mode in ("extractive", "guided") else model)
+    choice = embedded() if model in (None, AUTO) and mode in QUOTING else chosen_model(model)
     wanted = options.given(
-        preset=choice.preset,
-        length=options.length(length),
-        style=style,
-        mode=mode,
-        max_tokens=max_tokens,
-        offline=offline,
+        length=options.length(length), style=style, mode=mode, max_tokens=max_tokens, offline=offline
     )
     with closing(Summarizer(Options(preset=choice.preset, **wanted))) as summarizer:
         inputs = sources(files, reading, example="specextend plan FILES…", listed=files_from, offline=offline)
@@ -76,7 +72,7 @@ def print_plans(
         )
     memory = None if need is None else need.total
     if choice.reason not in ("named", "quotes"):
-        output.status(said(choice))
+        output.status(announcement(choice))
     if as_json:
         known = zip(plans, seconds, strict=True)
         records = [

@@ -7,6 +7,7 @@ of a preset with a rank, and then that rank. Named files of other sizes come las
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from specextend_cli.models import ollama
 from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
 from specextend_cli.models.memory import estimate, graph_bytes, target_shape
 from specextend_cli.models.preset import Preset
-from specextend_cli.models.presets import list_presets, load_preset
+from specextend_cli.models.presets import load_preset, preset_files, read_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, WheelSource
 from specextend_cli.models.sources import is_present, locate
@@ -32,8 +33,15 @@ def candidates(
     machine: Machine, *, tokens: int = USUAL_TOKENS, gguf: Sequence[str] = (), rates: Rates = lambda name: None
 ) -> list[Candidate]:
     """For a document of so many tokens; `gguf` has the files that the configuration names. Never uses the network."""
-    ranked = [preset for preset in list_presets() if preset.rank is not None and preset.mode == "abstractive"]
+    ranked = [preset for preset in _readable() if preset.rank is not None and preset.mode == "abstractive"]
     return [_candidate(machine, one, tokens, rates) for one in (*ranked, *_files(ranked, gguf))]
+
+
+def _readable() -> Iterator[Preset]:
+    """The presets, without the user's own that are not valid: naming one says what is wrong."""
+    for file in preset_files().values():
+        with suppress(SpecextendError):
+            yield read_preset(file)
 
 
 def _files(ranked: Sequence[Preset], gguf: Sequence[str]) -> Iterator[Preset]:
