@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from specextend_cli import Options, Summarizer, read
+from specextend_cli import Options, Summarizer, SummaryRequest, read
 from specextend_cli.ui.dashboard import Dashboard, format_memory
 from specextend_cli.ui.progress import Progress
 
@@ -21,7 +21,7 @@ STEPS = 250  # verifications before the frame is taken
 def main() -> None:
     """Run, and keep the frame after `STEPS` verifications."""
     progress, taken = Progress(SAMPLE.name), ""
-    with Summarizer(Options(mode="abstractive", cache=False)) as summarizer:
+    with Summarizer(Options(request=SummaryRequest(mode="abstractive"), cache=False)) as summarizer:
         for event in summarizer.run(read(SAMPLE)):
             progress.add(event)
             if progress.meter.steps == STEPS:

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.inputs import one_source
+from specextend_cli.cli.model_choice import chosen_model
+from specextend_cli.runtime.options import EngineOptions
 
 
 def compare(
     *,
     file: options.File = None,
-    length: options.Length = None,
+    length: options.LengthOption = None,
     model: options.Model = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     reading: options.ReadOptions,
     max_tokens: options.MaxTokens = None,
-    engine: options.ModelOptions,
+    engine: EngineOptions,
+    offline: options.Offline = False,
     timeout: options.Timeout = None,
 ) -> None:
     """Compare plain and accelerated decoding of one document: speed and tokens.
@@ -26,25 +29,24 @@ def compare(
     Example:
       specextend compare report.pdf --max-tokens 200
     """
-    source = one_source(file, reading, example="specextend compare FILE", offline=engine.offline)
+    source = one_source(file, reading, example="specextend compare FILE", offline=offline)
 
     from specextend_cli.bench import comparison as bench_comparison
     from specextend_cli.engine.events import Prefilling, Step
     from specextend_cli.summarize.events import Plan, Stage, Warned
+    from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.compared import comparison, comparison_record
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.views import open_view
 
     settings = Options(
-        **options.given(
-            length=options.length(length),
-            mode="abstractive",
-            max_tokens=max_tokens,
-            cache=False,
-            preset=model,
-            **engine.settings,
-        )
+        request=SummaryRequest(length=options.length(length), mode="abstractive"),
+        engine=engine,
+        preset=chosen_model(model, engine.device).preset,
+        max_tokens=max_tokens,
+        offline=offline,
+        cache=False,
     )
     Summarizer(settings).close()  # refuse impossible options before the document is read
     options.usable(engine.device)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def plan(
     *,
     files: options.Files = None,
-    length: options.Length = None,
+    length: options.LengthOption = None,
     style: options.StyleOption = "paragraph",
     mode: options.ModeOption = None,
     max_tokens: options.MaxTokens = None,
@@ -42,14 +42,18 @@ def plan(
       specextend plan *.pdf
     """
 
+    from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output
 
     choice = embedded() if model in (None, AUTO) and mode in QUOTING else chosen_model(model)
-    wanted = options.given(
-        length=options.length(length), style=style, mode=mode, max_tokens=max_tokens, offline=offline
+    wanted = Options(
+        request=SummaryRequest(length=options.length(length), style=style, mode=mode),
+        preset=choice.preset,
+        max_tokens=max_tokens,
+        offline=offline,
     )
-    with closing(Summarizer(Options(preset=choice.preset, **wanted))) as summarizer:
+    with closing(Summarizer(wanted)) as summarizer:
         inputs = sources(files, reading, example="specextend plan FILES…", listed=files_from, offline=offline)
         print_plans(Output(), summarizer, inputs, as_json=json, choice=choice)
 

@@ -20,6 +20,7 @@ from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.fast_import import import_ahead
+from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.ui import Format
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ _NVIDIA = Path("/dev/nvidiactl")  # where there is a GPU, importing torch and tr
 def summarize(
     *,
     files: options.Files = None,
-    length: options.Length = None,
+    length: options.LengthOption = None,
     style: options.StyleOption = "paragraph",
     mode: options.ModeOption = None,
     focus: Annotated[
@@ -80,7 +81,8 @@ def summarize(
         option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
     ] = None,
     max_tokens: options.MaxTokens = None,
-    engine: options.ModelOptions,
+    engine: EngineOptions,
+    offline: options.Offline = False,
     no_spec: Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)] = False,
     batch: Annotated[
         int | None,
@@ -122,37 +124,42 @@ def summarize(
     kind = options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
 
+    from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.annotations import Annotations
     from specextend_cli.ui.destination import destination
     from specextend_cli.ui.streams import Output
 
-    wanted = options.given(
+    request = SummaryRequest(
         length=options.length(length),
         style=style,
         focus=focus,
         language=language,
         template=options.template(template),
         mode=mode,
+    )
+    wanted = Options(
+        request=request,
+        engine=engine,
         max_tokens=max_tokens,
         batch=batch,
+        offline=offline,
         strict=strict,
         cache=not no_cache,
-        **engine.settings,
     )
     terminal = Output(quiet=quiet)
     results = None if output is None else Path(output)
-    inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=engine.offline, results=results)
+    inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=offline, results=results)
     documents = Documents(terminal)
     if model in (None, AUTO) and (mode in QUOTING or engine.draft_head or ray is not None):
         choice = embedded()  # what quotes needs no writer; a head belongs to a target; a cluster has other machines
     else:
         size = partial(documents.tokens, inputs[0])
-        choice = model_for(terminal, model, size, device=engine.device, offline=engine.offline, mute=dry_run)
-    with closing(Summarizer(Options(preset=choice.preset, **wanted))) as summarizer:
+        choice = model_for(terminal, model, size, device=engine.device, offline=offline, mute=dry_run)
+    with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
         if not dry_run and ray is None:
             options.usable(engine.device)
-        mode, generating = summarizer.settings.mode, [*engine.generating, *(["--batch"] if batch else [])]
+        mode, generating = summarizer.settings.mode, [*options.generating(engine), *(["--batch"] if batch else [])]
         if mode != "abstractive" and generating and not quiet:
             terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
         if dry_run:

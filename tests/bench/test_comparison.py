@@ -19,6 +19,7 @@ from specextend_cli.summarize.events import Coverage, Event, LevelWork, Part, Pl
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.compared import comparison as shown
 from specextend_cli.ui.compared import comparison_record
+from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text
 
@@ -168,7 +169,7 @@ def test_others_are_who_is_busy_beside_this_process(monkeypatch):
 
 def test_a_real_pair_one_text_after_the_other(presets, monkeypatch):
     monkeypatch.setattr(comparison, "SECONDS", 0.0)
-    options = Options(preset=str(presets["one"]), dtype="float32", max_tokens=16)
+    options = flat_options(preset=str(presets["one"]), dtype="float32", max_tokens=16)
     *events, found = compare(document(text(20)), options)
     assert not any(event.batch_size > 1 for event in events if isinstance(event, Step))
     assert (found.divergence, found.passes) == (None, 1)

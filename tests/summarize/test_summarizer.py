@@ -14,6 +14,7 @@ from specextend_cli.models.memory import Estimate
 from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Stage, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text_generator import load_generator
+from tests.helpers.flat_options import flat_options
 from tests.helpers.published_heads import safeailab_3
 from tests.summarize.tiny_preset import text, tokenizer, write
 
@@ -26,7 +27,7 @@ def document(source, name="harbour.txt"):
 
 def summarize(path, source=SHORT, **options):
     """The events of one run by itself."""
-    with Summarizer(Options(preset=str(path), **{"cache": False, **options})) as summarizer:
+    with Summarizer(flat_options(preset=str(path), **{"cache": False, **options})) as summarizer:
         return list(summarizer.run(document(source)))
 
 
