@@ -15,11 +15,14 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
 
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
 
 class Shape(BaseModel):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms. Counts are exact for Llama, Mistral, Qwen2-3.
 
-    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3.
+    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `experts`: MLPs of `intermediate`
+    in each layer, of which `active` compute a token; 0 where there is one MLP and no router.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -34,6 +37,8 @@ class Shape(BaseModel):
     tied: bool = False
     qkv_bias: bool = False
     qk_norm: bool = False
+    experts: int = Field(default=0, ge=0)
+    active: int = Field(default=1, gt=0)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
@@ -42,17 +47,21 @@ class Shape(BaseModel):
             if "text_config" in config:
                 raise ValueError("it wraps a text model in one that also reads images or sound")
             heads, hidden, family = config["num_attention_heads"], config["hidden_size"], config["model_type"]
+            experts = next((config[key] for key in _EXPERTS if config.get(key)), 0)
+            inner = config.get("moe_intermediate_size") if experts else None
             return cls(
                 layers=config["num_hidden_layers"],
                 hidden=hidden,
                 heads=heads,
                 kv_heads=config.get("num_key_value_heads") or heads,
                 head_dim=config.get("head_dim") or hidden // heads,
-                intermediate=config["intermediate_size"],
+                intermediate=inner or config["intermediate_size"],
                 vocab=config["vocab_size"],
                 tied=config.get("tie_word_embeddings", False),
                 qkv_bias=family == "qwen2",
-                qk_norm=family == "qwen3",
+                qk_norm=family in ("qwen3", "qwen3_moe"),
+                experts=experts,
+                active=(config.get("num_experts_per_tok") or 1) if experts else 1,
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
@@ -68,14 +77,23 @@ class Shape(BaseModel):
         """Number of weights."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         attention = self.hidden * (2 * q + 2 * kv) + self.qkv_bias * (q + 2 * kv) + self.qk_norm * 2 * self.head_dim
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        layer = attention + self._mlp + self.experts * self.hidden + 2 * self.hidden
         return self.layers * layer + self.hidden + self.vocab * self.hidden * (1 if self.tied else 2)
 
     @property
     def linear_parameters(self) -> int:
-        """Number of weights in the layers' matrices, which quantization applies to."""
+        """Number of weights in the layers' matrices, which quantization applies to; experts are none of these."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        return self.layers * self.hidden * (2 * q + 2 * kv + 3 * self.intermediate)
+        return self.layers * (self.hidden * (2 * q + 2 * kv) + (0 if self.experts else self._mlp))
+
+    @property
+    def active_intermediate(self) -> int:
+        """Width of the MLPs that compute one token."""
+        return self.active * self.intermediate
+
+    @property
+    def _mlp(self) -> int:
+        return 3 * self.hidden * self.intermediate * max(self.experts, 1)
 
     def weight_bytes(self, item: int = 2, quantization: str = "none") -> int:
         """Bytes of the weights, `item` bytes a number; matrices in "nf4" take half a byte and a scale every 64."""
