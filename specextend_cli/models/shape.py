@@ -5,6 +5,7 @@ Needs neither torch nor weights: memory is estimated before anything is fetched.
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Any, Literal
@@ -112,7 +113,7 @@ class HeadShape(BaseModel):
 
     `generation` 1 joins one state of the target with an embedding; 3 fuses `fused` states of width `target_hidden`
     (None: `hidden`). `draft_vocab` and `embedding` are the rows of its own output layer and embedding, 0 where it uses
-    the target's.
+    the target's. Copies of the target's count here, and are shared once the weights of both are known.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -139,35 +140,41 @@ class HeadShape(BaseModel):
     @classmethod
     def of(cls, directory: Path) -> HeadShape:
         """Of a head on disk; ModelError where its configuration lacks a size."""
-        said = HeadSettings.read(directory)
+        said, names = HeadSettings.read(directory), _tensor_names(directory)
         heads, hidden, vocab = said.num_attention_heads, said.hidden_size, said.vocab_size
         attention_bias = said.attention_bias or False
+
+        def has(tensor: str, otherwise: bool | None) -> bool:
+            """Whether there is a tensor whose name ends so; what the configuration says where names are not known."""
+            return any(name.endswith(tensor) for name in names) if names else otherwise or False
+
         try:
             if heads is None or hidden is None or vocab is None or said.intermediate_size is None:
                 raise ValueError("it lacks hidden_size, intermediate_size, num_attention_heads or vocab_size")
             generation: Literal[1, 3] = 3 if said.is_eagle3 or said.draft_vocab_size is not None else 1
             draft_vocab = (said.draft_vocab_size or vocab) if generation == 3 else 0
-            if draft_vocab == vocab and not said.tie_word_embeddings and _has(directory, "lm_head.weight") is False:
+            if draft_vocab == vocab and not said.tie_word_embeddings and not has("lm_head.weight", True):
                 draft_vocab = 0
+            numbered = {found[1] for name in names if (found := re.search(r"\blayers\.(\d{1,3})\.", name))}
             return cls(
                 generation=generation,
-                layers=said.num_hidden_layers or 1,
+                layers=len(numbered) or said.num_hidden_layers or 1,
                 hidden=hidden,
                 target_hidden=said.target_hidden_size,
-                fused=len(said.eagle_aux_hidden_state_layer_ids or ()) or 3,
+                fused=said.named_states or 3,
                 heads=heads,
                 kv_heads=said.num_key_value_heads or heads,
                 head_dim=said.head_dim or hidden // heads,
                 intermediate=said.intermediate_size,
                 draft_vocab=draft_vocab,
                 embedding=vocab if _holds_embedding(directory, vocab * hidden, draft_vocab == vocab) else 0,
-                fc_bias=generation == 1 and said.bias is not False,
-                qkv_bias=attention_bias if said.qkv_bias is None else said.qkv_bias,
-                attention_bias=attention_bias,
-                mlp_bias=said.mlp_bias or False,
-                norm_before_fc=said.norm_before_fc or False,
-                fc_norm=said.fc_norm or False,
-                qk_norm=_has(directory, "self_attn.q_norm.weight") or False,
+                fc_bias=has("fc.bias", generation == 1 and said.bias is not False),
+                qkv_bias=has("q_proj.bias", attention_bias if said.qkv_bias is None else said.qkv_bias),
+                attention_bias=has("o_proj.bias", attention_bias),
+                mlp_bias=has("down_proj.bias", said.mlp_bias),
+                norm_before_fc=has("input_norm.weight", said.norm_before_fc),
+                fc_norm=has("fc_norm.0.weight", said.fc_norm) or has("aux_norm_low.weight", False),
+                qk_norm=has("self_attn.q_norm.weight", False),
             )
         except ValueError as error:
             what = f"the config.json in {directory} does not describe an EAGLE head"
@@ -203,11 +210,9 @@ class HeadShape(BaseModel):
         return 2 * self.layers * self.kv_heads * self.head_dim * item
 
 
-def _has(directory: Path, tensor: str) -> bool | None:
-    """Whether there is a tensor whose name ends so; None where the names are not known."""
-    files = weight_files(directory)
-    names = [name for file in files if file.suffix == ".safetensors" for name in read_header(file)]
-    return any(name.endswith(tensor) for name in names) if names else None
+def _tensor_names(directory: Path) -> list[str]:
+    """The tensors of safetensors files; none where they are not known."""
+    return [name for file in weight_files(directory) if file.suffix == ".safetensors" for name in read_header(file)]
 
 
 def _holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:
