@@ -336,6 +336,7 @@ class Summarizer:
             if backend := generator.target.lm.forward_backend:
                 generator.batch_size = backend.batch_size(generator.batch_size)
             yield Stage(f"drafts: {describe(self._generator.drafter)}")
+            yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
         return self._generator.without_drafts() if self.plain else self._generator
 
     def _prepare_loading(self, title: str, directory: Path) -> Iterator[Stage]:

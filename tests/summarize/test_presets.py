@@ -41,10 +41,9 @@ LAYOUTS = {
     "yuhuili/EAGLE-": safeailab_1,
     "jycha-98/EAGLE-": safeailab_1,
     "AngelSlim/": angelslim,
-    "TanBaby/": yarn,
     "RedHatAI/": speculators,
     "lmsys/SGLang-EAGLE3-": specbundle,
-    "Zjcxy-SmartAI/": specbundle,
+    "deepseek-ai/eagle3_": deepspec,
 }
 ROPE: dict[str, dict[str, Any]] = {
     "meta-llama/": {
@@ -216,7 +215,7 @@ def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> Non
 
 
 def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
-    preset = shrink(load_preset("smollm2-1.7b"), tmp_path)
+    preset = shrink(load_preset("qwen3-8b"), tmp_path)
     (tmp_path / "head").mkdir()
     safeailab_3(tmp_path / "head", tiny_preset.tokenizer().get_vocab_size())
     changed = with_head(preset, tmp_path / "head")
