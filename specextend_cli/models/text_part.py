@@ -55,7 +55,7 @@ def is_wrapper(data: Mapping[str, Any]) -> bool:
 
 
 def why_refused(data: Mapping[str, Any]) -> str | None:
-    """Why the text part of that config.json cannot be loaded alone, in words; None if it can, or if it wraps nothing."""
+    """Why that config.json's text part cannot be loaded alone, in words; None if it can, or there is no wrapper."""
     kind = data.get("model_type")
     if not is_wrapper(data) or kind in WRAPPERS:
         return None
@@ -68,8 +68,8 @@ def why_refused(data: Mapping[str, Any]) -> str | None:
 def text_settings(data: Mapping[str, Any]) -> dict[str, Any]:
     """The text model's part of a config.json, or a copy of `data` where nothing is wrapped.
 
-    Saved parts leave out what has transformers' default value: where sizes are missing, they come from there. ValueError
-    where it has none either.
+    Saved parts leave out what has transformers' default value: where sizes are missing, they come from there.
+    ValueError where it has none either, or where the part cannot be loaded alone.
     """
     if not is_wrapper(data):
         return dict(data)
