@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.text_part import is_wrapper, text_settings
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
@@ -43,10 +44,9 @@ class Shape(BaseModel):
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
-        """From the contents of a config.json; ModelError where a size is missing or impossible."""
+        """From the contents of a config.json, of its text part where it has one; ModelError: no or impossible sizes."""
         try:
-            if "text_config" in config:
-                raise ValueError("it wraps a text model in one that also reads images or sound")
+            config = text_settings(config)
             heads, hidden, family = config["num_attention_heads"], config["hidden_size"], config["model_type"]
             experts = next((config[key] for key in _EXPERTS if config.get(key)), 0)
             inner = config.get("moe_intermediate_size") if experts else None
@@ -71,7 +71,11 @@ class Shape(BaseModel):
     @classmethod
     def of(cls, directory: Path) -> Shape:
         """Of a model in transformers' layout."""
-        return cls.from_config(read_settings(directory / "config.json"))
+        config = read_settings(directory / "config.json")
+        shape = cls.from_config(config)
+        if is_wrapper(config) and (has_head := _has(directory, "lm_head.weight")) is not None:
+            return shape.model_copy(update={"tied": not has_head})  # configurations of wrapper and text model differ
+        return shape
 
     @property
     def parameters(self) -> int:
