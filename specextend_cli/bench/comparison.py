@@ -105,7 +105,7 @@ def compare_once(document: Document, options: Options) -> Iterator[Event | SideB
     """
     options = replace(options, cache=False, batch=1, max_tokens=options.max_tokens or ONCE_WRITTEN)
     with Summarizer(options) as summarizer:
-        summarizer.preset = _in_one_prompt(summarizer.preset)
+        summarizer.preset = _in_one_prompt(summarizer.preset, options.max_tokens or ONCE_WRITTEN)
         yield from summarizer.load()
         yield Stage("warming up")
         for is_plain in (True, False):
@@ -126,11 +126,12 @@ def compare_once(document: Document, options: Options) -> Iterator[Event | SideB
         yield Comparison(plain.summary, fast.summary, divergence, pairs, _interval(pairs), 1, load.load())
 
 
-def _in_one_prompt(preset: Preset) -> Preset:
-    """The preset with chunks of `ONCE_READ` tokens, or of half its window where that is smaller."""
+def _in_one_prompt(preset: Preset, answer: int) -> Preset:
+    """The preset with chunks of `ONCE_READ` tokens, or of half its window where that is smaller; and such answers."""
     window = preset.window
+    answer = min(answer, window.summary_tokens)
     chunk = max(min(ONCE_READ, window.context // 2), min(window.chunk, ONCE_READ))
-    return preset.model_copy(update={"window": window.model_copy(update={"chunk": chunk})})
+    return preset.model_copy(update={"window": window.model_copy(update={"chunk": chunk, "summary_tokens": answer})})
 
 
 def _beginning(summarizer: Summarizer, document: Document) -> Document:

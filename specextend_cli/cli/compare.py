@@ -118,7 +118,7 @@ def _shown_live(output: Output, name: str, events: Iterator[Event | SideBegins |
                 case Summarized():
                     shown.close()
                     assert side is not None
-                    output.status(format_side(side, event.summary))
+                    output.status(format_side(side, event.summary), indent=2)
                 case Prefilling() | Step() if side is None:  # of the warm-up
                     pass
                 case _ if side is not None or isinstance(event, Stage):

@@ -19,7 +19,6 @@ from specextend_cli.humanize import (
     is_slower,
 )
 from specextend_cli.ui.jsonl import summary_record
-from specextend_cli.ui.progress import format_drafts
 from specextend_cli.ui.streams import AMBER, GOOD, QUIET
 from specextend_cli.ui.tables import cell, table
 
@@ -68,18 +67,18 @@ def side_name(plain: bool) -> str:
 
 
 def format_side(name: str, summary: Summary) -> str:
-    """ "SpecExtend: 192 tokens written in 0.8 s at 240 tok/s · accepted 1.9 · hits 83% · reading 4.1 s"."""
+    """ "SpecExtend: read in 4.1 s, 192 tokens written in 0.8 s at 240 tok/s, accepted length 1.9, hits 83%"."""
     meter = summary.meter
     if not meter.tokens:
         return f"{name}: nothing to write"
-    written = f"{name}: {format_many(meter.tokens, 'token')} written in {format_seconds(meter.decode_seconds)}"
+    written = f"{format_many(meter.tokens, 'token')} written in {format_seconds(meter.decode_seconds)}"
     speed = format_speed(meter.tokens_per_second)
-    pieces = (
-        f"{written} at {speed}" if speed else written,
-        *format_drafts(meter),
-        f"reading {format_seconds(meter.prefill_seconds)}",
-    )
-    return " · ".join(pieces)
+    pieces = [f"read in {format_seconds(meter.prefill_seconds)}", f"{written} at {speed}" if speed else written]
+    if meter.drafted_steps:
+        pieces.append(f"accepted length {meter.accepted_length:.2f}")
+    if meter.hit is not None:
+        pieces.append(f"hits {format_percent(meter.hit)}")
+    return f"{name}: {', '.join(pieces)}"
 
 
 _FIGURES: tuple[tuple[str, Callable[[Meter], float], Callable[[float], str]], ...] = (
