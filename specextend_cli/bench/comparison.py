@@ -30,6 +30,7 @@ PASSES, SECONDS = 8, 120.0
 ONCE_READ, ONCE_WRITTEN = 4096, 192
 """Tokens of the document in the prompt of `compare_once`, more than a working set has; and of its answer."""
 _ONCE_WARM = 1200  # characters of the document that both ways are warmed up with
+_CUTS = 8  # after which a document has surely become one prompt, however its text is spread
 _TOKENS = 8  # of a text, decoded in steps; shorter ones say nothing about speed
 _WARM_UP = 24  # steps of either kind, before anything is measured
 
@@ -136,11 +137,11 @@ def _in_one_prompt(preset: Preset, answer: int) -> Preset:
 
 def _beginning(summarizer: Summarizer, document: Document) -> Document:
     """The document, or as much of its beginning as is one prompt."""
-    plan = summarizer.plan(document)
-    while len(plan.chunks) > 1:
-        kept = int(len(document.text) * min(max(plan.chunks) / plan.tokens, 0.9))
-        document = _cut(document, kept)
+    for _ in range(_CUTS):
         plan = summarizer.plan(document)
+        if len(plan.chunks) == 1:
+            break
+        document = _cut(document, int(len(document.text) * min(max(plan.chunks) / plan.tokens, 0.9)))
     return document
 
 

@@ -31,6 +31,11 @@ def is_hopper_or_later(device: torch.device) -> bool:
     return device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] >= 9
 
 
+@cache
+def _is_before_ampere(device: torch.device) -> bool:
+    return device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] < 8
+
+
 def flash(
     q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool = False, mask: Tensor | None = None
 ) -> tuple[Tensor, Tensor]:
@@ -44,10 +49,10 @@ def flash(
         kernel = _aten._scaled_dot_product_cudnn_attention
         out, lse, *_ = kernel(q, k, v, None, True, 0.0, causal, False, scale=scale)
         lse = lse.reshape(q.shape[:3])
-    elif q.dtype in HALVES:
+    elif q.dtype in HALVES and not _is_before_ampere(q.device):
         out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
-        # The CUDA flash kernel has no float32; the memory-efficient one pads its log-sum-exp to 32 rows.
+        # The flash kernel needs Ampere, and has no float32; the memory-efficient one pads its log-sum-exp to 32 rows.
         out, lse, *_ = _aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
         lse = lse[..., : q.shape[2]]
     return out, lse.float()
