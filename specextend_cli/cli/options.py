@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, g
 import typer
 
 from specextend_cli.cli.help import Command, Rare
-from specextend_cli.engine.config import Attention, Policy
+from specextend_cli.engine.attention_backends import Attention
+from specextend_cli.engine.config import Policy
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext, backend_for
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 

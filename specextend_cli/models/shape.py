@@ -73,8 +73,9 @@ class Shape(BaseModel):
         """Of a model in transformers' layout."""
         config = read_settings(directory / "config.json")
         shape = cls.from_config(config)
-        if is_wrapper(config) and (has_head := _has(directory, "lm_head.weight")) is not None:
-            return shape.model_copy(update={"tied": not has_head})  # configurations of wrapper and text model differ
+        if is_wrapper(config) and (names := _tensor_names(directory)):
+            tied = not any(name.endswith("lm_head.weight") for name in names)
+            return shape.model_copy(update={"tied": tied})  # configurations of wrapper and text model differ
         return shape
 
     @property

@@ -197,11 +197,16 @@ _MARKS = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
 
 
 def format_checks(checks: Sequence[Check]) -> Text:
-    """One line per check."""
-    width = max((len(check.name) for check in checks), default=0)
+    """One line per check; what is found begins at `names_width`."""
+    width = names_width(checks)
     return Text("\n").join(
-        Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(str(check))) for check in checks
+        Text.assemble(_MARKS[check.state], f" {check.name}".ljust(width - 1), sanitize(str(check))) for check in checks
     )
+
+
+def names_width(checks: Sequence[Check]) -> int:
+    """Columns of the marks and names of checks."""
+    return max((len(check.name) for check in checks), default=0) + 4
 
 
 def worst(checks: Sequence[Check]) -> Check | None:

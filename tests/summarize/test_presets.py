@@ -32,7 +32,7 @@ from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator, load_generator
 from tests.engine.tiny_models import generate
 from tests.helpers.grid import but_for
-from tests.helpers.published_heads import angelslim, safeailab_1, safeailab_3, specbundle, speculators, yarn
+from tests.helpers.published_heads import angelslim, deepspec, safeailab_1, safeailab_3, specbundle, speculators
 from tests.summarize import tiny_preset
 
 PRESETS = {preset.name: preset for preset in list_presets()}
