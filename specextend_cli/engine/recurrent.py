@@ -259,6 +259,7 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         """Keep the uncommitted blocks."""
         self.state, self._block = self.base, None
 
+    @torch.inference_mode()
     def keep(self, path: Sequence[int]) -> None:
         """Keep the rows `path` of the uncommitted tree."""
         depth, place = self.rows.place(path[-1])
