@@ -44,6 +44,8 @@ _SMALL: dict[str, Any] = {
     **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "moe_k", "n_group", "topk_group", "n_shared_experts"), 1),
+    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "mamba_d_state", "ssm_state_size"), 16),
+    **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 4),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 512),
     **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "hidden_size_per_layer_input": 16},
     **{
@@ -56,6 +58,9 @@ _SMALL: dict[str, Any] = {
 }
 _PUBLISHED: dict[str, dict[str, Any]] = {
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"] * 2},
+    "bamba": {"attn_layer_indices": [1, 3]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "minimax_m3_vl_text": {"layer_types": ["full_attention", "minimax_m3_sparse"] * 2},
     "helium": {"head_dim": 16},
     "ministral": {"head_dim": 24},
