@@ -6,15 +6,16 @@ weights, configuration and tokenizer are fetched, never code.
 
 from __future__ import annotations
 
-import glob
 import logging
+import re
 import shutil
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
+from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
 from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
@@ -23,6 +24,7 @@ from specextend_cli.models.store import Progress, silent
 
 OnHub: TypeAlias = HubSource | HubFileSource
 
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
 
 
@@ -56,7 +58,7 @@ def obtain(
         return directory
     if offline:
         raise offline_error(source, name)
-    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub import HfApi, hf_hub_download
 
     with explained(source, name):
         info = HfApi().model_info(source.repo, revision=source.revision, files_metadata=True)
@@ -65,14 +67,33 @@ def obtain(
         total = sum(sizes[file] for file in names)
         check_space(source, total - size_on_disk(source))
         with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
-            patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
-            directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
-    if not complete(directory, tokenizer=tokenizer):
+            # One by one, in this thread: `snapshot_download` has threads of its own, which ^C would have to wait for.
+            files = [Path(hf_hub_download(source.repo, file, revision=source.revision)) for file in names]
+        _check_sums(source, files, progress)
+    directory = files[0].parent if files else None
+    if directory is None or not complete(directory, tokenizer=tokenizer):
         raise ModelError(
             f"{source.repo} is not a model that this program can load",
             why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
         )
     return directory
+
+
+def _check_sums(source: HubSource, files: Sequence[Path], progress: Progress) -> None:
+    """Delete and refuse files that arrived damaged: the Hub's cache calls large ones by their SHA-256 sums."""
+    for file in files:
+        blob = file.resolve()
+        if not _SHA256.fullmatch(blob.name):
+            continue
+        progress(f"checking {file.name}", 0, 0)
+        if sha256(blob) != blob.name:
+            blob.unlink()
+            file.unlink(missing_ok=True)
+            why, fix = (
+                "its SHA-256 sum is another one; it was deleted",
+                "fetch it again; something changes it on its way",
+            )
+            raise ModelError(f"{file.name} of {source.repo} arrived damaged", why=why, fix=fix)
 
 
 def remove(source: HubSource) -> int:
