@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import gguf
 import numpy as np
@@ -14,7 +15,7 @@ from gguf import GGMLQuantizationType as Kind
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 
-from tests.helpers.gguf_writer import add_tokenizer, finish
+from tests.helpers.gguf_writer import CHAT, add_tokenizer, finish
 
 COMMON: dict[str, Any] = {
     "hidden_size": 256,
@@ -92,6 +93,10 @@ FAMILIES: dict[str, tuple[str, Any]] = {
         "mistral3",
         lambda v: transformers.Ministral3Config(**COMMON, vocab_size=v, head_dim=32, rope_parameters=MINISTRAL),
     ),
+    "qwen3-wide-heads": (
+        "qwen3",
+        lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=128, tie_word_embeddings=True),
+    ),
     "phi3": ("phi3", lambda v: transformers.Phi3Config(**COMMON, vocab_size=v)),
     "phi3-partial": (
         "phi3",
@@ -166,28 +171,48 @@ def make(name: str, vocabulary: int) -> PreTrainedModel:
     return model
 
 
+Kinds: TypeAlias = Kind | Callable[[str], Kind]
+
+
+def q4_k_m(layers: int) -> Kinds:
+    """What llama.cpp's Q4_K_M has of each matrix, by its name: four bits, and six where they matter most."""
+
+    def kind(name: str) -> Kind:
+        if name.startswith(("token_embd", "output.")):
+            return Kind.Q6_K
+        layer = int(name.split(".")[1])
+        more = layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
+        return Kind.Q6_K if more and ("attn_v" in name or "ffn_down" in name) else Kind.Q4_K
+
+    return kind
+
+
 def write(
     file: Path,
     name: str,
     model: PreTrainedModel,
     tokenizer: Tokenizer,
-    kind: Kind = Kind.F32,
+    kind: Kinds = Kind.F32,
     more: dict[str, np.ndarray] | None = None,
+    *,
+    pre: str = "smollm",
+    template: str = CHAT,
     **facts: Any,
 ) -> Path:
     """The model as a GGUF file, its matrices of `kind`; `facts` are fields, `more` tensors beside the family's own."""
     architecture, config = FAMILIES[name][0], model.config
     writer = gguf.GGUFWriter(file, architecture)
     _add_settings(writer, architecture, config)
-    add_tokenizer(writer, tokenizer)
+    add_tokenizer(writer, tokenizer, pre, template)
     for key, value in facts.items():
         writer.add_key_value(key.replace("__", "."), value, gguf.GGUFValueType.get_type(value))
     for theirs, array in {**_tensors(architecture, model), **(more or {})}.items():
-        if array.ndim == 1 or kind == Kind.F32:
+        own = Kind.F32 if array.ndim == 1 else kind if isinstance(kind, Kind) else kind(theirs)
+        if own == Kind.F32:
             writer.add_tensor(theirs, array)
         else:
-            data = quantized(array, kind)
-            writer.add_tensor(theirs, data, raw_shape=data.shape, raw_dtype=kind)
+            data = quantized(array, own)
+            writer.add_tensor(theirs, data, raw_shape=data.shape, raw_dtype=own)
     finish(writer)
     return file
 
