@@ -79,14 +79,20 @@ EXACT: dict[str, Callable[[], PreTrainedConfig]] = {
 REFUSED: dict[str, Callable[[], PreTrainedConfig]] = {
     "gemma3n": of(
         "gemma3n",
-        {**UNTIED, "vocab_size_per_layer_input": 97, "hidden_size_per_layer_input": 16, "num_kv_shared_layers": 1}
-        | {"laurel_rank": 8, "layer_types": MIXED["layer_types"], "activation_sparsity_pattern": 0.0},
+        {
+            **UNTIED,
+            "pad_token_id": 0,
+            "vocab_size_per_layer_input": 97,
+            "hidden_size_per_layer_input": 16,
+            "num_kv_shared_layers": 1,
+        }
+        | {"laurel_rank": 8, "layer_types": MIXED["layer_types"], "activation_sparsity_pattern": [0.0] * 3},
         {"hidden_size": 16},
         audio_config={**SOUND, "conf_num_hidden_layers": 1, "conf_num_attention_heads": 1},
     ),
     "gemma4": of(
         "gemma4",
-        {**UNTIED, **MIXED, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 97},
+        {**UNTIED, **MIXED, "pad_token_id": 0, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 97},
         {**TOWER, "head_dim": 16},
     ),
     "qwen3_5": of("qwen3_5", {**TEXT, "layer_types": of_kind("linear_attention")}, QWEN3_TOWER),
