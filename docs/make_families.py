@@ -1,8 +1,8 @@
 """Writes docs/data/architectures.md: `python docs/make_families.py`. A test checks a sample of it.
 
-Every causal language model of the installed transformers is built with few random weights, and decoded with drafts.
-It is exact if that writes what `generate` writes; otherwise it has to be refused when it is loaded, and the table says
-why.
+Every causal language model of the installed transformers is built with few random weights, and decoded with drafts; of
+those that wrap one, the text part, which `tests/models/test_text_part.py` compares with the whole. It is exact if that
+writes what `generate` writes; otherwise it has to be refused when it is loaded, and the table says why.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from specextend_cli.engine.lm import LanguageModel, check_supported
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
+from specextend_cli.models.text_part import WRAPPERS, text_config
 
 PAGE = Path(__file__).parent / "data" / "architectures.md"
 BEGIN, END = "<!-- by docs/make_families.py -->\n", "<!-- end -->\n"
@@ -83,8 +84,8 @@ def table() -> str:
 
 
 def names() -> list[str]:
-    """The types of models that transformers continues text with."""
-    return sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    """The types of models that transformers continues text with, and of those whose text part is loaded alone."""
+    return sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *WRAPPERS})
 
 
 def classify(name: str) -> str:
@@ -135,6 +136,9 @@ def small(name: str) -> PreTrainedConfig:
     sizes = {size: value for size, value in _SMALL.items() if size in known and _has(usual, size)}
     if types := "layer_types" in known and getattr(usual, "layer_types", None):
         sizes["layer_types"] = (list(dict.fromkeys(types)) * 4)[:4]
+    if name in WRAPPERS:
+        text = usual.get_text_config().model_type
+        return text_config(kind(text_config=small(text).to_dict() if text in CONFIG_MAPPING else None))
     return kind(**{**sizes, **_PUBLISHED.get(name, {})})
 
 

@@ -32,12 +32,12 @@ _SAME_WITHOUT_IMAGES = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "q
 M-RoPE rotates sections of a head by a token's time, row and column. A text token has its position as all three, which
 is plain RoPE whatever the sections are.
 """
+_TIED = "tie_word_embeddings"
 _SECTIONS = ("mrope_section", "mrope_interleaved")
 _SIZES = {
     *("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size"),
     *("num_attention_heads", "num_key_value_heads", "head_dim"),
 }
-_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id")
 
 _IN_TEXT = r"^(?:model\.)?(?:language_model|text_model)\."
 KEY_MAPPING = {rf"{_IN_TEXT}lm_head\.": "lm_head.", rf"{_IN_TEXT}(?:model\.)?(?!lm_head\.)": "model."}
@@ -79,31 +79,38 @@ def text_settings(data: Mapping[str, Any]) -> dict[str, Any]:
     text = dict(part) if isinstance(part, dict) else {**data, "model_type": f"{data['model_type']}_text"}
     kind = _SAME_WITHOUT_IMAGES.get(str(text.get("model_type")), text.get("model_type"))
     optional = {"head_dim"} if kind == "qwen2" else set()  # which has no such setting
-    if missing := _SIZES - text.keys() - optional:
-        text |= {size: value for size, value in _defaults(data).items() if size in missing}
-    tied = any(settings.get("tie_word_embeddings") for settings in (data, text))
-    return {**text, "model_type": kind, "tie_word_embeddings": tied}
+    missing, said = _SIZES - text.keys() - optional, [part[_TIED] for part in (data, text) if _TIED in part]
+    if missing or not said:
+        usual, tied = _defaults(data)
+        text |= {size: value for size, value in usual.items() if size in missing}
+        said = said or [tied]
+    return {**text, "model_type": kind, _TIED: any(said)}
 
 
-def _defaults(data: Mapping[str, Any]) -> dict[str, Any]:
+def _defaults(data: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
+    """transformers' settings of the text part, and whether its embeddings are tied."""
     from transformers import AutoConfig
 
     try:
-        settings: dict[str, Any] = AutoConfig.for_model(**deepcopy(dict(data))).get_text_config().to_dict()
+        config = AutoConfig.for_model(**deepcopy(dict(data)))
+        return config.get_text_config().to_dict(), _tied(config)
     except Exception as error:  # whatever a wrong configuration makes transformers raise
         raise ValueError(f"its text_config is incomplete: {error}") from error
-    return settings
+
+
+def _tied(config: PreTrainedConfig) -> bool:
+    return any(getattr(part, _TIED, None) for part in (config, config.get_text_config()))
 
 
 def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
     """The configuration of the text model alone, of a wrapper in `WRAPPERS`.
 
-    What the wrapper says for both (type of numbers, quantization, special tokens, tied embeddings) comes along. Where
+    What the wrapper says for both (type of numbers, quantization, end of text, tied embeddings) comes along. Where
     either says that the embeddings are tied, the tensors decide: transformers ties them if the files hold one matrix.
     """
     from transformers import AutoConfig
 
-    text: PreTrainedConfig = config.get_text_config()
+    text, tied = config.get_text_config(), _tied(config)
     if same := _SAME_WITHOUT_IMAGES.get(text.model_type):
         settings = text.to_dict()
         rope = {key: value for key, value in settings["rope_parameters"].items() if key not in _SECTIONS}
@@ -112,11 +119,9 @@ def text_config(config: PreTrainedConfig) -> PreTrainedConfig:
         text.dtype = config.dtype
     if (quantization := getattr(config, "quantization_config", None)) is not None:
         text.quantization_config = quantization
-    for token in _TOKENS:
-        if (number := getattr(config, token, None)) is not None:
-            setattr(text, token, number)
-    tied = [getattr(part, "tie_word_embeddings", None) for part in (config, text)]
-    text.tie_word_embeddings = any(tied)
+    if (ends := getattr(config, "eos_token_id", None)) is not None:
+        text.eos_token_id = ends
+    text.tie_word_embeddings = tied
     return text
 
 

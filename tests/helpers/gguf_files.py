@@ -200,7 +200,20 @@ def write(
     **facts: Any,
 ) -> Path:
     """The model as a GGUF file, its matrices of `kind`; `facts` are fields, `more` tensors beside the family's own."""
-    architecture, config = FAMILIES[name][0], model.config
+    return write_as(file, FAMILIES[name][0], model, tokenizer, kind, more, **facts)
+
+
+def write_as(
+    file: Path,
+    architecture: str,
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    kind: Kind = Kind.F32,
+    more: dict[str, np.ndarray] | None = None,
+    **facts: Any,
+) -> Path:
+    """The same, by GGUF's name of the architecture."""
+    config = model.config
     writer = gguf.GGUFWriter(file, architecture)
     _add_settings(writer, architecture, config)
     add_tokenizer(writer, tokenizer, pre, template)
