@@ -189,7 +189,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         "synchronize": None,
         "get_device_name": "a pretend device",
         "get_device_properties": SimpleNamespace(
-            total_memory=memory, multi_processor_count=8, shared_memory_per_block_optin=96 << 10
+            major=8, minor=9, total_memory=memory, multi_processor_count=8, shared_memory_per_block_optin=96 << 10
         ),
         "reset_peak_memory_stats": None,
         "max_memory_allocated": 0,
