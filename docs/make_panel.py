@@ -24,7 +24,7 @@ TOKENS = 100
 
 def main() -> None:
     """Run, and keep the frame."""
-    console = Console(record=True, width=100, height=30, file=io.StringIO(), force_terminal=True, highlight=False)
+    console = Console(record=True, width=84, height=30, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(Text(f"$ specextend compare --quick {SAMPLE.name}\n", style="bold"))
     progress, plain = Progress(SAMPLE.name), True
     for event in compare_once(read(SAMPLE), Options(request=SummaryRequest(mode="abstractive"))):

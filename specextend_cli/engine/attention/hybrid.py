@@ -32,7 +32,8 @@ def is_hopper_or_later(device: torch.device) -> bool:
 
 
 @cache
-def _is_before_ampere(device: torch.device) -> bool:
+def is_before_ampere(device: torch.device) -> bool:
+    """Whether the device is a GPU of compute capability below 8.0."""
     return device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] < 8
 
 
@@ -49,7 +50,7 @@ def flash(
         kernel = _aten._scaled_dot_product_cudnn_attention
         out, lse, *_ = kernel(q, k, v, None, True, 0.0, causal, False, scale=scale)
         lse = lse.reshape(q.shape[:3])
-    elif q.dtype in HALVES and not _is_before_ampere(q.device):
+    elif q.dtype in HALVES and not is_before_ampere(q.device):
         out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
         # The flash kernel needs Ampere, and has no float32; the memory-efficient one pads its log-sum-exp to 32 rows.
