@@ -1,4 +1,4 @@
-"""The benchmark's documents: the Python language reference, the user's files, or a data set; and built-in problems.
+"""The benchmark's documents: the Python language reference, the user's files, or a data set.
 
 Every interpreter has the language reference as `pydoc_data.topics`, so the default needs no download. The paper's three
 data sets come from the Hugging Face Hub.
@@ -30,12 +30,6 @@ class Source:
     text: str
     summary: str | None = None
     length: str = ""
-
-
-def problems() -> tuple[Source, ...]:
-    """Built-in problems with long answers, for `--workload reasoning`; small enough to check by hand."""
-    lines = Path(__file__).with_name("problems.txt").read_text(encoding="utf-8").splitlines()
-    return tuple(Source(f"problem-{number}", text) for number, text in enumerate(lines, 1))
 
 
 def builtin() -> tuple[Source, ...]:

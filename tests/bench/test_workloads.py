@@ -11,7 +11,6 @@ import pytest
 from specextend_cli.bench import texts
 from specextend_cli.bench.records import format_length, parse_lengths
 from specextend_cli.bench.texts import Source
-from specextend_cli.bench.workloads import problems as problem_prompts
 from specextend_cli.bench.workloads import summaries
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.presets import load_preset
@@ -75,14 +74,6 @@ def test_names_of_control_tokens_in_a_document_are_text(prompter: PromptBuilder)
     end = prompter.encoder.encode_prompt("<|im_end|>")[0]
     (other,), _ = summaries([Source("a", text(40))], prompter, [256], docs=1)
     assert prompt.tokens.count(end) == other.tokens.count(end) >= 1  # the template's own
-
-
-def test_problems_get_one_length(prompter: PromptBuilder) -> None:
-    prompts = problem_prompts(texts.problems(), prompter, docs=10)
-    assert len(prompts) == 10
-    assert len({len(prompt.tokens) for prompt in prompts}) == len({prompt.length for prompt in prompts}) == 1
-    assert "Think step by step" in prompter.encoder.decode(prompts[0].tokens)
-    assert "Title" not in prompter.encoder.decode(prompts[0].tokens)
 
 
 def test_the_built_in_documents_are_many_long_and_always_the_same() -> None:
