@@ -105,7 +105,7 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
     """
     preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
-    sources = texts.sources(options.inputs, options.dataset, offline=options.offline)
+    sources = texts.sources(options.inputs, options.dataset)
     prompter = PromptBuilder(preset, TextEncoder.of(pair.target), pair.target)
     prompts, short = workloads.summaries(sources, prompter, options.lengths, options.docs)
     for warning in short:

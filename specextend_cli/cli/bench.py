@@ -53,9 +53,7 @@ def bench(
     input: Annotated[list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")] = None,
     dataset: Annotated[
         str | None,
-        option(
-            "--dataset", "A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.", "FILE|NAME"
-        ),
+        option("--dataset", "A file of JSON lines. Default: Python's manual.", "FILE"),
     ] = None,
     methods: Annotated[
         str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
