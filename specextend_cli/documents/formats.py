@@ -8,8 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from specextend_cli.documents.decode import encoding
+
+if TYPE_CHECKING:
+    from specextend_cli.documents.document import Document
+    from specextend_cli.documents.request import ReadRequest
 
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
@@ -63,6 +69,17 @@ class Format:
     needs_ocr: bool = False
     hint: str = ""
     empty: str = ""
+
+    def read(self, request: ReadRequest) -> Document:
+        """Read a file of this format by its `reader`, which is imported now."""
+        document: Document = load(self.reader)(request)
+        return document
+
+
+def load(target: str) -> Any:
+    """The function "module:function"."""
+    module, _, function = target.partition(":")
+    return getattr(import_module(module), function)
 
 
 def _ascii(head: bytes) -> bytes:
