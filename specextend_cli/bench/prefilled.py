@@ -74,7 +74,7 @@ class Prefilled(Target):
         return super().verify(tree, features=features, record=record)
 
     def has_read(self, tokens: Tensor, features: Sequence[int]) -> bool:
-        """Whether the prompt's next piece was read already."""
+        """True if the prompt's next piece was read already."""
         return self._known(tokens, tuple(features)) is not None
 
     def _known(self, tokens: Tensor, features: tuple[int, ...]) -> _Piece | None:

@@ -171,7 +171,7 @@ def distribution(rows: Sequence[Row], length: int) -> Iterable[HeatMap]:
 
 
 def _drafts(row: Row) -> bool:
-    """Whether any step emitted more than one token."""
+    """True if any step emitted more than one token."""
     return any(size > 1 for size in row.accepted_counts)
 
 

@@ -96,7 +96,7 @@ def _is_html(head: bytes) -> bool:
 
 
 def _is_fragment(head: bytes) -> bool:
-    """Whether it is HTML without <html>: elements one after the other. Markdown has text between its own."""
+    """True if it is HTML without <html>: elements one after the other. Markdown has text between its own."""
     if not _FRAGMENT.match(head) or not _CLOSED.search(head) or _MARKDOWN.search(head):
         return False
     starts = [mark[1] for mark in _PARAGRAPH.finditer(head)]
@@ -119,7 +119,7 @@ def _header_fields(head: bytes) -> tuple[set[bytes], bool]:
 
 
 def _is_email(head: bytes) -> bool:
-    """Whether it begins with the header of a message. A memo has From and Subject too, written by nobody's program."""
+    """True if it begins with the header of a message. A memo has From and Subject too, written by nobody's program."""
     fields, by_program = _header_fields(head)
     return by_program and bool(fields & _ADDRESSED)
 
@@ -220,7 +220,7 @@ def kind_by_suffix(suffix: str) -> str | None:
 
 
 def is_read(kind: str) -> bool:
-    """Whether documents of this kind are read without OCR."""
+    """True if documents of this kind are read without OCR."""
     return bool(FORMATS[kind].name)
 
 

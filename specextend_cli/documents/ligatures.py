@@ -132,7 +132,7 @@ def _known_letters(place: _Place, ligature: str, words: Counter[str]) -> int:
 
 
 def _is_likely(word: str, part: str, at: int) -> bool:
-    """Whether a part may be at that place: a short one only begins or (an ending) ends a word."""
+    """True if a part may be at that place: a short one only begins or (an ending) ends a word."""
     if part in _ENDINGS:
         return word.rstrip("s").endswith(part.rstrip("s"))
     return at == 0 or len(part) > _SHORT

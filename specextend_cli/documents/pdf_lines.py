@@ -77,7 +77,7 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
 
 
 def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:
-    """Whether a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
+    """True if a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
     here, there = glyphs.at(hyphen), glyphs.at(hyphen + 1 + (text[hyphen + 1] == " "))
     return there.left < here.left or abs(there.base - here.base) > 0.3 * here.size
 
@@ -140,7 +140,7 @@ def _line(line: GlyphLine, page: int) -> Line:
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
-    """Whether a character is completely outside of the page."""
+    """True if a character is completely outside of the page."""
     (x, y), size = glyph.center, glyph.size
     low, high = sorted((box[0], box[2])), sorted((box[1], box[3]))
     return not (low[0] - size < x < low[1] + size and high[0] - size < y < high[1] + size)

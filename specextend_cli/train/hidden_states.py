@@ -40,11 +40,11 @@ class StateFile:
         self._texts: dict[str, Span] = {text: (first, count) for text, first, count in whole}
 
     def has_room(self, rows: int) -> bool:
-        """Whether so many rows more may be kept."""
+        """True if so many rows more may be kept."""
         return (self.rows + rows) * self.row_bytes <= self.limit
 
     def holds(self, spans: Sequence[Span]) -> bool:
-        """Whether the rows of all spans are there; a finished run has removed them."""
+        """True if the rows of all spans are there; a finished run has removed them."""
         return all(first + count <= self.rows for first, count in spans)
 
     def find(self, tokens: Sequence[int]) -> Span | None:

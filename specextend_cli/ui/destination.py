@@ -33,7 +33,7 @@ class Destination:
 
     @property
     def is_stdout(self) -> bool:
-        """Whether results go to stdout."""
+        """True if results go to stdout."""
         return self.file is None and self.directory is None
 
     def path(self, name: str) -> Path | None:
@@ -43,7 +43,7 @@ class Destination:
         return self.file
 
     def keeps(self, path: Path) -> bool:
-        """Whether the result of an earlier run at `path` is kept."""
+        """True if the result of an earlier run at `path` is kept."""
         return self.directory is not None and not self.force and path.exists()
 
     def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
