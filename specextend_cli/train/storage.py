@@ -1,24 +1,57 @@
-"""The target's hidden states on disk, so that it reads each text once however often the head trains on it."""
+"""What a run keeps on disk, so that it can be killed at any time: JSON lines, the target's answers and its states."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from specextend_cli.train.files import add_lines, read_lines
+from specextend_cli.train.samples import Sample
 
 Span: TypeAlias = tuple[int, int]
 """First row and number of rows."""
 
 
+def replace_whole(path: Path, content: bytes | str) -> None:
+    """Replace `path` atomically: a reader finds the old file or the new one, never a part."""
+    partial = path.with_name(path.name + ".partial")
+    partial.write_bytes(content.encode() if isinstance(content, str) else content)
+    partial.replace(path)
+
+
+def read_lines(path: Path) -> list[Any]:
+    """The JSON of all complete lines; an incomplete last line is cut off the file. A missing file has none."""
+    if not path.exists():
+        return []
+    records, whole = [], 0
+    for line in path.read_bytes().splitlines(keepends=True):
+        if not line.endswith(b"\n"):
+            break
+        records.append(json.loads(line))
+        whole += len(line)
+    with path.open("ab") as file:
+        file.truncate(whole)  # else the next line would be appended to the incomplete one
+    return records
+
+
+def add_lines(path: Path, records: Iterable[object]) -> None:
+    """Append one line of JSON each."""
+    with path.open("ab") as file:
+        for record in records:
+            file.write(json.dumps(record, separators=(",", ":")).encode() + b"\n")
+
+
 class StateFile:
-    """Rows [width] of one dtype, appended up to `limit` bytes; an incomplete last row of a killed run is dropped.
+    """The target's hidden states, so that it reads each text once however often the head trains on it.
+
+    Rows [width] of one dtype, appended up to `limit` bytes; an incomplete last row of a killed run is dropped.
 
     Callers of `append` keep the span that it returns; texts given to `keep` are indexed in a file beside it.
     """
@@ -86,3 +119,37 @@ class StateFile:
 
 def _name(tokens: Sequence[int]) -> str:
     return sha256(np.asarray(tokens, dtype="<i8").tobytes()).hexdigest()[:32]
+
+
+class AnswerFile:
+    """Answers on disk, one JSON line each, so that an interrupted run keeps what it has."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def read(self) -> list[Sample]:
+        """All whole lines; the torn last line of a killed run is dropped."""
+        return [
+            answer_of(record["tokens"], record["start"], tuple((first, count) for first, count in record["states"]))
+            for record in read_lines(self.path)
+        ]
+
+    def append(self, samples: Sequence[Sample]) -> None:
+        """Add and flush."""
+        add_lines(self.path, map(_record, samples))
+
+    def drop_missing_states(self, states: StateFile) -> None:
+        """Rewrite the file without spans of states that `states` no longer holds: other rows may take their place."""
+        samples = self.read()
+        if not all(states.holds(sample.states) for sample in samples):
+            kept = [sample if states.holds(sample.states) else replace(sample, states=()) for sample in samples]
+            replace_whole(self.path, "".join(json.dumps(_record(sample)) + "\n" for sample in kept))
+
+
+def _record(sample: Sample) -> dict[str, Any]:
+    return {"tokens": sample.tokens, "start": sample.start, "states": sample.states}
+
+
+def answer_of(tokens: list[int], start: int, states: tuple[Span, ...]) -> Sample:
+    """An answer as a sample: the loss counts from the row that predicts its first token."""
+    return Sample(tokens, start, states, output=start + 2)
