@@ -82,7 +82,7 @@ class Transformers:
         self.lookup = assistance == "prompt-lookup"
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """See `External`. ModelError if transformers refuses."""
+        """Continue the prompt. ModelError if transformers refuses."""
         ids = torch.tensor([prompt], device=self.lm.device)
         ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
         settings = GenerationConfig(
@@ -172,7 +172,7 @@ class LlamaCpp:
         self._loaded: tuple[int, float, Any] | None = None
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """See `External`. Loading does not count."""
+        """Continue the prompt. Loading does not count."""
         llama = self._model(len(prompt) + decoding.tokens + _SLACK)
         llama.reset()  # else it would reuse the last prompt's cache
         tokens = list[int]()

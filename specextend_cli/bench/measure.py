@@ -24,7 +24,7 @@ from specextend_cli.engine.stop import Stop
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What all methods of a benchmark share."""
+    """Settings that all methods of a benchmark share."""
 
     sampling: Sampling
     tokens: int

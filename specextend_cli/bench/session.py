@@ -37,7 +37,7 @@ TEMPERATURE = 0.7  # of `sample`, if the preset is greedy
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EngineOptions):
-    """What is measured. `methods` are names, plain decoding among them."""
+    """The settings of a benchmark. `methods` are names, plain decoding among them."""
 
     preset: str = DEFAULT
     lengths: tuple[int, ...] = (1024,)

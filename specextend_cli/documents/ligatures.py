@@ -139,7 +139,7 @@ def _is_likely(word: str, part: str, at: int) -> bool:
 
 
 def _meanings(known: Mapping[_Place, str]) -> dict[str, str]:
-    """What a character stands for where it makes no known word: by the words that it makes elsewhere, if they agree."""
+    """The letters of a character that makes no known word: by the words that it makes elsewhere, if they agree."""
     votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for place, ligature in known.items():
         votes[place.character][ligature] += 1

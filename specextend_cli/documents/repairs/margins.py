@@ -62,7 +62,7 @@ def _number(line: Line) -> int:
 
 
 def _text(line: Line) -> str:
-    """What is behind the number of a line."""
+    """The text behind the number of a line."""
     return _NUMBERED.sub("", line.text, count=1).strip()
 
 
