@@ -66,7 +66,7 @@ def rapid(models: Models) -> Recipe:
 
 
 class Lookup:
-    """What followed the last two tokens, or the last one, when they were committed before."""
+    """Copies what followed the last two tokens, or the last one, when they were committed before."""
 
     def begin(self, capacity: int) -> None:
         """Forget the last sequence."""
@@ -93,7 +93,7 @@ class SmallModel(LMDrafter):
     """A language model over a streaming cache, greedy."""
 
     def follow(self, supposed: Sequence[int], n: int) -> list[int]:
-        """See `Lookup`."""
+        """At most `n` tokens after the committed and the `supposed` ones, which are rolled back."""
         working = self.working
         if working.stale or working.cache.length > 2 * working.config.size:
             working.choose(None)
@@ -125,17 +125,17 @@ class TriForceDrafter(LMDrafter):
         self.source = source
 
     def begin(self, capacity: int) -> None:
-        """See `Drafter`."""
+        """A new sequence, for the source too."""
         super().begin(capacity)
         self.source.begin(capacity)
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
-        """See `Drafter`."""
+        """Committed tokens, for the source too."""
         super().observe(tokens, features, ids)
         self.source.observe(tokens, None)
 
     def propose(self, shape: TreeShape) -> DraftTree:
-        """See `Drafter`. A chain; a node's score is the retrieved target's own probability of its path."""
+        """A chain; a node's score is the retrieved target's own probability of its path."""
         last, most = self._last, min(shape.nodes - 1, shape.depth)
         if most == 0 or shape.forwards == 0:
             return root(last)
@@ -175,13 +175,13 @@ class ByText:
         return getattr(self.inner, name)
 
     def begin(self, capacity: int) -> None:
-        """See `Drafter`."""
+        """A new sequence."""
         self._tokens: list[int] = []
         self._chunks = Chunks(self.config)
         self.inner.begin(capacity)
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
-        """See `Drafter`."""
+        """Committed tokens, which are searched."""
         self._tokens.extend(tokens)
         self._chunks.add(tokens)
         self.inner.observe(tokens, features, ids)

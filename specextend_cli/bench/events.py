@@ -21,7 +21,7 @@ class Started:
 
 @dataclass(frozen=True, slots=True)
 class Working:
-    """What is going on, in a line: reading, warming up, decoding. `done` of `total` tokens, if known."""
+    """A line about what is going on: reading, warming up, decoding. `done` of `total` tokens, if known."""
 
     what: str
     done: int = 0

@@ -37,7 +37,7 @@ _SLACK = 64  # positions of llama.cpp
 
 
 def is_plain_greedy(sampling: Sampling) -> bool:
-    """Whether the largest logit is chosen, so that the program's own greedy decoding gives the same."""
+    """True if the largest logit is chosen, so that the program's own greedy decoding gives the same."""
     return sampling.greedy and sampling.repetition_penalty == 1.0 and not sampling.no_repeat_ngram
 
 
@@ -82,7 +82,7 @@ class Transformers:
         self.lookup = assistance == "prompt-lookup"
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """See `External`. ModelError if transformers refuses."""
+        """Continue the prompt. ModelError if transformers refuses."""
         ids = torch.tensor([prompt], device=self.lm.device)
         ends = sorted(decoding.eos) or [-1]  # None would mean those of the model
         settings = GenerationConfig(
@@ -173,7 +173,7 @@ class LlamaCpp:
         self._loaded: tuple[int, float, Any] | None = None
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
-        """See `External`. Loading does not count."""
+        """Continue the prompt. Loading does not count."""
         llama = self._model(len(prompt) + decoding.tokens + _SLACK)
         llama.reset()  # else it would reuse the last prompt's cache
         tokens = list[int]()

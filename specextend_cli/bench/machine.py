@@ -94,7 +94,7 @@ class Load:
 
     @property
     def busy(self) -> bool:
-        """Whether timings have probably suffered."""
+        """True if timings have probably suffered."""
         return self.others >= 0.25
 
 

@@ -24,7 +24,7 @@ from specextend_cli.engine.stop import Stop
 
 @dataclass(frozen=True, slots=True)
 class Decoding:
-    """What all methods of a benchmark share."""
+    """Settings that all methods of a benchmark share."""
 
     sampling: Sampling
     tokens: int
@@ -113,5 +113,5 @@ def gap(target: Prefilled, prompt: Sequence[int], plain: Sequence[int], index: i
 
 
 def is_wrong(found: Divergence | None, *, exact: bool) -> bool:
-    """Whether a lossless method's divergence cannot be rounding."""
+    """True if a lossless method's divergence cannot be rounding."""
     return found is not None and (exact or found.gap is None or found.gap > TOLERANCE)

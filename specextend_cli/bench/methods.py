@@ -37,7 +37,7 @@ def parse(text: str | None) -> tuple[str, ...]:
 
 
 def have_own_attention(wanted: Iterable[str]) -> bool:
-    """Whether the parts of SpecExtend are among them. They choose their attention, which the native forward cannot."""
+    """True if the parts of SpecExtend are among them. They choose their attention, which the native forward cannot."""
     return any(name == "naive" or name.startswith("+") for name in wanted)
 
 

@@ -41,14 +41,14 @@ class Prefilled(Target):
         self._pieces: dict[int, _Piece] = {}  # by where they begin
 
     def begin(self, capacity: int) -> None:
-        """See `Target`. Pieces are kept in case the new sequence begins with them."""
+        """A new sequence. Pieces are kept in case it begins with them."""
         if self.cache.capacity < capacity:
             self._pieces = {}
         super().begin(capacity)
         self.read_seconds = self.spent_seconds = 0.0
 
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
-        """See `Target`. Reads again if features are wanted that were not kept."""
+        """Read a piece, or restore it; it is read again if features are wanted that were not kept."""
         at, wanted, began = self.length, tuple(features), perf_counter()
         piece = self._known(tokens, wanted)
         if piece is not None:
@@ -67,14 +67,14 @@ class Prefilled(Target):
         return piece.out if wanted else Output(piece.out.logits, None)
 
     def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
-        """See `Target`."""
+        """Verify; pieces whose rows are overwritten are forgotten."""
         end = self.length
         if any(start + len(piece.tokens) > end for start, piece in self._pieces.items()):
             self._pieces = {start: kept for start, kept in self._pieces.items() if start + len(kept.tokens) <= end}
         return super().verify(tree, features=features, record=record)
 
     def has_read(self, tokens: Tensor, features: Sequence[int]) -> bool:
-        """Whether the prompt's next piece was read already."""
+        """True if the prompt's next piece was read already."""
         return self._known(tokens, tuple(features)) is not None
 
     def _known(self, tokens: Tensor, features: tuple[int, ...]) -> _Piece | None:

@@ -171,7 +171,7 @@ def distribution(rows: Sequence[Row], length: int) -> Iterable[HeatMap]:
 
 
 def _drafts(row: Row) -> bool:
-    """Whether any step emitted more than one token."""
+    """True if any step emitted more than one token."""
     return any(size > 1 for size in row.accepted_counts)
 
 
@@ -213,7 +213,7 @@ _BEHIND = 0.05
 
 
 def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
-    """What limits the tables' validity, a sentence each."""
+    """Limits of the tables' validity, a sentence each."""
     found = []
     few = max((row.documents for row in rows if row.method != PLAIN and row.documents < FEW), default=0)
     if few == 1:

@@ -31,34 +31,25 @@ if TYPE_CHECKING:
     from specextend_cli.bench.tables import Experiment
 
 DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
-Workload: TypeAlias = Literal["summary", "reasoning"]
 
 TEMPERATURE = 0.7  # of `sample`, if the preset is greedy
-
-TOKENS: dict[Workload, int] = {"summary": 256, "reasoning": 2048}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EngineOptions):
-    """What is measured. `tokens` None is the workload's default; `methods` are names, plain decoding among them."""
+    """The settings of a benchmark. `methods` are names, plain decoding among them."""
 
     preset: str = DEFAULT
     lengths: tuple[int, ...] = (1024,)
-    tokens: int | None = None
+    tokens: int = 256
     decoding: DecodingName = "preset"
     docs: int = 2
     repeats: int = 1
     methods: tuple[str, ...] = methods.DEFAULT
     inputs: tuple[Path, ...] = ()
     dataset: str | None = None
-    workload: Workload = "summary"
     offline: bool = False
     fresh: bool = False
-
-    @property
-    def limit(self) -> int:
-        """Most new tokens."""
-        return self.tokens or TOKENS[self.workload]
 
 
 def run(options: Options) -> Iterator[Event]:
@@ -114,7 +105,9 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
     """
     preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
-    prompts, short = _prompts(options, PromptBuilder(preset, TextEncoder.of(pair.target), pair.target))
+    sources = texts.sources(options.inputs, options.dataset)
+    prompter = PromptBuilder(preset, TextEncoder.of(pair.target), pair.target)
+    prompts, short = workloads.summaries(sources, prompter, options.lengths, options.docs)
     for warning in short:
         yield Warned(warning)
     yield Stage(f"loading {preset.title}")
@@ -128,7 +121,7 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
 
     fit_threads()
     facts = machine.describe(device_of(options.device))
-    longest = max(prompt.length for prompt in prompts) + options.limit
+    longest = max(prompt.length for prompt in prompts) + options.tokens
     if options.compile:
         yield from load_library(pair.target, device_of(options.device))
     models = Models(preset, pair, options, context=longest)
@@ -142,18 +135,9 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
     compiled = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
     asked = _asked(options, models, sampling, compiled)
     identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": seed}
-    decoding = Decoding(sampling, options.limit, models.eos, models.prefill_chunk)
+    decoding = Decoding(sampling, options.tokens, models.eos, models.prefill_chunk)
     setting = Setting(models, prompts, decoding, options.repeats, seed, facts, asked)
     return setting, key({**asked, **identity}, prompts)
-
-
-def _prompts(options: Options, prompter: PromptBuilder) -> tuple[tuple[workloads.Prompt, ...], tuple[str, ...]]:
-    """The prompts, and warnings about too few documents."""
-    builtin = options.workload == "reasoning" and not options.inputs and not options.dataset
-    sources = texts.problems() if builtin else texts.sources(options.inputs, options.dataset, offline=options.offline)
-    if options.workload == "reasoning":
-        return workloads.problems(sources, prompter, options.docs), ()
-    return workloads.summaries(sources, prompter, options.lengths, options.docs)
 
 
 def _sampling(preset: Preset, options: Options) -> Sampling:
@@ -175,7 +159,6 @@ def _asked(options: Options, models: Models, sampling: Sampling, compiled: str) 
         "methods": list(options.methods),
         "inputs": [path.name for path in options.inputs],
         "draft_head": None if options.draft_head is None else Path(options.draft_head).name,
-        "tokens": options.limit,
         "device": str(models.device),
         "dtype": str(models.dtype).removeprefix("torch."),
         "draft": models.draft,

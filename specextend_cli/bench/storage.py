@@ -34,7 +34,7 @@ def to_json(benchmark: Benchmark) -> str:
 
 
 def from_json(text: str) -> Benchmark:
-    """What `to_json` wrote. UsageError for anything else."""
+    """A benchmark that `to_json` wrote. UsageError for anything else."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -93,7 +93,7 @@ class Partial(Journal[Record]):
             self.remove()
 
     def read(self) -> list[Record]:
-        """See `Journal`. The runs of a damaged file are measured again."""
+        """The records; none of a damaged file, whose runs are measured again."""
         try:
             return super().read()
         except OSError:
@@ -103,7 +103,7 @@ class Partial(Journal[Record]):
             return []
 
     def add(self, item: Record) -> None:
-        """See `Journal`."""
+        """On disk when this returns, or there is a `problem`."""
         if self.problem:
             return
         try:

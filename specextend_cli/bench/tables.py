@@ -126,7 +126,7 @@ def one_line(text: str) -> str:
 
 
 def is_number_column(table: Table, column: int) -> bool:
-    """Whether to align a column to the right: numbers, or text that starts like one ("1.9× (1.7-2.1)")."""
+    """True if to align a column to the right: numbers, or text that starts like one ("1.9× (1.7-2.1)")."""
     known = [row[column] for row in table.rows if row[column] is not None]
     return bool(known) and all(not isinstance(cell, str) or cell[:1].isdigit() or cell == MISSING for cell in known)
 

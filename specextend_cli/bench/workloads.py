@@ -1,4 +1,4 @@
-"""Prompts of an exact length, from documents; and short problems whose answers are long."""
+"""Prompts of an exact length, from documents."""
 
 from __future__ import annotations
 
@@ -7,11 +7,8 @@ from dataclasses import dataclass
 
 from specextend_cli.bench.texts import Source
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.request import WORDS_PER_TOKEN
-
-_ASK = "Solve the problem below. Think step by step, and write every step down.\n\n{document}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,22 +45,6 @@ def summaries(
             short.append(f"{len(fitting)} of {docs} documents are long enough for {length:,} tokens")
         prompts += fitting
     return tuple(prompts), tuple(short)
-
-
-def problems(sources: Sequence[Source], prompter: PromptBuilder, docs: int) -> tuple[Prompt, ...]:
-    """Short prompts, one a problem, padded with empty lines to one length, so that they form one group."""
-    before, after = asking(prompter, _ASK).frame("single", dict.fromkeys(PLACEHOLDERS, ""))
-    encoded = [(source, prompter.encoder.encode(source.text.strip())) for source in sources[:docs]]
-    if not encoded:
-        raise InputError("there are no problems to solve", fix="--input FILES, one problem each, or --dataset FILE")
-    newline = prompter.encoder.encode("\n")
-    most = max(len(ids) for _, ids in encoded)
-    prompts = []
-    for source, ids in encoded:
-        padding = (newline * (most - len(ids)))[: most - len(ids)]
-        tokens = (*before, *ids, *padding, *after)
-        prompts.append(Prompt(source.name, len(tokens), tokens, source.summary, tuple(ids)))
-    return tuple(prompts)
 
 
 def asking(prompter: PromptBuilder, prompt: str) -> PromptBuilder:

@@ -53,9 +53,7 @@ def bench(
     input: Annotated[list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")] = None,
     dataset: Annotated[
         str | None,
-        option(
-            "--dataset", "A file of JSON lines, or govreport, pg19, booksum. Default: Python's manual.", "FILE|NAME"
-        ),
+        option("--dataset", "A file of JSON lines. Default: Python's manual.", "FILE"),
     ] = None,
     methods: Annotated[
         str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
@@ -102,18 +100,12 @@ def bench(
             panel=Rare(INSTEAD),
         ),
     ] = None,
-    tokens: Annotated[
-        int | None, option("--tokens", "Limit on new tokens: 256, or 2,048 for reasoning.", "N", panel=WORKLOAD, min=2)
-    ] = None,
+    tokens: Annotated[int, option("--tokens", "Limit on new tokens.", "N", panel=WORKLOAD, min=2)] = 256,
     repeats: Annotated[int, option("--repeats", "Runs of each method on each prompt.", "R", panel=WORKLOAD, min=1)] = 1,
     decoding: Annotated[
         Literal["greedy", "preset", "sample"],
         option("--decoding", "preset, greedy (without penalties) or sample.", "NAME", panel=WORKLOAD),
     ] = "preset",
-    workload: Annotated[
-        Literal["summary", "reasoning"],
-        option("--workload", "summary, or reasoning: short problems with long answers.", "NAME", panel=WORKLOAD),
-    ] = "summary",
     temperature: options.Temperature = None,
     seed: options.Seed = None,
     model: options.Model = None,
@@ -214,7 +206,6 @@ def bench(
         methods=registry.parse(methods),
         inputs=tuple(input or ()),
         dataset=dataset,
-        workload=workload,
         fresh=fresh,
         **engine,
     )

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
@@ -135,10 +135,10 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     In the directory `results` below another, the document itself need not exist any more.
     """
     from specextend_cli.documents.formats import kind_by_suffix
+    from specextend_cli.ui import Format, suffix_of
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.writers import SUFFIX
 
-    suffixes = set(SUFFIX.values())
+    suffixes = set(map(suffix_of, get_args(Format)))
     others = {f"{Path(path).name}{suffix}" for path in paths for suffix in suffixes}
     folders = [Path(name).resolve() for name in named if results is not None and Path(name).is_dir()]
     below = results is not None and results.resolve() not in folders

@@ -87,7 +87,7 @@ class _WordIndex:
         self._ngrams = set(_ngrams(everything))
 
     def has(self, words: Words) -> bool:
-        """Whether the text contains these words: most of their n-grams, or the same block where they are few."""
+        """True if the text contains these words: most of their n-grams, or the same block where they are few."""
         if len(words) < _NGRAM:
             return words in self._blocks
         ngrams = list(_ngrams(words))
@@ -105,7 +105,7 @@ def _blocks(root: Any | None) -> Iterator[Words]:
 
 
 def _linked(text: str, links: set[Words]) -> tuple[bool, bool]:
-    """Whether most of an item is links, and whether some part of each of its cells is one."""
+    """True if most of an item is links, and whether some part of each of its cells is one."""
     cells = [[words for words in map(_words, _BETWEEN_LINKS.split(cell)) if words] for cell in text.split("\t")]
     parts = [words for cell in cells for words in cell]
     most = 0 < sum(map(len, parts)) <= 2 * sum(len(words) for words in parts if words in links)
@@ -113,7 +113,7 @@ def _linked(text: str, links: set[Words]) -> tuple[bool, bool]:
 
 
 def _belongs(run: Sequence[_Item]) -> bool:
-    """Whether adjacent items are lists and paragraphs of the article: menus and teasers are links."""
+    """True if adjacent items are lists and paragraphs of the article: menus and teasers are links."""
     words = sum(len(item.words) for item in run if item.kind != "heading")
     return words >= _LABEL and not any(item.linked or item.comment for item in run)
 
@@ -168,7 +168,7 @@ def _lead(items: Sequence[_Item], first: int, title: set[str]) -> set[int]:
 
 
 def _is_article(items: Sequence[_Item], kept: Sequence[bool]) -> bool:
-    """Whether the kept items are long enough, and their paragraphs outweigh the removed ones without comments."""
+    """True if the kept items are long enough, and their paragraphs outweigh the removed ones without comments."""
     size = inside = outside = 0
     for item, keep in zip(items, kept, strict=True):
         length = len(item.words)

@@ -71,7 +71,7 @@ def parts(line: GlyphLine) -> list[tuple[int, int]]:
 
 
 def _uneven(line: GlyphLine) -> bool:
-    """Whether a line begins and ends in different sizes: it may be two adjacent lines."""
+    """True if a line begins and ends in different sizes: it may be two adjacent lines."""
     return abs(line.head.size - line.tail.size) > _UNEVEN * line.size
 
 

@@ -59,7 +59,7 @@ class PageDiff:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """What happened between the file and the text.
+    """Repairs and omissions between the file and the text.
 
     `pages` counts the pages (or sections) that were requested; `empty` lists those without text and `failed` those
     that could not be read (1-based). `changes` counts the repairs by kind ("running head", "page number", "hyphen
@@ -151,7 +151,7 @@ class TextBuilder:
 
     @property
     def text(self) -> StructuredText:
-        """What was added. Pages are adjacent: the blank line between two of them belongs to the first."""
+        """All that was added. Pages are adjacent: the blank line between two of them belongs to the first."""
         ends = [*(start for _, start, _ in self._pages[1:]), self._length]
         pages = [Page(n, start, end, title) for (n, start, title), end in zip(self._pages, ends, strict=False)]
         return StructuredText("".join(self._parts), pages, self._blocks)

@@ -41,7 +41,7 @@ def _is_copy(letter: tuple[float, float], other: tuple[float, float], size: floa
 
 
 def _is_beside(line: GlyphLine, at: int) -> bool:
-    """Whether a letter is near the one before it: below it in vertical writing, at the same place in a ligature."""
+    """True if a letter is near the one before it: below it in vertical writing, at the same place in a ligature."""
     (x, y), (left, low) = (line.glyphs.at(line.first + place).center for place in (at - 1, at))
     return 0 < max(abs(x - left), abs(y - low)) < 2 * _SHIFT * line.size
 
@@ -70,7 +70,7 @@ def _is_level(a: GlyphLine, b: GlyphLine) -> bool:
 
 
 def _is_over(line: GlyphLine, other: GlyphLine) -> bool:
-    """Whether a line is drawn on an earlier one."""
+    """True if a line is drawn on an earlier one."""
     return other.first < line.first and min(line.right, other.right) - max(line.left, other.left) > _SHIFT * line.size
 
 

@@ -66,7 +66,7 @@ def _without_blocks(text: str, removed: list[str]) -> str:
 
 
 def _is_base64(data: str) -> bool:
-    """Whether this is encoded and no path, number, or sequence of one alphabet: letters of both cases and digits."""
+    """True if this is encoded and no path, number, or sequence of one alphabet: letters of both cases and digits."""
     if len(data) < _MIN or data.count("/") > _SLASHES * len(data):
         return False
     kinds = [sum(map(test, data)) for test in (str.isupper, str.islower, str.isdigit)]

@@ -39,7 +39,7 @@ class DirectoryListing:
 
 
 def find(folder: Path) -> DirectoryListing:
-    """What is to be read in a directory and those below it. Links to directories are not followed."""
+    """The files to be read in a directory and those below it. Links to directories are not followed."""
     found = DirectoryListing()
 
     def on_error(error: OSError) -> None:

@@ -8,8 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from specextend_cli.documents.decode import encoding
+
+if TYPE_CHECKING:
+    from specextend_cli.documents.document import Document
+    from specextend_cli.documents.request import ReadRequest
 
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
@@ -64,6 +70,17 @@ class Format:
     hint: str = ""
     empty: str = ""
 
+    def read(self, request: ReadRequest) -> Document:
+        """Read a file of this format by its `reader`, which is imported now."""
+        document: Document = load(self.reader)(request)
+        return document
+
+
+def load(target: str) -> Any:
+    """The function "module:function"."""
+    module, _, function = target.partition(":")
+    return getattr(import_module(module), function)
+
 
 def _ascii(head: bytes) -> bytes:
     """The head of a text in an encoding whose ASCII characters are single bytes."""
@@ -79,7 +96,7 @@ def _is_html(head: bytes) -> bool:
 
 
 def _is_fragment(head: bytes) -> bool:
-    """Whether it is HTML without <html>: elements one after the other. Markdown has text between its own."""
+    """True if it is HTML without <html>: elements one after the other. Markdown has text between its own."""
     if not _FRAGMENT.match(head) or not _CLOSED.search(head) or _MARKDOWN.search(head):
         return False
     starts = [mark[1] for mark in _PARAGRAPH.finditer(head)]
@@ -102,7 +119,7 @@ def _header_fields(head: bytes) -> tuple[set[bytes], bool]:
 
 
 def _is_email(head: bytes) -> bool:
-    """Whether it begins with the header of a message. A memo has From and Subject too, written by nobody's program."""
+    """True if it begins with the header of a message. A memo has From and Subject too, written by nobody's program."""
     fields, by_program = _header_fields(head)
     return by_program and bool(fields & _ADDRESSED)
 
@@ -203,7 +220,7 @@ def kind_by_suffix(suffix: str) -> str | None:
 
 
 def is_read(kind: str) -> bool:
-    """Whether documents of this kind are read without OCR."""
+    """True if documents of this kind are read without OCR."""
     return bool(FORMATS[kind].name)
 
 

@@ -87,12 +87,12 @@ class Glyphs:
         return [(a, b) if -_MAX < a < _MAX and -_MAX < b < _MAX else (0.0, 0.0) for a, b in spans]
 
     def same_height(self, positions: Iterable[int]) -> bool:
-        """Whether the boxes of characters of an upright line are of one height: a cheap first test of their size."""
+        """True if the boxes of characters of an upright line are of one height: a cheap first test of their size."""
         heights = [abs(box.top - box.bottom) for box in map(self._box_of, positions)]
         return bool(min(heights) >= 0.9 * max(heights))
 
     def may_jump(self, before: int, after: int) -> bool:
-        """Whether the second of two characters may be left of the first or higher or lower: a cheap first test."""
+        """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""
         box = self._box_of(before)
         right, bottom, top = box.right, box.bottom, box.top
         box = self._box_of(after)
@@ -100,11 +100,11 @@ class Glyphs:
         return bool(apart or box.left < right)
 
     def generated(self, position: int) -> bool:
-        """Whether PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
+        """True if PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
         return bool(self._raw.FPDFText_IsGenerated(self._page, self._index(position)) == 1)
 
     def bold(self, position: int) -> bool:
-        """Whether the character is bold, by the name or the flags of its font."""
+        """True if the character is bold, by the name or the flags of its font."""
         index, size = self._index(position), len(self._name)
         length = self._raw.FPDFText_GetFontInfo(self._page, index, self._name, size, self._flags)
         name = self._name.raw[: min(max(length - 1, 0), size)].lower()

@@ -308,7 +308,7 @@ def _script(tag: str, element: Any) -> str:
 
 
 def _is_note_link(element: Any) -> bool:
-    """Whether a superscript is or contains a link within the text, as note marks do."""
+    """True if a superscript is or contains a link within the text, as note marks do."""
     around = chain(islice(element.iter(), _NEAR), islice(element.iterancestors(), 2))
     return any(name(near).lower() == "a" and "#" in attribute(near, "href") for near in around)
 

@@ -67,7 +67,7 @@ def _jumps(glyphs: Glyphs, body: str, first: int) -> Iterator[_Jump]:
 
 
 def _is_mark(glyphs: Glyphs, body: str, jump: int, end: int, first: int) -> bool:
-    """Whether the mark of a note is between a jump and `end`: drawn after the words behind it, which go on there."""
+    """True if the mark of a note is between a jump and `end`: drawn after the words behind it, which go on there."""
     if not _MARK.fullmatch(plain(body[jump + 1 : end])):
         return False
     before, mark = glyphs.at(first + jump - 1), glyphs.at(first + jump + 1)
@@ -93,7 +93,7 @@ def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:
 
 
 def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
-    """Whether a character lies on none of those before it in the line."""
+    """True if a character lies on none of those before it in the line."""
     start = max(space - _LOOK_BACK, 0)
     spans = glyphs.spans(first + start, space - start, letter.turn)
     return not any(left < letter.right and letter.left < right for left, right in spans)

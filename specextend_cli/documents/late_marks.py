@@ -63,7 +63,7 @@ def _marks(line: GlyphLine) -> Iterator[_Mark]:
 
 
 def _is_fraction(mark: _Mark, lines: Iterable[GlyphLine]) -> bool:
-    """Whether another small number is below the mark."""
+    """True if another small number is below the mark."""
     return any(
         0 < mark.line.base - other.base < 1.5 * mark.line.size
         and min(mark.right, other.right) > max(mark.left, other.left)
@@ -81,12 +81,12 @@ def _place(hosts: Sequence[GlyphLine], mark: _Mark) -> tuple[GlyphLine, int] | N
 
 
 def _reaches(host: GlyphLine, mark: _Mark) -> bool:
-    """Whether a mark is between the ends of a line, a little before it, or right behind it."""
+    """True if a mark is between the ends of a line, a little before it, or right behind it."""
     return host.left - _BEFORE * host.size < mark.right and mark.left < host.right + _BEHIND * host.size
 
 
 def _fits(host: GlyphLine, mark: _Mark) -> bool:
-    """Whether a mark is smaller and higher than a line."""
+    """True if a mark is smaller and higher than a line."""
     line = mark.line
     upright = host.head.turn == line.head.turn and not (host.head.slanted or line.head.slanted)
     return upright and _LOW * host.size < line.base - host.base < _HIGH * host.size and line.size < SMALLER * host.size

@@ -141,7 +141,7 @@ class _Typography:
         return _space(a, b)
 
     def is_heading(self, block: Sequence[Line]) -> bool:
-        """Whether these lines are a heading: by the outline, by larger or bold type, or by their wording."""
+        """True if these lines are a heading: by the outline, by larger or bold type, or by their wording."""
         text = " ".join(line.text for line in block)
         if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(str.isalpha, text)) < 3 or " … " in text:
             return False
@@ -156,7 +156,7 @@ class _Typography:
 
 
 def _goes_on(a: Line, b: Line) -> bool:
-    """Whether `b` continues the sentence of `a`: that has no end, and `b` begins in lower case."""
+    """True if `b` continues the sentence of `a`: that has no end, and `b` begins in lower case."""
     return not _ENDED.search(a.text) and (b.text[0].islower() or a.text[-1] in ",-")
 
 
@@ -170,7 +170,7 @@ def _same_column(a: Line, b: Line) -> bool:
 
 
 def reads_as_heading(text: str) -> bool:
-    """Whether a separate line is worded as a heading: numbered, all capitals, or title case without a full stop."""
+    """True if a separate line is worded as a heading: numbered, all capitals, or title case without a full stop."""
     words = re.findall(r"[^\W\d_][\w’'-]*", text)
     if not words or text[-1] in ".,;:!":
         return False

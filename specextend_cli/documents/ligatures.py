@@ -132,14 +132,14 @@ def _known_letters(place: _Place, ligature: str, words: Counter[str]) -> int:
 
 
 def _is_likely(word: str, part: str, at: int) -> bool:
-    """Whether a part may be at that place: a short one only begins or (an ending) ends a word."""
+    """True if a part may be at that place: a short one only begins or (an ending) ends a word."""
     if part in _ENDINGS:
         return word.rstrip("s").endswith(part.rstrip("s"))
     return at == 0 or len(part) > _SHORT
 
 
 def _meanings(known: Mapping[_Place, str]) -> dict[str, str]:
-    """What a character stands for where it makes no known word: by the words that it makes elsewhere, if they agree."""
+    """The letters of a character that makes no known word: by the words that it makes elsewhere, if they agree."""
     votes: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for place, ligature in known.items():
         votes[place.character][ligature] += 1

@@ -74,7 +74,7 @@ def header_text(field: str, written: str) -> str:
 
 
 def has_long_header(message: Message) -> bool:
-    """Whether a header field is longer than what is read of it."""
+    """True if a header field is longer than what is read of it."""
     return any(len(str(value)) > MAX_HEADER for _, value in message.raw_items())
 
 

@@ -14,14 +14,14 @@ _SEPARATED = re.compile(r"[\d.,:]+")
 
 
 def is_one_number(body: str, at: int) -> bool:
-    """Whether the word around a position has the form of one number: 14,918,000, 12:15:45, 1.5e-3."""
+    """True if the word around a position has the form of one number: 14,918,000, 12:15:45, 1.5e-3."""
     word, _ = _word(body, at)
     word = word.strip(_AROUND)
     return any(form.fullmatch(word) for form in (_GROUPED, _TIME, _SCIENTIFIC))
 
 
 def is_two_numbers(body: str, at: int) -> bool:
-    """Whether the word around a position is no number, and both of its parts are: 47,812,289|72,101,069."""
+    """True if the word around a position is no number, and both of its parts are: 47,812,289|72,101,069."""
     word, place = _word(body, at)
     if not _SEPARATED.fullmatch(word.strip(_AROUND)) or _is_number(word):
         return False

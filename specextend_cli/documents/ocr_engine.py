@@ -53,7 +53,7 @@ def check_languages(languages: str) -> str:
 
 
 def has_engine() -> bool:
-    """Whether an OCR program is installed."""
+    """True if an OCR program is installed."""
     return bool(_program("tesseract") or _program("ocrmypdf"))
 
 

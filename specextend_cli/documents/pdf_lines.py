@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import compress
 from operator import not_
+from struct import unpack
 from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
@@ -15,13 +16,13 @@ from specextend_cli.documents.late_marks import place_late_marks
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
-from specextend_cli.documents.utf16 import from_units, to_units
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
 _SPACE_GLYPH = 3  # the number of the space in most fonts
+_WIDE = re.compile("[\U00010000-\U0010ffff]")
 _HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
 
 
@@ -37,7 +38,7 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     """What the PDFium text page of page `number` holds. Turned lines are measured as if the page were turned."""
     glyphs = Glyphs(page)
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
-    text = to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
+    text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, inserted = mark_superscripts(glyphs, text)
     replaced = {place: more + text[place] for place, more in inserted.items()}
@@ -72,12 +73,12 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
     hidden = [line.text for line in compress(lines, outside)]
-    repairs = [(kind, from_units(before), from_units(after)) for kind, before, after in repairs]
+    repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
 
 
 def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:
-    """Whether a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
+    """True if a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
     here, there = glyphs.at(hyphen), glyphs.at(hyphen + 1 + (text[hyphen + 1] == " "))
     return there.left < here.left or abs(there.base - here.base) > 0.3 * here.size
 
@@ -136,11 +137,24 @@ def _line(line: GlyphLine, page: int) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
-    return Line(from_units(line.text), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
+    return Line(_from_units(line.text), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
-    """Whether a character is completely outside of the page."""
+    """True if a character is completely outside of the page."""
     (x, y), size = glyph.center, glyph.size
     low, high = sorted((box[0], box[2])), sorted((box[1], box[3]))
     return not (low[0] - size < x < low[1] + size and high[0] - size < y < high[1] + size)
+
+
+# PDFium counts positions in UTF-16 code units: a character beyond U+FFFF is two of them, a surrogate pair.
+
+
+def _to_units(text: str) -> str:
+    """Characters beyond U+FFFF as surrogate pairs."""
+    return _WIDE.sub(lambda match: "".join(map(chr, unpack("<2H", match[0].encode("utf-16-le")))), text)
+
+
+def _from_units(text: str) -> str:
+    """Surrogate pairs as their characters."""
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

@@ -2,6 +2,9 @@
 
 document = read("report.pdf", pages=parse_pages("3-10"))
 chunks = chunk(document, encode, size=4096)
+
+The way of a document has one direction: `read` recognizes its format, whose reader (`structured`, `pdf`, `ocr`; `text`
+without a process) has a worker parse the file in the sandbox, and makes a `Document` of the cleaned lines.
 """
 
 from __future__ import annotations
@@ -19,7 +22,6 @@ from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
 from specextend_cli.documents.names import STDIN, argument
 from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
 from specextend_cli.documents.request import ReadOptions, ReadRequest
-from specextend_cli.documents.sandbox import load
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable
 
@@ -38,20 +40,17 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
         status = path.stat()
         if stat.S_ISDIR(status.st_mode):
             raise InputError(f"{name} is a directory", fix=f"specextend summarize {argument(str(path))}/*")
-        check_size(name, status.st_size)
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command), can be read once and not sought
                 return _from_memory(path.name, file.read(MAX_BYTES + 1), request)
             head = file.read(HEAD)
-            kind = detect(head, path.suffix)
-            if kind not in ("pdf", "zip"):
-                check_size(name, status.st_size, MAX_TEXT_BYTES)
-            if _needs_file(kind, request):
-                return _read(replace(request, name=name, kind=kind, path=path))
-            data = head + file.read(MAX_TEXT_BYTES)
+            request = _recognized(replace(request, name=name), head, path.suffix, status.st_size)
+            if _needs_file(request):
+                return FORMATS[request.kind].read(replace(request, path=path))
+            request = replace(request, data=head + file.read(MAX_TEXT_BYTES))
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return _from_memory(path.name, data, request)
+    return _read_data(request)
 
 
 def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Document:
@@ -60,36 +59,39 @@ def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Docume
 
 
 def _from_memory(name: str, data: bytes, request: ReadRequest) -> Document:
-    name = STDIN if name == "-" else printable(name)
-    check_size(name, len(data))
-    kind = detect(data[:HEAD], PurePath(name).suffix)
-    if not data.strip():
-        raise InputError(f"{name} is empty", why=f"it has {len(data)} bytes")
-    if kind not in ("pdf", "zip"):
-        check_size(name, len(data), MAX_TEXT_BYTES)
-    request = replace(request, name=name, kind=kind)
-    if not _needs_file(kind, request):
-        return _read(replace(request, data=data))
+    request = replace(request, name=STDIN if name == "-" else printable(name))
+    request = _recognized(request, data[:HEAD], PurePath(request.name).suffix, len(data))
+    if not _needs_file(request):
+        return _read_data(replace(request, data=data))
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        return _read(replace(request, path=Path(file.name)))
+        return FORMATS[request.kind].read(replace(request, path=Path(file.name)))
 
 
-def _is_readable(kind: str, request: ReadRequest) -> bool:
-    return not FORMATS[kind].hint and (request.ocr is not None or not FORMATS[kind].needs_ocr)
+def _recognized(request: ReadRequest, head: bytes, suffix: str, size: int) -> ReadRequest:
+    """The request with the format of the file, which has `size` bytes. InputError: it is too large."""
+    check_size(request.name, size)
+    kind = detect(head, suffix)
+    if kind not in ("pdf", "zip"):
+        check_size(request.name, size, MAX_TEXT_BYTES)
+    return replace(request, kind=kind)
 
 
-def _needs_file(kind: str, request: ReadRequest) -> bool:
-    """Whether another process opens files of this kind."""
-    return kind == "zip" or (kind != "text" and _is_readable(kind, request))
+def _is_readable(request: ReadRequest) -> bool:
+    return not FORMATS[request.kind].hint and (request.ocr is not None or not FORMATS[request.kind].needs_ocr)
 
 
-def _read(request: ReadRequest) -> Document:
-    """Hand the request to the reader of its format."""
-    kind = request.kind
-    if kind != "zip" and not _is_readable(kind, request):
-        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in request.data)
-        raise not_read(request.name, next(inside, kind))
-    document: Document = load(FORMATS[kind].reader)(request)
-    return document
+def _needs_file(request: ReadRequest) -> bool:
+    """Another process opens files of this format."""
+    return request.kind == "zip" or (request.kind != "text" and _is_readable(request))
+
+
+def _read_data(request: ReadRequest) -> Document:
+    """A text, by its bytes. InputError: they are none, or of a format that is not read."""
+    if not request.data.strip():
+        raise InputError(f"{request.name} is empty", why=f"it has {len(request.data)} bytes")
+    if not _is_readable(request):
+        inside = (known for part, known in OFFICE_PARTS.items() if request.kind == "doc" and part in request.data)
+        raise not_read(request.name, next(inside, request.kind))
+    return FORMATS[request.kind].read(request)

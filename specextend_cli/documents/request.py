@@ -75,7 +75,7 @@ class ReadOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class ReadRequest:
-    """What to read and how; see `ReadOptions`.
+    """One document to read, and how; see `ReadOptions`.
 
     `name` is for messages. The content is in the file at `path`; that of plain texts is `data`. `kind` is the format
     as detected.

@@ -44,7 +44,7 @@ def _ligatures(line: GlyphLine) -> Iterator[tuple[int, int]]:
 
 
 def _in_order(letters: str) -> bool | None:
-    """Whether letters of one glyph are in the order of the word; None where both orders may be."""
+    """True if letters of one glyph are in the order of the word; None where both orders may be."""
     marks = [unicodedata.combining(letter) > 0 for letter in letters]
     if marks[0] or (any(marks) and not marks[-1] and not any(marks[1:-1])):
         return False

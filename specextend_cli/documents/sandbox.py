@@ -19,8 +19,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, suppress
-from importlib import import_module
 from typing import Any, TypeVar
+
+from specextend_cli.documents.formats import load
 
 MAX_RESPONSE = 64 << 20
 DIED = "took too long, or too much memory"
@@ -136,12 +137,6 @@ def launched(target: str) -> Iterator[subprocess.Popen[bytes]]:
         finally:
             with suppress(ProcessLookupError, PermissionError):  # it has already ended
                 os.killpg(process.pid, signal.SIGKILL)
-
-
-def load(target: str) -> Any:
-    """The function "module:function"."""
-    module, _, function = target.partition(":")
-    return getattr(import_module(module), function)
 
 
 def serve(target: str) -> None:

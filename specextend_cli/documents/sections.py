@@ -1,4 +1,4 @@
-"""What parsers of structured formats produce: sections, each a sequence of headings, paragraphs and rows.
+"""The result of parsers of structured formats: sections, each a sequence of headings, paragraphs and rows.
 
 A section begins at a heading (several headings in a row begin one together) or where a new file begins, as in an
 EPUB. It is to these formats what a page is to a PDF: the place that is cited.

@@ -45,7 +45,7 @@ def plain(text: str) -> str:
 
 
 def is_superscript(letter: str) -> bool:
-    """Whether a character is a raised digit, sign or letter."""
+    """True if a character is a raised digit, sign or letter."""
     return letter in "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻" or letter in SUPERSCRIPT_LETTERS
 
 

@@ -49,6 +49,6 @@ def read_text(request: ReadRequest) -> Document:
 
 
 def _is_markdown(name: str, text: str) -> bool:
-    """Whether a text is Markdown: by its suffix, or without one (or .txt) by headings that stand alone."""
+    """True if a text is Markdown: by its suffix, or without one (or .txt) by headings that stand alone."""
     suffix = PurePath(name).suffix.lower()
     return suffix in _MARKDOWN_SUFFIXES or (suffix in _TEXT_SUFFIXES and len(_HEADING.findall(text[:HEAD])) >= 2)

@@ -57,7 +57,7 @@ def repair_spaces(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
 
 
 def _is_run_together(line: GlyphLine) -> bool:
-    """Whether one of its words is too long, and several words by the gaps in it."""
+    """True if one of its words is too long, and several words by the gaps in it."""
     long = [match.span() for match in _TOO_LONG.finditer(line.body)]
     return bool(long) and any(start < at < end for at in missing_spaces(line) for start, end in long)
 

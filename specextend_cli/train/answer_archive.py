@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from specextend_cli.arrays import read_arrays
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.train.files import replace_whole
 from specextend_cli.train.samples import Frame, Sample, digest
+from specextend_cli.train.storage import replace_whole
 
 _BYTES = 1 << 30  # the most that the arrays of a file may have
 _BITS = 21  # of a token in the index of excerpts: vocabularies of up to two millions

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,40 +14,10 @@ from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.train.config import AnswerOptions
-from specextend_cli.train.files import add_lines, read_lines, replace_whole
-from specextend_cli.train.hidden_states import Span, StateFile
 from specextend_cli.train.samples import Sample
+from specextend_cli.train.storage import Span, StateFile, answer_of
 
 _TURNS = 2  # how often the slots of a batch are filled from prompts of one length
-
-
-class AnswerFile:
-    """Answers on disk, one JSON line each, so that an interrupted run keeps what it has."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-
-    def read(self) -> list[Sample]:
-        """All whole lines; the torn last line of a killed run is dropped."""
-        return [
-            _answer(record["tokens"], record["start"], tuple((first, count) for first, count in record["states"]))
-            for record in read_lines(self.path)
-        ]
-
-    def append(self, samples: Sequence[Sample]) -> None:
-        """Add and flush."""
-        add_lines(self.path, map(_record, samples))
-
-    def drop_missing_states(self, states: StateFile) -> None:
-        """Rewrite the file without spans of states that `states` no longer holds: other rows may take their place."""
-        samples = self.read()
-        if not all(states.holds(sample.states) for sample in samples):
-            kept = [sample if states.holds(sample.states) else replace(sample, states=()) for sample in samples]
-            replace_whole(self.path, "".join(json.dumps(_record(sample)) + "\n" for sample in kept))
-
-
-def _record(sample: Sample) -> dict[str, Any]:
-    return {"tokens": sample.tokens, "start": sample.start, "states": sample.states}
 
 
 @dataclass(frozen=True)
@@ -101,7 +68,7 @@ class Answerer:
                     then = None if first is None else _keep(file, own)
                     spans = (first, then) if first is not None and then is not None else ()
                     # The last token is no input of the head; row prompt - 2 predicts the answer's first token.
-                    yield _answer([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
+                    yield answer_of([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
                 case _:
                     pass
 
@@ -115,10 +82,6 @@ def _groups(prompts: Sequence[list[int]], asking: AnswerOptions) -> list[list[li
             groups.append([])
         groups[-1].append(prompt)
     return groups
-
-
-def _answer(tokens: list[int], start: int, states: tuple[Span, ...]) -> Sample:
-    return Sample(tokens, start, states, output=start + 2)
 
 
 def _keep(file: StateFile | None, states: Sequence[Tensor]) -> Span | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.train.config import Distillation
-from specextend_cli.train.files import read_lines, replace_whole
+from specextend_cli.train.storage import read_lines, replace_whole
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What a caller chooses: how the target is asked, how long is trained, and what a whole run makes of what."""
+"""Options of a run: how the target is asked, how long is trained, and what a whole run makes of what."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Schedule:
 
 @dataclass(frozen=True)
 class Distillation:
-    """What is trained, on what, in how much time.
+    """The head to be trained, on what, in how much time.
 
     `schedule.seconds` is the time of the whole run; the share `answering` of it is spent on the target's answers, of
     which there are at most `answers`, besides the `held_out` ones that are never trained on. The share `text` of the

@@ -25,16 +25,15 @@ from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.train.answer_archive import load_answers, save_answers
-from specextend_cli.train.answers import Answerer, AnswerFile, unanswered
+from specextend_cli.train.answers import Answerer, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_out_copies, sample_prompts, training_mix
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
-from specextend_cli.train.files import add_lines, read_lines, replace_whole
-from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.init_head import init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, digest
+from specextend_cli.train.storage import AnswerFile, StateFile, add_lines, read_lines, replace_whole
 from specextend_cli.train.target_logits import state_layers
 from specextend_cli.train.trainer import train
 from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary

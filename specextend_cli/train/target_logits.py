@@ -13,8 +13,8 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.tree import DraftTree
-from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
+from specextend_cli.train.storage import StateFile
 from specextend_cli.train.unroll import Rows, join, padded, unroll
 
 

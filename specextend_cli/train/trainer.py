@@ -18,11 +18,11 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.config import Schedule
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
-from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.loss import candidates, cross_entropy
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.optimizer import Optimizer
 from specextend_cli.train.samples import Mixture, Sample, by_prompt
+from specextend_cli.train.storage import StateFile
 from specextend_cli.train.target_logits import TargetReader
 
 _BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one

@@ -49,7 +49,7 @@ class _BarView:
 
     @property
     def is_silent(self) -> bool:
-        """Whether no line was written for a while."""
+        """True if no line was written for a while."""
         return time.monotonic() - self._spoke >= EVERY
 
     def __enter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""What cleaning changed in a document, as a unified diff of each page before and after."""
+"""The changes of cleaning a document, as a unified diff of each page before and after."""
 
 from __future__ import annotations
 

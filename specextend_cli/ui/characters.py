@@ -41,7 +41,7 @@ def encodable(text: str, stream: TextIO) -> str:
 
 
 def _ascii_locale() -> bool:
-    """Whether the user chose an ASCII locale. A locale that is not installed does not count."""
+    """True if the user chose an ASCII locale. A locale that is not installed does not count."""
     chosen = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
     if chosen not in ("C", "POSIX"):
         return False

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import cast
 
 from specextend_cli.errors import UsageError
-from specextend_cli.ui import Format
+from specextend_cli.ui import Format, suffix_of
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.overwriting import exists_already, refuse_existing, refuse_inputs
 from specextend_cli.ui.streams import sanitize
-from specextend_cli.ui.writers import NO_MARKS, SUFFIX, WRITERS, JsonArray, Write, Writer
+from specextend_cli.ui.writers import NO_MARKS, WRITERS, JsonArray, Write, Writer
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Destination:
 
     @property
     def is_stdout(self) -> bool:
-        """Whether results go to stdout."""
+        """True if results go to stdout."""
         return self.file is None and self.directory is None
 
     def path(self, name: str) -> Path | None:
         """The file for the document `name`, which may contain directories; None for stdout."""
         if self.directory is not None:
-            return self.directory / f"{name}{SUFFIX[self.format]}"
+            return self.directory / f"{name}{suffix_of(self.format)}"
         return self.file
 
     def keeps(self, path: Path) -> bool:
-        """Whether the result of an earlier run at `path` is kept."""
+        """True if the result of an earlier run at `path` is kept."""
         return self.directory is not None and not self.force and path.exists()
 
     def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:

@@ -137,7 +137,7 @@ class Progress:
 
     @property
     def generates(self) -> bool:
-        """Whether the model is to write, as far as is known."""
+        """True if the model is to write, as far as is known."""
         if self.plan is None:
             return True
         work = self.plan.work

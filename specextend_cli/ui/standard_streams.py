@@ -39,7 +39,7 @@ def forgiving(descriptor: int, encoding: str, errors: str = "backslashreplace") 
 
 
 def is_writable(stream: TextIO) -> bool:
-    """Whether the descriptor of the stream is writable; True without one."""
+    """True if the descriptor of the stream is writable; True without one."""
     try:
         return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
     except (OSError, ValueError):
@@ -47,7 +47,7 @@ def is_writable(stream: TextIO) -> bool:
 
 
 def are_one(first: TextIO, second: TextIO) -> bool:
-    """Whether two streams are the same terminal, file (`> all.txt 2>&1`) or pipe (`2>&1 | less`)."""
+    """True if two streams are the same terminal, file (`> all.txt 2>&1`) or pipe (`2>&1 | less`)."""
     try:
         return os.path.samestat(os.fstat(first.fileno()), os.fstat(second.fileno()))
     except (OSError, ValueError):

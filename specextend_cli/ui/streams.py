@@ -75,17 +75,17 @@ class Output:
 
     @property
     def stdout_is_terminal(self) -> bool:
-        """Whether stdout is a terminal."""
+        """True if stdout is a terminal."""
         return self.stdout.isatty()
 
     @property
     def animated(self) -> bool:
-        """Whether stderr can show a live panel. FORCE_COLOR enables colours, not animation."""
+        """True if stderr can show a live panel. FORCE_COLOR enables colours, not animation."""
         return self.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
 
     @property
     def shared(self) -> bool:
-        """Whether both streams are the same terminal, file or pipe."""
+        """True if both streams are the same terminal, file or pipe."""
         return are_one(self.stdout, self.stderr)
 
     def draw_on(self, stderr: TextIO) -> None:

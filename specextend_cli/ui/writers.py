@@ -18,7 +18,6 @@ from specextend_cli.ui.streams import Sanitizer, sanitize
 
 Write: TypeAlias = Callable[[str], object]
 NO_MARKS = Annotations()  # JSON always contains citations and unsupported facts
-SUFFIX: dict[Format, str] = {"text": ".txt", "md": ".md", "json": ".json", "jsonl": ".jsonl"}
 
 _MADE: dict[Method, str] = {
     "extractive": "Sentences of the source, chosen without a model",

@@ -95,14 +95,12 @@ def test_a_data_set_with_references(cli, small, tmp_path: Path) -> None:
     assert from_json(done.stdout).references == {"<b>\x1b[31m": "Ships bring timber."}
 
 
-def test_files_as_documents_and_reasoning(cli, small, tmp_path: Path) -> None:
+def test_files_as_documents(cli, small, tmp_path: Path) -> None:
     from tests.summarize.tiny_preset import text
 
     (tmp_path / "a.txt").write_text(text(60))
     done = cli(*small, *FEW, "--input", tmp_path / "a.txt", "--docs", 1, "--json", "-q")
     assert {record.document for record in from_json(done.stdout).records} == {"a.txt"}
-    done = cli(*small, *FEW, "--workload", "reasoning", "--json", "-q", "--docs", 1)
-    assert {record.document for record in from_json(done.stdout).records} == {"problem-1"}
 
 
 def test_a_method_that_cannot_run_is_left_out_and_said(cli, small, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,7 +123,6 @@ def test_a_method_that_cannot_run_is_left_out_and_said(cli, small, monkeypatch: 
         (("-f", "csv", "--json"), "contradict"),
         (("-o", "out.txt"), "does not say which format"),
         (("--draft", "none"), "--draft none"),
-        (("--workload", "poetry"), "poetry"),
         (("--len", "16"), "no room"),
     ],
 )

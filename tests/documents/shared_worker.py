@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.documents import cleaning, ocr, pdf, sandbox, structured
+from specextend_cli.documents.formats import load
 
 _SECONDS = 5.0  # to say that a job is done
 _PEAK = 1024 if sys.platform == "linux" else 1  # bytes in the unit of ru_maxrss
@@ -25,7 +26,7 @@ def respond(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
         if isinstance(job, dict):
             sandbox.limit_memory(job["memory"])
             asked = iter(lambda: next(requests, []), [])  # an empty request ends them
-            yield from sandbox.load(job["target"])(job, asked)
+            yield from load(job["target"])(job, asked)
             yield {"done": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _PEAK}
         job = next(requests, None)
 

@@ -9,8 +9,7 @@ import pytest
 
 from specextend_cli.documents import parse_pages, read, read_bytes
 from specextend_cli.documents.find import find
-from specextend_cli.documents.formats import FORMATS, Format, detect, format_names
-from specextend_cli.documents.sandbox import load
+from specextend_cli.documents.formats import FORMATS, Format, detect, format_names, load
 from specextend_cli.errors import UsageError
 from tests.documents import toy_format
 from tests.documents.edge_cases import refusal

@@ -10,10 +10,10 @@ from transformers import GenerationConfig
 
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.train.answers import Answerer, AnswerFile, unanswered
+from specextend_cli.train.answers import Answerer, unanswered
 from specextend_cli.train.config import AnswerOptions
-from specextend_cli.train.hidden_states import StateFile
 from specextend_cli.train.samples import Sample
+from specextend_cli.train.storage import AnswerFile, StateFile
 from specextend_cli.train.target_logits import penalized, read_states
 from tests.engine.tiny_models import generate, prompt, tiny
 

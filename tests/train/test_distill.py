@@ -26,7 +26,6 @@ from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.train import trainer
-from specextend_cli.train.answers import AnswerFile
 from specextend_cli.train.card import Facts
 from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
 from specextend_cli.train.distill import distill
@@ -34,6 +33,7 @@ from specextend_cli.train.events import Answering, Done, Resumed, Trained, Valid
 from specextend_cli.train.init_head import init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
+from specextend_cli.train.storage import AnswerFile
 from specextend_cli.train.trainer import _depth, train
 from specextend_cli.train.vocabulary import choose, count, coverage
 from tests.engine.tiny_heads import tiny_head

@@ -14,8 +14,8 @@ from specextend_cli.errors import UsageError
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation, Schedule
 from specextend_cli.train.distill import _check_same_run, _seconds
-from specextend_cli.train.files import add_lines, read_lines, replace_whole
 from specextend_cli.train.samples import Frame
+from specextend_cli.train.storage import add_lines, read_lines, replace_whole
 from tests.engine.tiny_models import prompt, tiny
 
 FACTS = Facts("a target", "none", "random tokens", "none", "a machine")

@@ -23,7 +23,7 @@ _STUDIES = {
 }
 """The module of each, which is imported when it is run (it needs torch), and its declaration there."""
 NAMES = tuple(name for name in _STUDIES if name != "profile")
-"""What `--experiment` takes; the profile has an option of its own."""
+"""Values of `--experiment`; the profile has an option of its own."""
 
 
 def parse(text: str) -> tuple[str, ...]:

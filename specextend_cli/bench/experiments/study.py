@@ -84,7 +84,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Measurements:
-    """What an experiment measured."""
+    """The runs of an experiment, and figures of them."""
 
     benchmark: Benchmark
 

@@ -62,7 +62,7 @@ class Sizes:
 
     @property
     def is_gpu(self) -> bool:
-        """Whether the figures are a GPU's."""
+        """True if the figures are a GPU's."""
         return self.device.type == "cuda"
 
 

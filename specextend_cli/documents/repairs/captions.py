@@ -79,12 +79,12 @@ def _rest(lines: Sequence[Line], at: int, open_line: Line, body: float) -> tuple
 
 
 def _is_prose(line: Line, body: float) -> bool:
-    """Whether it is a line of running text: in body type, and no table row."""
+    """True if it is a line of running text: in body type, and no table row."""
     usual = abs(line.size - body) < 0.04 * body and not line.bold and not line.gaps
     return usual and len(line.text) >= _PROSE and "  " not in line.text and not _CAPTION.match(line.text)
 
 
 def _follows(a: Line, b: Line) -> bool:
-    """Whether `b` is closely below `a` in the same type."""
+    """True if `b` is closely below `a` in the same type."""
     alike = a.page == b.page and abs(a.size - b.size) < 0.04 * a.size and a.bold == b.bold and not b.gaps
     return alike and abs(a.left - b.left) < 2 and 0 < a.base - b.base < _CLOSE * b.size

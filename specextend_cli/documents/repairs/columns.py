@@ -76,7 +76,7 @@ def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
 
 
 def _is_near(row: _Row, other: _Row) -> bool:
-    """Whether two rows that follow each other in the file are as near as lines of two columns may be."""
+    """True if two rows that follow each other in the file are as near as lines of two columns may be."""
     return abs(row.pieces[0].base - other.pieces[0].base) <= _NEAR * row.pieces[0].size
 
 
@@ -115,7 +115,7 @@ def _sides(rows: Sequence[_Row], gutter: float) -> Iterator[list[_Row]]:
 
 
 def _is_prose(rows: Sequence[_Row]) -> bool:
-    """Whether lines continue in the next line, which table cells do not."""
+    """True if lines continue in the next line, which table cells do not."""
     texts = [" ".join(piece.text for piece in row.pieces) for row in rows]
     going_on = sum(text[:1].isalpha() and not text[0].isupper() for text in texts[1:])
     pieces = sum(len(row.pieces) for row in rows)

@@ -85,7 +85,7 @@ class _Statistics:
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
     def is_large(self, line: Line) -> bool:
-        """Whether it is a title by its size, unless a page number stands apart or beside the title."""
+        """True if it is a title by its size, unless a page number stands apart or beside the title."""
         if line.size <= _LARGE * self.body or id(line) in self._counting:
             return False
         pieces = _PIECE.split(line.text)
@@ -96,7 +96,7 @@ class _Statistics:
         return " ".join(line.text.split()) if self.is_large(line) else _modulo_digits(line.text)
 
     def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
-        """Whether `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
+        """True if `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
         if line.size == 1 or len(line.text) > 120 or _FIGURE.search(line.text):
             return False
         near = [other for other in removed if abs(other.base - line.base) < 2 and abs(other.size - line.size) < 1]

@@ -88,13 +88,13 @@ def _code(here: Line, there: Line) -> str:
 
 
 def _is_below(here: Line, there: Line) -> bool:
-    """Whether a line is the next one of a paragraph; at the foot of a page it may be a note."""
+    """True if a line is the next one of a paragraph; at the foot of a page it may be a note."""
     alike = here.page == there.page and abs(here.size - there.size) <= 0.08 * here.size
     return alike and 0 < here.base - there.base < 2.5 * here.size
 
 
 def _is_capitals(text: str) -> bool:
-    """Whether a line is set in capitals, so that they say nothing about its words."""
+    """True if a line is set in capitals, so that they say nothing about its words."""
     letters = [letter for letter in text if letter.isalpha()]
     return len(letters) > 8 and sum(map(str.isupper, letters)) > 0.8 * len(letters)
 

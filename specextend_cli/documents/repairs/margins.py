@@ -62,12 +62,12 @@ def _number(line: Line) -> int:
 
 
 def _text(line: Line) -> str:
-    """What is behind the number of a line."""
+    """The text behind the number of a line."""
     return _NUMBERED.sub("", line.text, count=1).strip()
 
 
 def _is_even(run: Sequence[Line]) -> bool:
-    """Whether many numbers from 1 are one below the other in equal steps."""
+    """True if many numbers from 1 are one below the other in equal steps."""
     steps = [a.base - b.base for a, b in pairwise(run)]
     usual = median(steps) if steps else 0.0
     even = sum(abs(step - usual) <= _EVEN * usual for step in steps)
@@ -75,7 +75,7 @@ def _is_even(run: Sequence[Line]) -> bool:
 
 
 def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
-    """Whether most numbers have text beside them that is no table row, and that goes on from line to line."""
+    """True if most numbers have text beside them that is no table row, and that goes on from line to line."""
     edge = max(line.left for line in run)
     numbers = set(map(id, run))
     others = [line for line in page if line.left > edge and id(line) not in numbers and not _is_row(line.text)]
@@ -88,7 +88,7 @@ def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
 
 
 def _is_row(text: str) -> bool:
-    """Whether a text is a row of a table: it has figures, or nothing but short cells. "Q." has a wide gap after it."""
+    """True if a text is a row of a table: it has figures, or nothing but short cells. "Q." has a wide gap after it."""
     cells = text.split("\t")
     return len(cells) > 1 and (max(map(len, cells)) < _CELL or any(map(_FIGURE.fullmatch, cells)))
 
@@ -151,5 +151,5 @@ def _start(body: Sequence[Line], place: int) -> int:
 
 
 def _continues(a: Line, b: Line) -> bool:
-    """Whether `b` follows `a` in a paragraph."""
+    """True if `b` follows `a` in a paragraph."""
     return abs(a.left - b.left) < 2 and a.size == b.size and a.bold == b.bold and 0 < a.base - b.base < _CLOSE * b.size

@@ -46,7 +46,7 @@ class _Block:
             self.top, self.foot = max(self.top, line.base + 0.7 * line.size), min(self.foot, line.base)
 
     def continues_with(self, line: Line) -> bool:
-        """Whether a line continues the block."""
+        """True if a line continues the block."""
         if self.last is None:
             return False
         alike = abs(self.last.size - line.size) <= _ALIKE * line.size and self.last.bold == line.bold
@@ -54,7 +54,7 @@ class _Block:
         return alike and near and min(self.right, line.right) > max(self.left, line.left)
 
     def is_above(self, other: _Block) -> bool:
-        """Whether it is above the other in the same column."""
+        """True if it is above the other in the same column."""
         shared = min(self.right, other.right) - max(self.left, other.left)
         narrower = min(self.right - self.left, other.right - other.left)
         return self.foot >= other.top and shared > 0 and shared >= _SHARED * narrower

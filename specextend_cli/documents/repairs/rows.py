@@ -89,7 +89,7 @@ def empty_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """
 
     def continues(table: list[_Row], row: _Row) -> bool:
-        """Whether a row is closely below the last one; lines of one cell may be between them."""
+        """True if a row is closely below the last one; lines of one cell may be between them."""
         return 0 < table[-1].line.base - row.line.base <= _NEAR * row.line.size and len(table) < _MAX_ROWS
 
     filled: dict[int, Line] = {}  # by the id of the line it replaces
@@ -128,7 +128,7 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
 
 
 def _has_numbers_inside(table: Sequence[_Row]) -> bool:
-    """Whether it is no table of contents, which has figures in the last column only."""
+    """True if it is no table of contents, which has figures in the last column only."""
     inner = [cell for row in table for cell in row.cells[1:-1]]
     last = [row.cells[-1] for row in table]
     listed = sum(bool(_NUMBER.match(cell)) for cell in last) > 0.5 * len(last)
