@@ -77,8 +77,8 @@ def announcement(choice: Choice, *, offline: bool = False) -> str:
         unless = ", and this run is offline" if offline else ""
         pull = f"specextend models pull {choice.offer.name}"
         return f"{quotes}: no model that writes is on disk{unless}; to have one write: {pull}{size}"
-    why = "no preset is ranked" if not choice.passed else ": ".join(choice.passed[-1])
-    return f"{quotes}: {why}; to decide otherwise: specextend models use NAME"
+    why = f": {choice.passed[-1]}" if choice.passed else ""
+    return f"{quotes}{why}; to decide otherwise: specextend models use NAME"
 
 
 def _choose(machine: Machine, tokens: int | None) -> Choice:

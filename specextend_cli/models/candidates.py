@@ -65,7 +65,7 @@ def _sizes(shape: Shape | None) -> object:
 
 def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> Candidate:
     assert preset.rank is not None
-    one = Candidate(preset.name, preset.rank, None, is_present(preset), _missing(preset))
+    one = Candidate(preset.name, preset.rank, None, is_present(preset), _missing(preset), tokens=tokens)
     try:
         need = estimate(preset, context=min(preset.window.context, tokens + _NEED))
         shape = target_shape(preset.target)
@@ -74,7 +74,8 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     if need is None or shape is None:
         return one
     graphs = graph_bytes(preset) if machine.device == "cuda" else 0
-    one = replace(one, need=need.total + graphs, gated=preset.gated and not _logged_in())
+    gated, needs_cuda = preset.gated and not _logged_in(), preset.target.quantization == "nf4"
+    one = replace(one, need=need.total + graphs, gated=gated, needs_cuda=needs_cuda)
     known = rates(preset.name)
     if known is None and machine.speed is not None:
         known = expected_rates(preset, shape, machine.speed, _weight_bytes(preset, shape))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 from specextend_cli.humanize import format_bytes, format_seconds
 from specextend_cli.models.memory import HEADROOM
@@ -25,6 +25,7 @@ _FRAME = 200  # tokens of a prompt around its part of the document
 _WRITTEN = 0.8  # of the tokens that a text has room for: how many it usually has
 
 Device: TypeAlias = Literal["cuda", "mps", "cpu"]
+Obstacle: TypeAlias = Literal["not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "of unknown size"]
 Reason: TypeAlias = Literal["named", "quotes", "configured", "on disk", "none fits"]
 
 
@@ -49,8 +50,9 @@ class Machine:
 class Candidate:
     """A preset that writes. None: not known.
 
-    `need` is bytes of memory, `fetch` bytes to download, `seconds` what the document takes on a processor, `rate` the
-    tokens a second that are written there. `gated`: its owner has to be asked first, and nobody is logged in.
+    `need` is bytes of memory, `fetch` bytes to download, `seconds` what a document of so many `tokens` takes on a processor,
+    `rate` the tokens a second that are written there. `gated`: its owner has to be asked first, and nobody is logged in.
+    `needs_cuda`: its four bits are bitsandbytes'.
     """
 
     name: str
@@ -59,28 +61,41 @@ class Candidate:
     is_present: bool
     fetch: int | None = None
     gated: bool = False
+    needs_cuda: bool = False
+    tokens: int = USUAL_TOKENS
     seconds: float | None = None
     rate: float | None = None
+
+
+class Passed(NamedTuple):
+    """A preset that would have been preferred, why it does not run, and by how much."""
+
+    name: str
+    why: Obstacle
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.why}" + (f" ({self.detail})" if self.detail else "")
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
     """The preset that runs, and why; `offer` is the best one that could be fetched.
 
-    `passed` has names, by rank, of those that would have been preferred, and why they do not run.
+    `passed` has those that would have been preferred, by rank.
     """
 
     preset: str
     reason: Reason
     offer: Candidate | None = None
-    passed: tuple[tuple[str, str], ...] = ()
+    passed: tuple[Passed, ...] = ()
 
 
 def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | None = None) -> Choice:
     """The preset for this machine; `configured` is what the user's configuration names."""
     if configured is not None:
         return Choice(configured, "configured")
-    passed: list[tuple[str, str]] = []
+    passed: list[Passed] = []
     offer: Candidate | None = None
     for one in sorted(candidates, key=lambda one: (one.rank, not one.is_present, one.name)):
         why = obstacle(machine, one)
@@ -88,20 +103,22 @@ def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | 
             return Choice(one.name, "on disk", passed=tuple(passed))
         if why is None and offer is None:
             offer = one
-        passed.append((one.name, why or "it is not on disk"))
+        passed.append(why or Passed(one.name, "not on disk"))
     return Choice(DEFAULT, "none fits", offer, tuple(passed))
 
 
-def obstacle(machine: Machine, one: Candidate) -> str | None:
+def obstacle(machine: Machine, one: Candidate) -> Passed | None:
     """Why a preset cannot be taken on this machine, on disk or not; None where it can."""
     if one.need is None:
-        return "its size is not known"
+        return Passed(one.name, "of unknown size")
+    if one.needs_cuda and machine.device != "cuda":
+        return Passed(one.name, "for NVIDIA GPUs")
     if one.need > HEADROOM * machine.free:
-        return f"it needs {format_bytes(one.need)}, and {format_bytes(machine.free)} are free"
+        return Passed(one.name, "too large", f"{format_bytes(one.need)} of {format_bytes(machine.free)} free")
     if machine.device == "cpu" and one.seconds is not None and one.seconds > LIMIT:
-        return f"this document would take it about {format_seconds(one.seconds)}"
+        return Passed(one.name, "too slow", f"about {format_seconds(one.seconds)} for {one.tokens:,} tokens")
     if one.gated and not one.is_present:
-        return "its owner asks you to accept a licence first: hf auth login"
+        return Passed(one.name, "gated", "accept its licence, then: hf auth login")
     return None
 
 

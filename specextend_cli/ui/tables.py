@@ -147,8 +147,11 @@ def format_choice(choice: Choice) -> Text:
         "on disk": "the first of the list that is on disk and fits",
         "none fits": "no model that writes was taken",
     }
-    passed = [f"{name}: {why}" for name, why in choice.passed]
-    return _labelled([("model", sanitize("; not ".join([f"{choice.preset}, {reasons[choice.reason]}", *passed])))])
+    by_reason: dict[str, list[str]] = {}
+    for name, why, detail in choice.passed:
+        by_reason.setdefault(why, []).append(f"{name} ({detail})" if detail else name)
+    passed = [f"{why}: {', '.join(names)}" for why, names in by_reason.items()]
+    return _labelled([("model", sanitize("; ".join([f"{choice.preset}, {reasons[choice.reason]}", *passed])))])
 
 
 def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:

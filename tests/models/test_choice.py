@@ -32,19 +32,17 @@ PRESETS = {
 }
 
 
-def candidates(
-    on_disk: str = "", *, gated: str = "", tokens: int = 12_000, slower: float = 1.0, larger: float = 0.0
-) -> list[Candidate]:
+def candidates(on_disk: str = "", *, gated: str = "", tokens: int = 12_000) -> list[Candidate]:
     return [
         Candidate(
             name,
             rank,
-            int((need + larger) * GB),
+            int(need * GB),
             name in on_disk.split(),
             int(fetch * GB),
-            name in gated.split(),
-            seconds * slower * tokens / 12_000,
-            7.5 * 480 / seconds / slower,
+            gated=name in gated.split(),
+            seconds=seconds * tokens / 12_000,
+            tokens=tokens,
         )
         for name, (rank, need, seconds, fetch) in PRESETS.items()
     ]
@@ -113,8 +111,7 @@ def test_the_choice(device: str, free: float, on_disk: str, tokens: int, runs: s
         assert (choice.offer.name if choice.offer else None) == offered
     # Every preset that would have been preferred has its reason.
     before = [name for name in PRESETS if runs == DEFAULT or PRESETS[name][0] < PRESETS[runs][0]]
-    assert [name for name, _ in choice.passed] == before
-    assert all(why for _, why in choice.passed)
+    assert [one.name for one in choice.passed] == before
 
 
 def test_the_table_is_large_enough() -> None:
@@ -131,16 +128,17 @@ def test_a_gated_model_is_not_offered_and_runs_where_it_is_on_disk() -> None:
     choice = choose(machine, candidates(gated="8b"))
     assert choice.offer is not None
     assert choice.offer.name == "8b-4bit"
-    assert "licence" in dict(choice.passed)["8b"]
+    assert {one.name: one.why for one in choice.passed}["8b"] == "gated"
     assert choose(machine, candidates("8b", gated="8b")).preset == "8b"
 
 
 def test_unknown_sizes_are_never_taken_and_unknown_speeds_do_not_matter() -> None:
     [one] = [one for one in candidates("1.7b") if one.name == "1.7b"]
     machine = Machine("cpu", 64 * GB)
-    assert obstacle(machine, replace(one, need=None)) == "its size is not known"
+    assert obstacle(machine, replace(one, need=None)) == ("1.7b", "of unknown size", "")
     assert obstacle(machine, replace(one, seconds=None)) is None
-    assert obstacle(machine, replace(one, seconds=601.0)) == "this document would take it about 10:01"
+    assert obstacle(machine, replace(one, seconds=601.0)) == ("1.7b", "too slow", "about 10:01 for 12,000 tokens")
+    assert obstacle(machine, replace(one, needs_cuda=True)) == ("1.7b", "for NVIDIA GPUs", "")
 
 
 def test_expected_seconds_grow_with_the_document_and_the_model() -> None:
