@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from pathlib import Path
 
 from specextend_cli.errors import SpecextendError
@@ -75,7 +76,8 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
         return one
     graphs = graph_bytes(preset) if machine.device == "cuda" else 0
     gated, needs_cuda = preset.gated and not _logged_in(), preset.target.quantization == "nf4"
-    one = replace(one, need=need.total + graphs, gated=gated, needs_cuda=needs_cuda)
+    lacks = "" if not needs_cuda or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
+    one = replace(one, need=need.total + graphs, gated=gated, needs_cuda=needs_cuda, lacks=lacks)
     known = rates(preset.name)
     if known is None and machine.speed is not None:
         known = expected_rates(preset, shape, machine.speed, _weight_bytes(preset, shape))

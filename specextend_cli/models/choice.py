@@ -25,7 +25,9 @@ _FRAME = 200  # tokens of a prompt around its part of the document
 _WRITTEN = 0.8  # of the tokens that a text has room for: how many it usually has
 
 Device: TypeAlias = Literal["cuda", "mps", "cpu"]
-Obstacle: TypeAlias = Literal["not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "of unknown size"]
+Obstacle: TypeAlias = Literal[
+    "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
+]
 Reason: TypeAlias = Literal["named", "quotes", "configured", "on disk", "none fits"]
 
 
@@ -50,9 +52,9 @@ class Machine:
 class Candidate:
     """A preset that writes. None: not known.
 
-    `need` is bytes of memory, `fetch` bytes to download, `seconds` what a document of so many `tokens` takes on a processor,
-    `rate` the tokens a second that are written there. `gated`: its owner has to be asked first, and nobody is logged in.
-    `needs_cuda`: its four bits are bitsandbytes'.
+    `need` is bytes of memory, `fetch` bytes to download. On a processor, `seconds` is what a document of so many `tokens`
+    takes, `rate` the tokens a second that are written. `gated`: its owner has to be asked first, and nobody is logged
+    in. `needs_cuda`: its four bits are bitsandbytes'; `lacks`: the command that installs what it needs.
     """
 
     name: str
@@ -62,6 +64,7 @@ class Candidate:
     fetch: int | None = None
     gated: bool = False
     needs_cuda: bool = False
+    lacks: str = ""
     tokens: int = USUAL_TOKENS
     seconds: float | None = None
     rate: float | None = None
@@ -113,6 +116,8 @@ def obstacle(machine: Machine, one: Candidate) -> Passed | None:
         return Passed(one.name, "of unknown size")
     if one.needs_cuda and machine.device != "cuda":
         return Passed(one.name, "for NVIDIA GPUs")
+    if one.lacks:
+        return Passed(one.name, "lacking a package", one.lacks)
     if one.need > HEADROOM * machine.free:
         return Passed(one.name, "too large", f"{format_bytes(one.need)} of {format_bytes(machine.free)} free")
     if machine.device == "cpu" and one.seconds is not None and one.seconds > LIMIT:
