@@ -28,6 +28,8 @@ Device: TypeAlias = Literal["cuda", "mps", "cpu"]
 Obstacle: TypeAlias = Literal[
     "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
 ]
+    "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
+]
 Reason: TypeAlias = Literal["named", "quotes", "configured", "on disk", "none fits"]
 
 
@@ -52,9 +54,9 @@ class Machine:
 class Candidate:
     """A preset that writes. None: not known.
 
-    `need` is bytes of memory, `fetch` bytes to download. On a processor, `seconds` is what a document of so many `tokens`
-    takes, `rate` the tokens a second that are written. `gated`: its owner has to be asked first, and nobody is logged
-    in. `needs_cuda`: its four bits are bitsandbytes'; `lacks`: the command that installs what it needs.
+    `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`,
+    and `rate` tokens a second are written. `gated`: its owner has to be asked first, and nobody is logged in.
+    `needs_cuda`: its four bits are bitsandbytes'; `lacks`: the command that installs what it needs.
     """
 
     name: str
