@@ -356,8 +356,9 @@ def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyP
 
     calls: list[str] = []
     for name, declared in list(select.BACKENDS.items()):
+        made = declared.make()
 
-        def spy(q, k, v, scale, tree_mask, softmax, name=name, backend=declared.make()):
+        def spy(q, k, v, scale, tree_mask, softmax, name=name, backend=made):
             calls.append(f"{name} {'reads' if q.shape[2] > 60 else 'verifies'}")
             return backend(q, k, v, scale, tree_mask, softmax)
 
