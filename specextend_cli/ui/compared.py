@@ -92,7 +92,9 @@ def _speed(found: Comparison) -> Text:
     speedup = found.speedup
     if speedup is None:
         nothing = found.pairs and not any(pair.accelerated.drafted_steps for pair in found.pairs)
-        return Text("nothing was drafted" if nothing else "too few tokens to compare speeds", style=QUIET)
+        return Text(
+            "nothing was drafted: no gain was expected" if nothing else "too few tokens to compare speeds", style=QUIET
+        )
     style = AMBER if is_slower(speedup.value) else GOOD
     text = Text(f"{format_speedup(speedup.value)} plain decoding", style=style)
     if found.passes == speedup.n == 1:

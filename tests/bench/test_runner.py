@@ -355,13 +355,14 @@ def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyP
     from specextend_cli.engine import attention_backends as select
 
     calls: list[str] = []
-    for name, backend in [(name, made.make()) for name, made in select.BACKENDS.items()]:
+    for name, declared in list(select.BACKENDS.items()):
+        made = declared.make()
 
-        def spy(q, k, v, scale, tree_mask, softmax, name=name, backend=backend):
+        def spy(q, k, v, scale, tree_mask, softmax, name=name, backend=made):
             calls.append(f"{name} {'reads' if q.shape[2] > 60 else 'verifies'}")
             return backend(q, k, v, scale, tree_mask, softmax)
 
-        monkeypatch.setitem(select.BACKENDS, name, select.AttentionBackend(lambda spy=spy: spy))
+        monkeypatch.setitem(select.BACKENDS, name, replace(declared, make=lambda spy=spy: spy))
     for method, used in (
         ("naive", {"reference reads", "reference verifies"}),
         ("+flash", {"split reads", "reference verifies"}),
