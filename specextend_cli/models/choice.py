@@ -28,8 +28,6 @@ Device: TypeAlias = Literal["cuda", "mps", "cpu"]
 Obstacle: TypeAlias = Literal[
     "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
 ]
-    "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
-]
 Reason: TypeAlias = Literal["named", "quotes", "configured", "on disk", "none fits"]
 
 
@@ -54,8 +52,8 @@ class Machine:
 class Candidate:
     """A preset that writes. None: not known.
 
-    `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`,
-    and `rate` tokens a second are written. `gated`: its owner has to be asked first, and nobody is logged in.
+    `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`
+    and is written at `rate` tokens a second. `gated`: its owner has to be asked first, and nobody is logged in.
     `needs_cuda`: its four bits are bitsandbytes'; `lacks`: the command that installs what it needs.
     """
 
