@@ -51,6 +51,7 @@ def configure(settings: HeadSettings, tensors: dict[str, Tensor], target: Langua
         f"its first layer reads {query.shape[1]} numbers, its states have {hidden}",
     )
     if generation == 1:
+        require(settings.logit_scale in (None, 1.0), "it scales its logits, which are the target's output layer's")
         require(joined == 2 * hidden, f"an EAGLE-1 head joins {2 * hidden} numbers, its fc reads {joined}")
         require(
             settings.bias is not True or "fc.bias" in tensors, "config.json says that fc has a bias, and it is missing"

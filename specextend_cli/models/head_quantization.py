@@ -72,7 +72,8 @@ def _spread(name: str, scale: Tensor, shape: torch.Size, block: tuple[int, int] 
     if scale.ndim == 2 and len(scale) == rows and columns % scale.shape[1] == 0:
         return scale.repeat_interleave(columns // scale.shape[1], 1)
     if block is not None and scale.shape == (-(-rows // block[0]), -(-columns // block[1])):
-        return scale.repeat_interleave(block[0], 0)[:rows].repeat_interleave(block[1], 1)[:, :columns]
+        high, wide = min(block[0], rows), min(block[1], columns)  # a file may say any size
+        return scale.repeat_interleave(high, 0)[:rows].repeat_interleave(wide, 1)[:, :columns]
     raise ValueError(f"its {name} is {list(shape)} and has scales {list(scale.shape)}, which do not fit")
 
 

@@ -188,12 +188,9 @@ class HeadSettings(BaseModel):
         ValueError for an unknown kind, and for values from which no angle can be computed.
         """
         own = self.rope_parameters or self.rope_scaling or {}
-        if kind := next(
-            (kind for kind in ("sliding_attention", "full_attention") if isinstance(own.get(kind), dict)), ""
-        ):
-            own = own[
-                kind
-            ]  # transformers keeps one for each kind of layer; a head has one kind, speculators' the first
+        # transformers may keep one for each kind of layer. A head has one kind; speculators takes this order.
+        kinds = (own.get(kind) for kind in ("sliding_attention", "full_attention"))
+        own = next((each for each in kinds if isinstance(each, dict)), own)
         table = {"rope_theta": self.rope_theta, **own}
         given = {key: value for key, value in table.items() if value is not None and key not in _OF_PICTURES}
         if "type" in given:

@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
 
+from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.checkpoint import checked_weights, damaged
 from specextend_cli.models.head_quantization import multiply_out
 
@@ -56,13 +57,13 @@ def read_tensors(directory: Path, name: str) -> tuple[dict[str, Tensor], bool]:
     return named, any(key.rpartition(".")[2] == _MASK for key in tensors)
 
 
-def completed(tensors: dict[str, Tensor], settings: HeadSettings, dtype: torch.dtype) -> dict[str, Tensor]:
+def completed(tensors: dict[str, Tensor], settings: HeadSettings, target: LanguageModel) -> dict[str, Tensor]:
     """The tensors as `EagleHead` computes with them; ValueError as `multiply_out`, and for what cannot be done.
 
-    Weights of eight bits are multiplied out in `dtype`. A head without `fc` gets the identity. A factor of the logits
+    Weights of eight bits are multiplied out. A head without `fc` gets the identity. A factor of the logits
     becomes one of `lm_head`, whose own copy is needed for that.
     """
-    tensors = multiply_out(tensors, settings.quantization_config or settings.compression_config, dtype)
+    tensors = multiply_out(tensors, settings.quantization_config or settings.compression_config, target.dtype)
     for index in range(1, 8):  # SGLang's name in layers after the first
         other, usual = (f"layers.{index}.{norm}.weight" for norm in ("hidden_norm", "input_layernorm"))
         if other in tensors and usual not in tensors:
@@ -70,11 +71,14 @@ def completed(tensors: dict[str, Tensor], settings: HeadSettings, dtype: torch.d
     if settings.use_aux_hidden_state is False:
         # It reads the target's last state as it is, and vLLM leaves out an `fc` that is there. The identity changes no
         # number, and forwards need no second form.
+        own, width = len(tensors["norm.weight"]), int(target.config.hidden_size)
+        if own != width:
+            raise ValueError(f"it reads the target's last state as it is, of {width} numbers, and its own have {own}")
         tensors = {key: tensor for key, tensor in tensors.items() if not key.startswith("fc.")}
-        tensors["fc.weight"] = torch.eye(len(tensors["norm.weight"]))
+        tensors["fc.weight"] = torch.eye(width)
     if settings.logit_scale not in (None, 1.0):
-        own = "lm_head.weight" if "lm_head.weight" in tensors else "embedding.weight"
-        if own not in tensors or (own == "embedding.weight" and not settings.tie_word_embeddings):
+        head = tensors.get("lm_head.weight", tensors.get("embedding.weight") if settings.tie_word_embeddings else None)
+        if head is None:
             raise ValueError("it scales its logits and has no lm_head of its own; the target's cannot be scaled")
-        tensors["lm_head.weight"] = tensors[own].float() * settings.logit_scale
+        tensors["lm_head.weight"] = (head.float() * settings.logit_scale).to(target.dtype)
     return tensors

@@ -57,7 +57,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     settings = HeadSettings.read(directory)
     tensors, in_parallel = read_tensors(directory, name)
     try:
-        tensors = completed(tensors, settings, target.dtype)
+        tensors = completed(tensors, settings, target)
         readings = configure(settings, tensors, target)
         with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
             head = EagleHead(readings[0])

@@ -13,6 +13,7 @@ from torch import Tensor
 from specextend_cli.engine.head import EagleHead
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY
+from tests.helpers.eight_bits import coded
 
 SIZES = {
     "hidden_size": 64,
@@ -298,7 +299,7 @@ def eight_bits(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     generator = torch.Generator().manual_seed(5)
     with torch.no_grad():
         for index, (key, module) in enumerate(_matrices(head)):
-            codes, full, beside = _coded(module.weight, index % 5, generator)
+            codes, full, beside = coded(module.weight, index % 5, generator)
             module.weight.copy_(full)
             tensors[f"{key}.weight"] = codes
             tensors |= {f"{key}.{name}": tensor for name, tensor in beside.items()}
@@ -313,32 +314,6 @@ def eight_bits(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 def _matrices(head: EagleHead) -> list[tuple[str, torch.nn.Linear]]:
     found = [(name, module) for name, module in head.named_modules() if isinstance(module, torch.nn.Linear)]
     return [(name.replace("layers.0.", "midlayer."), module) for name, module in found]
-
-
-def _coded(weight: Tensor, way: int, generator: torch.Generator) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
-    """Codes, the numbers that they stand for, and what is saved beside the codes."""
-    rows, columns = weight.shape
-    if way < 2:
-        codes = (weight * 200).to(torch.float8_e4m3fn)
-        scale = (
-            torch.tensor(0.005)
-            if way == 0
-            else 0.003 + torch.rand(-(-rows // 48), -(-columns // 40), generator=generator) / 200
-        )
-        spread = scale if way == 0 else torch.empty(rows, columns)
-        for i, j in [(i, j) for i in range(0, rows, 48) for j in range(0, columns, 40)] if way else ():
-            spread[i : i + 48, j : j + 40] = scale[i // 48, j // 40]
-        name = "weight_scale" if way == 0 else "weight_scale_inv"
-        return codes, codes.float() * spread, {name: scale, "input_scale": torch.tensor(1.0)}
-    codes = torch.randint(-128, 128, (rows, columns), generator=generator).to(torch.int8)
-    groups = columns // 16 if way == 4 else 1
-    scale = torch.rand(rows, groups, generator=generator) / 2000 + 0.001
-    spread = torch.cat([scale[:, j : j + 1].expand(rows, columns // groups) for j in range(groups)], 1)
-    if way == 2:
-        return codes, codes.float() * spread, {"weight_scale": scale[:, 0]}
-    zero = torch.randint(-9, 9, (rows, groups), generator=generator).to(torch.int8)
-    shift = torch.cat([zero[:, j : j + 1].expand(rows, columns // groups) for j in range(groups)], 1)
-    return codes, (codes.float() - shift.float()) * spread, {"weight_scale": scale, "weight_zero_point": zero}
 
 
 LAYOUTS = (

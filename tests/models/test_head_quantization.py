@@ -54,6 +54,12 @@ def test_blocks_by_the_name_of_compressed_tensors() -> None:
     assert multiply_out(tensors, settings, torch.float32)["a.weight"].tolist() == [[1, -2, 3, 8], [5, 6, -7, 16]]
 
 
+def test_blocks_larger_than_the_matrix_take_no_more_memory() -> None:
+    tensors = {"a.weight": CODES, "a.weight_scale_inv": torch.tensor([[1.0, 2.0]])}
+    made = multiply_out(tensors, {"weight_block_size": [1 << 62, 3]}, torch.float32)
+    assert made["a.weight"].tolist() == [[1, -2, 3, 8], [5, 6, -7, 16]]
+
+
 def test_the_loaded_head_has_the_numbers_that_were_written(tmp_path: Path) -> None:
     written = eight_bits(tmp_path)
     loaded = load_head(tmp_path, LanguageModel(tiny())).head

@@ -188,6 +188,12 @@ BROKEN: dict[str, tuple[Any, Any, str]] = {
     "another number of states": (specdrift, lambda d: change(d, num_aux_hidden_states=5), "cannot be used"),
     "logits by a negative factor": (last_state, lambda d: change(d, logit_scale=-1.0), "cannot be used"),
     "the target's logits by a factor": (bare, lambda d: change(d, logit_scale=0.5), "cannot be used"),
+    "EAGLE-1's logits by a factor": (safeailab_1, lambda d: change(d, logit_scale=0.5), "cannot be used"),
+    "a narrow head without fc": (
+        angelslim,
+        lambda d: change(d, eagle_config={"use_aux_hidden_state": False}),
+        "cannot be used",
+    ),
     "a last state of another width": (last_state, lambda d: change(d, target_hidden_size=32), "cannot be used"),
     "a compressed cache": (angelslim, lambda d: change(d, kv_lora_rank=512), "cannot be used"),
     "another kind of draft model": (
