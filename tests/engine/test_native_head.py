@@ -129,7 +129,7 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
 
     chain = torch.ones(3, 3, dtype=torch.bool).tril()
     assert head.forward_backend is not None
-    assert head.forward_backend.takes_features == (name in ("eagle3", "eagle3-2-layers"))
+    assert head.forward_backend.takes_features == (name not in ("eagle1", "eagle3.1"))
     ours, unmasked = found(chain), found(None)
     head.forward_backend = None
     for mine, other, stock in zip(ours, unmasked, found(chain), strict=True):

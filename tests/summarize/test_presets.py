@@ -26,13 +26,21 @@ from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSo
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.eagle_head import WINDOW, with_head
-from specextend_cli.runtime.loading import describe
+from specextend_cli.runtime.loading import describe, heads_of
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator, load_generator
 from tests.engine.tiny_models import generate
 from tests.helpers.grid import but_for
-from tests.helpers.published_heads import angelslim, deepspec, safeailab_1, safeailab_3, specbundle, speculators
+from tests.helpers.published_heads import (
+    angelslim,
+    deepspec,
+    p_eagle,
+    safeailab_1,
+    safeailab_3,
+    specbundle,
+    speculators,
+)
 from tests.summarize import tiny_preset
 
 PRESETS = {preset.name: preset for preset in list_presets()}
@@ -214,6 +222,19 @@ def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> Non
     assert describe(generator.drafter).startswith("eagle3 of layers ")
     generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
     assert describe(generator.drafter) == "ngram"
+
+
+def test_a_head_that_agrees_with_nothing_is_said_to(pair: Preset) -> None:
+    """The tiny head has random numbers. One that drafts in parallel is said to, too."""
+    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    (head,) = heads_of(generator.drafter)
+    (remark,) = head.remarks
+    assert remark.startswith("whichever way its configuration is read, it agrees with the target on ")
+    assert isinstance(pair.draft.source, LocalSource)
+    p_eagle(pair.draft.source.path, tiny_preset.tokenizer().get_vocab_size())
+    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    (head,) = heads_of(generator.drafter)
+    assert "P-EAGLE" in head.remarks[0]
 
 
 def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
