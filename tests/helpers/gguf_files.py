@@ -204,14 +204,30 @@ def quantized(array: np.ndarray, kind: Kind) -> np.ndarray:
     try:
         return gguf.quantize(array, kind)
     except NotImplementedError:
-        numbers, size = gguf.GGML_QUANT_SIZES[kind]
-        random = np.random.default_rng(array.shape[0])
-        blocks = random.integers(0, 256, (array.size // numbers, size), dtype=np.uint8)
-        at = {"Q4_K": (0, 2), "Q5_K": (0, 2), "Q2_K": (80, 82), "Q3_K": (108,), "Q6_K": (208,), "IQ4_XS": (0,)}
-        for place in at[kind.name]:
-            scale = random.uniform(1e-4, 2e-4, len(blocks)).astype(np.float16)
-            blocks[:, place : place + 2] = scale[:, None].view(np.uint8)
-        return blocks.reshape(array.shape[0], -1)
+        return random_blocks(kind, array.shape, seed=array.shape[0])
+
+
+_SCALES = {
+    "Q4_K": (0, 2),
+    "Q5_K": (0, 2),
+    "Q2_K": (80, 82),
+    "Q3_K": (108,),
+    "Q6_K": (208,),
+    "IQ4_XS": (0,),
+    "Q8_0": (0,),
+}
+"""Where the blocks of a kind have scales, two bytes each."""
+
+
+def random_blocks(kind: Kind, shape: tuple[int, ...], *, seed: int, scale: float = 1e-4) -> np.ndarray:
+    """Blocks of `kind` for a matrix of that shape, with random codes, and scales from `scale` to twice that."""
+    numbers, size = gguf.GGML_QUANT_SIZES[kind]
+    random = np.random.default_rng(seed)
+    blocks = random.integers(0, 256, (math.prod(shape) // numbers, size), dtype=np.uint8)
+    for place in _SCALES[kind.name]:
+        scales = random.uniform(scale, 2 * scale, len(blocks)).astype(np.float16)
+        blocks[:, place : place + 2] = scales[:, None].view(np.uint8)
+    return blocks.reshape(shape[0], -1)
 
 
 def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> None:
