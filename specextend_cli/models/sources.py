@@ -151,6 +151,8 @@ def _converted(source: _Converted, *, name: str, offline: bool, progress: Progre
         need = 4 * source.file_bytes  # bf16 takes at most 16/4.5 times the space of the 4-bit formats
     else:
         if isinstance(source, HubFileSource):
+            if hub_file.cached(source) is None:  # before minutes of fetching: the file and its conversion
+                store.check_space(directory, 5 * source.file_bytes)
             file = hub_file.obtain(source, name=name, offline=offline, progress=progress)
         else:
             file = gguf_file(source)

@@ -52,8 +52,7 @@ def build(
             temporary = _sweep(directory)
             if problem(directory, verify=verify) is None:
                 return directory
-            if (free := shutil.disk_usage(directory.parent).free) < need:
-                raise _too_small(directory, f"{free / 1e6:,.0f} MB are free and {need / 1e6:,.0f} MB are needed")
+            check_space(directory, need)
             try:
                 temporary.mkdir()
                 fill(temporary)
@@ -65,6 +64,13 @@ def build(
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
     return directory
+
+
+def check_space(directory: Path, need: int) -> None:
+    """FitError where fewer than `need` bytes of the disk are free."""
+    existing = next(path for path in directory.parents if path.exists())
+    if (free := shutil.disk_usage(existing).free) < need:
+        raise _too_small(directory, f"{free / 1e6:,.0f} MB are free and {need / 1e6:,.0f} MB are needed")
 
 
 def problem(directory: Path, *, verify: bool = False) -> str | None:

@@ -202,6 +202,9 @@ def test_a_full_disk(published: Repository, source: HubFileSource, monkeypatch: 
     with monkeypatch.context() as patched:
         patched.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=source.file_bytes - 1))
         with pytest.raises(FitError, match="disk is too full"):
+            hub_file.obtain(source, name="tiny")
+        patched.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4 * source.file_bytes))
+        with pytest.raises(FitError, match="disk is too full"):  # for its conversion
             fetch(source)
     assert not published.fetched
 
