@@ -22,10 +22,11 @@ def cached(source: HubFileSource) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     blob = _blob(source, source.sha256)
-    if blob.is_file():
-        return blob
     found = try_to_load_from_cache(source.repo, source.file, revision=source.revision)
-    return Path(found) if isinstance(found, str) and Path(found).is_file() else None
+    named = Path(found) if isinstance(found, str) else blob
+    if named.is_file() and (not blob.is_file() or named.resolve() == blob.resolve()):
+        return named
+    return blob if blob.is_file() else None
 
 
 def obtain(source: HubFileSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
