@@ -181,6 +181,8 @@ def test_a_configured_model_runs_and_one_that_is_gone_is_an_error(user: Home) ->
     gone = user.pipe(real=True)
     assert gone.returncode == 2
     assert "there is no preset 'a-tiny'" in gone.stderr
+    assert str(configuration_file()) in gone.stderr
+    assert "specextend models use auto" in gone.stderr
     assert run("models", "use", "a-tiny").returncode == 2
 
 
