@@ -54,7 +54,7 @@ class LanguageModel:
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
         self.attends_plainly = True
-        """Whether every layer attends, and none has a window, capped scores, sinks or a state."""
+        """Whether every layer attends, and none has a window, capped scores or sinks."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.prefill_threads: int | None = None
@@ -130,7 +130,7 @@ class LanguageModel:
             raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
         kept = (~cache.buffer[0, :, 0, 0].isinf().all(-1)).tolist()
         self._keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
-        plain = len(layers) == self.layers and not self.state_bytes and not any(self.windows)
+        plain = len(layers) == self.layers and not any(self.windows)
         self.attends_plainly = plain and all(layer.softmax.is_plain for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:

@@ -58,7 +58,7 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
         draft_kv += target.kv_bytes_per_token(item) * working
     return Estimate(
         weights=target.weight_bytes(item, preset.target.quantization),
-        kv=target.kv_bytes_per_token(item) * tokens,
+        kv=target.kv_bytes_per_token(item) * tokens + target.state_bytes,
         draft_weights=draft_weights,
         draft_kv=draft_kv,
         workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),

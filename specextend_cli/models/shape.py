@@ -14,12 +14,14 @@ from pydantic import BaseModel, ConfigDict, Field
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.state_shape import attending_layers, state_numbers
 
 
 class Shape(BaseModel):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms. Counts are exact for Llama, Mistral, Qwen2-3.
 
-    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3.
+    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `attending` (None: all) are the layers
+    with keys in the cache, `state` the numbers of a sequence's states in the others (`state_shape.py`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -34,6 +36,8 @@ class Shape(BaseModel):
     tied: bool = False
     qkv_bias: bool = False
     qk_norm: bool = False
+    attending: int | None = Field(default=None, ge=0)
+    state: int = Field(default=0, ge=0)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
@@ -53,6 +57,8 @@ class Shape(BaseModel):
                 tied=config.get("tie_word_embeddings", False),
                 qkv_bias=family == "qwen2",
                 qk_norm=family == "qwen3",
+                attending=attending if (attending := attending_layers(config)) < config["num_hidden_layers"] else None,
+                state=state_numbers(config),
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
@@ -85,8 +91,13 @@ class Shape(BaseModel):
         return (self.parameters - linear) * item + linear // 2 + 4 * linear // 64
 
     def kv_bytes_per_token(self, item: int = 2) -> int:
-        """Bytes that one token adds to the cache: keys and values of every layer."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * item
+        """Bytes that one token adds to the cache: keys and values of every layer that attends."""
+        return 2 * (self.layers if self.attending is None else self.attending) * self.kv_heads * self.head_dim * item
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of one sequence's states, whatever its length; they are in single precision."""
+        return 4 * self.state
 
 
 class HeadShape(BaseModel):

@@ -15,6 +15,7 @@ from specextend_cli.engine.batch import BatchRequest, slots_for
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.cpu.native_model import run_natively
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
@@ -237,10 +238,13 @@ def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     assert slots_for(lm, 100, 3 * (100 * row + lm.state_bytes)) == 3
 
 
-def test_the_native_forward_declines() -> None:
+def test_other_ways_to_run_decline() -> None:
     for name in SOME:
-        with pytest.raises(CannotCompileError):
+        with pytest.raises(CannotCompileError, match="recurrent"):
             run_natively(LanguageModel(tiny(name), backend="split"))
+        lm = model(name)
+        assert "recurrent" in use_checked_graphs(Target(lm))["the model runs without CUDA graphs"]
+        assert lm.forward_backend is None
 
 
 HYBRID = {**COMMON, "num_hidden_layers": 4}

@@ -74,9 +74,11 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
 
 
 def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
-    # Where a window begins, only the host knows.
+    # Where a window begins, only the host knows; which state a layer goes on from, too.
     if any(lm.windows):
         return {f"{name} runs without CUDA graphs": "some of its layers attend through a window"}
+    if lm.state_bytes:
+        return {f"{name} runs without CUDA graphs": "some of its layers are recurrent, and run by torch's kernels"}
 
     def use(step: CapturedStep) -> None:
         lm.forward_backend = GraphedModel(lm, step, capture, batches=batches)
