@@ -110,10 +110,10 @@ class LanguageModel:
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
-        cache = self.new_cache(2)
-        every = ForwardContext(self.backend, record=frozenset(cache.attending))
         two = torch.arange(2, device=self.device)
         with _refusing(self.model, "it does not run"):
+            cache = self.new_cache(2)
+            every = ForwardContext(self.backend, record=frozenset(cache.attending))
             cache.buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
             self.forward(two, two, cache, context=every)
             cache.commit()
