@@ -15,7 +15,7 @@ from specextend_cli.engine.attention import NAME, ForwardContext, backend_for, p
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
-from specextend_cli.engine.recurrent import LAYER_KINDS, layer_kinds
+from specextend_cli.engine.layer_kinds import LAYER_KINDS, layer_kinds
 from specextend_cli.engine.scans import follow_trees
 from specextend_cli.engine.self_check import difference, stock_logits
 from specextend_cli.engine.threads import on_threads, probing_threads
@@ -252,8 +252,8 @@ def check_supported(model: PreTrainedModel) -> None:
     has = layer_kinds(config)
     if not any(kind.attends for kind in has):
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
-    if any(kind.recurs for kind in has) and (why := follow_trees(model)):
-        refuse(why)
+    if any(kind.recurs for kind in has) and (unknown := follow_trees(model)):
+        refuse(unknown)
     # The flag is a promise that several models do not make though they keep it, as their source shows.
     if not (getattr(model, "_supports_attention_backend", False) or model._can_set_attn_implementation()):
         refuse("its transformers implementation does not take a registered attention function")

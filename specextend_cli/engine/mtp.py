@@ -63,7 +63,7 @@ class MtpHead(EagleHead):
 
     def _apply(self, fn: Any, recurse: bool = True) -> MtpHead:
         """Its modules lie where the target's do."""
-        nn.Module._apply(self, fn, recurse)  # type: ignore[no-untyped-call]
+        nn.Module._apply(self, fn, recurse)
         return self
 
     def new_cache(self, capacity: int) -> KVCache:

@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.errors import ModelError
@@ -35,7 +34,9 @@ def load_mtp(target: LanguageModel) -> MtpHead:
     try:
         from transformers.modeling_layers import MtpModel
     except ImportError as error:
-        raise _refused(directory, "the installed transformers cannot load one", "pip install -U transformers") from error
+        raise _refused(
+            directory, "the installed transformers cannot load one", "pip install -U transformers"
+        ) from error
     try:
         with quiet_transformers(), _told(model, target.layers, count):
             loaded: Any = MtpModel.from_pretrained(model)
@@ -54,9 +55,9 @@ def layers_in(directory: Path, target_layers: int) -> int:
         if file.suffix != ".safetensors":
             continue
         for name in read_header(file):
-            if match := _IN_LAYER.search(name):
-                found.add(int(match[1]))
-            elif (match := _BEHIND.search(name)) and int(match[1]) >= target_layers:
+            if (match := _IN_LAYER.search(name)) or (
+                (match := _BEHIND.search(name)) and int(match[1]) >= target_layers
+            ):
                 found.add(int(match[1]))
     return len(found)
 

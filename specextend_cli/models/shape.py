@@ -20,8 +20,8 @@ from specextend_cli.models.state_shape import attending_layers, state_numbers
 class Shape(BaseModel):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms. Counts are exact for Llama, Mistral, Qwen2-3.
 
-    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `attending` (None: all) are the layers
-    with keys in the cache, `state` the numbers of a sequence's states in the others (`state_shape.py`).
+    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `attending` (None: all) are the
+    layers with keys in the cache, `state` the numbers of a sequence's states in the others (`state_shape.py`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)

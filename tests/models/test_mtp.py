@@ -22,7 +22,6 @@ from specextend_cli.engine.cuda import graph_check
 from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.drafters.mtp import MtpDrafter
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.registry import DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
