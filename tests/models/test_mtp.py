@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -30,7 +31,7 @@ from specextend_cli.models.load import load_model
 from specextend_cli.models.mtp import layers_in, load_mtp
 from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, generate, make, prompt, tiny
 from tests.helpers.decoding import NEW, WORKING_SETS, run, small
-from tests.helpers.grid import grid
+from tests.helpers.grid import but_for
 
 LAYERS = {"layer_types": ["linear_attention", "linear_attention", "full_attention"]}
 QWEN = {**COMMON, **DELTA_NET, **LAYERS, "head_dim": 24}
@@ -49,6 +50,15 @@ TARGETS: dict[str, Callable[[], transformers.PreTrainedConfig]] = {
         head_dim=16,
     ),
 }
+READ = [  # transformers reads Qwen's layout since it has that of Mellum, which is the same
+    pytest.param(
+        name,
+        marks=()
+        if name == "glm4-moe" or "pre_fc_norm_hidden" in inspect.getsource(transformers.conversion_mapping)
+        else pytest.mark.skip(reason="this transformers does not know the layout"),
+    )
+    for name in TARGETS
+]
 QWENS = {"enorm": "mtp.pre_fc_norm_embedding", "hnorm": "mtp.pre_fc_norm_hidden", "eh_proj": "mtp.fc"}
 
 
@@ -118,7 +128,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
 Load = Callable[..., tuple[LanguageModel, MtpLayer]]
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", READ)
 @torch.inference_mode()
 def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
     """DeepSeek-V3, equations 21 to 23, in the checkpoints' order: h'(i) = block(M [norm(E(t(i+1))); norm(h(i))])."""
@@ -157,7 +167,8 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
     torch.testing.assert_close(torch.cat(found), expected, atol=1e-3, rtol=1e-3)
 
 
-@grid(name=TARGETS, working_set=WORKING_SETS)
+@pytest.mark.parametrize("working_set", but_for(WORKING_SETS[-2:], WORKING_SETS), ids="-".join)
+@pytest.mark.parametrize("name", READ)
 def test_drafts_change_no_token(name: str, working_set: tuple[str, str], load: Load) -> None:
     lm, _ = load(name)
     target, retrieval = Target(lm), small(working_set[0], positions=working_set[1])
@@ -166,7 +177,7 @@ def test_drafts_change_no_token(name: str, working_set: tuple[str, str], load: L
     assert meter.nodes > NEW  # it proposed something
 
 
-@pytest.mark.parametrize("name", TARGETS)
+@pytest.mark.parametrize("name", READ)
 def test_blended_and_sampled(name: str, load: Load) -> None:
     lm, _ = load(name)
     target, retrieval, sampling = Target(lm), small("retrieval"), Sampling(temperature=0.8, seed=2)
