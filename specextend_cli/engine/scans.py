@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -55,6 +56,8 @@ SCANS = {
 
 def follow_trees(model: PreTrainedModel) -> str | None:
     """Let the recurrent layers of the model's kind compute trees; why that cannot be done, in words."""
+    # Told once for each function by its logger, in the middle of a run; `-v` says what such models run by.
+    logging.getLogger("transformers.integrations.hub_kernels").addFilter(_is_no_advice)
     names = set(getattr(model.config, "layer_types", None) or ())
     files = {sys.modules[type(module).__module__] for module in model.modules()}
     for file in files:
@@ -69,6 +72,10 @@ def follow_trees(model: PreTrainedModel) -> str | None:
     if names & {"linear_attention", "hybrid"} and not has & SCANS.keys():
         return "its recurrent layers cannot go on from a state with several tokens"
     return None
+
+
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    return "is falling back to its reference PyTorch implementation" not in record.getMessage()
 
 
 def _replace(file: Any, name: str, call: Callable[..., Any]) -> None:

@@ -162,7 +162,7 @@ def test_the_native_forward_declines(name: str, kernels: str) -> None:
     ("config", "why"),
     [
         (transformers.Llama4TextConfig, "chunked_attention"),
-        (partial(transformers.LlamaConfig, layer_types=["full_attention", "indexed_attention"]), "indexed_attention"),
+        (partial(transformers.LlamaConfig, layer_types=["full_attention"] * 2 + ["indexed_attention"]), "indexed"),
     ],
 )
 def test_layers_of_other_kinds_are_refused(config: Callable[..., transformers.PreTrainedConfig], why: str) -> None:

@@ -187,7 +187,7 @@ def test_blended_and_sampled(name: str, load: Load) -> None:
 
 
 def test_it_is_a_drafter_of_the_registry(load: Load) -> None:
-    lm, _ = load("qwen3.5")
+    lm, _ = load("glm4-moe")
     target, retrieval = Target(lm), small("retrieval")
 
     def no(*_: object) -> Any:
