@@ -11,12 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.batch import BatchRequest, slots_for
+from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
+from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.recurrent import Rows
@@ -227,6 +229,24 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
     with torch.no_grad():
         own = net(input_ids=tokens[None, :60], output_attentions=True, use_cache=False).attentions
     torch.testing.assert_close(row, own[-1][0, :, -1].mean(0), atol=1e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
+    lm = model(name)
+    target, starts, stop = Target(lm, attribution_layers=(0, 1)), [0, 10, 25, 40], 4
+    prompts = [prompt(60), prompt(43)]
+    alone = []
+    for tokens in prompts:
+        events = decode(target, NoDrafter(), tokens, stop=Stop(stop), segment_starts=starts, attribution_interval=1)
+        alone.append([event.attribution for event in events if isinstance(event, Step)][1:])
+    requests = [BatchRequest(tokens, Stop(stop), segment_starts=starts) for tokens in prompts]
+    layers = target.attribution_layers
+    events = list(decode_batch(lm, requests, slots=2, attribution_layers=layers, attribution_interval=1))
+    for number, expected in enumerate(alone):
+        found = [e.attribution for n, e in events if n == number and isinstance(e, Step) and e.attribution is not None]
+        assert len(found) == stop - 1
+        torch.testing.assert_close(torch.cat(found), torch.cat(expected), atol=1e-5, rtol=1e-4)
 
 
 def test_only_layers_that_attend_take_memory_for_each_token() -> None:
