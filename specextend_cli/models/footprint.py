@@ -60,7 +60,7 @@ class Footprint:
             draft_kv += self.target.kv_bytes_per_token(self.item) * working
         return Estimate(
             weights=self.target.weight_bytes(self.item, self.quantization),
-            kv=self.target.kv_bytes_per_token(self.item) * tokens,
+            kv=self.target.kv_bytes_per_token(self.item) * tokens + self.target.state_bytes,
             draft_weights=self.draft.weight_bytes(self.draft_item) if self.draft else 0,
             draft_kv=draft_kv,
             workspace=self.prefill(PREFILL) + 2 * 4 * self.tree.nodes * self.target.vocab,

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters.ngram_table import NgramTable
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.mtp import MtpHead
     from specextend_cli.engine.reader import Reader
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
@@ -155,8 +156,14 @@ def drafter_of(
     def load_own_table() -> NgramTable:
         return load_table(own("table"), target.lm.vocabulary)
 
+    def load_own_mtp() -> MtpHead:
+        from specextend_cli.models.mtp import load_mtp
+
+        return load_mtp(target.lm)
+
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, load_own_table, preset.draft.window, parts)
+    window = preset.draft.window
+    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, load_own_table, window, parts, load_own_mtp)
     return make_drafter(options.draft or preset.draft.kind, setup)
 
 

@@ -23,7 +23,7 @@ from specextend_cli.engine.target import Target
 from tests.engine.test_graphs import check_identity, few_graphs  # noqa: F401 - a fixture
 from tests.engine.test_triton import interpreted
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, by_generate, generate, prompt, tiny
+from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, RECURRENT, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.rehearsed_capture import CaptureError, Rehearsal
@@ -52,11 +52,11 @@ WINDOWS = {
     *("gemma2", "gemma3", "mistral-window", "qwen2-window", "phi3-window", "gpt-oss", "granite-swa", "cohere2"),
     *("olmo3", "exaone4", "ministral", "starcoder2", "mixtral"),
 }
-"""Families that run by no graphs."""
+"""Families that run by no graphs, as those of `RECURRENT` do."""
 
 
 def test_every_family_is_in_the_table() -> None:
-    assert sorted((*FUSED, *STOCK, *WINDOWS)) == sorted((*ARCHITECTURES, *FAMILIES))
+    assert sorted((*FUSED, *STOCK, *WINDOWS, *RECURRENT)) == sorted((*ARCHITECTURES, *FAMILIES))
 
 
 def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
@@ -127,15 +127,16 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-@pytest.mark.parametrize("name", but_for(("qwen3", "gemma", "gemma3"), (*ARCHITECTURES, *FAMILIES)))
+@pytest.mark.parametrize("name", but_for(("qwen3", "gemma", "gemma3", "lfm2"), (*ARCHITECTURES, *FAMILIES)))
 def test_what_is_fused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """And what the check at load says of the rest."""
     rehearsal = Rehearsal()
     rehearsed(rehearsal, monkeypatch, "as they are")
     target = Target(LanguageModel(tiny(name), backend="triton"))
     refused = use_checked_graphs(target, None, SHAPE, capture=rehearsal)
-    if name in WINDOWS:
-        assert refused == {"the model runs without CUDA graphs": "some of its layers attend through a window"}
+    if name in WINDOWS or name in RECURRENT:
+        why = "attend through a window" if name in WINDOWS else "are recurrent, and run by torch's kernels"
+        assert refused == {"the model runs without CUDA graphs": f"some of its layers {why}"}
         assert rehearsal.captures == 0
         return
     assert refused == ({} if name in FUSED else {"the model keeps transformers' layers": STOCK[name]})
