@@ -1,4 +1,4 @@
-# make demo    install, then summarize a real PDF with the embedded pair
+# make demo    install, summarize a real PDF with the embedded pair, and decode it plainly and with SpecExtend
 # make test      install for development, then run the quick tests of every part: at most 5 minutes on two cores
 # make test-all  those, and whole matrices, the oldest transformers, machines that lack something
 # make lint      ruff, clang-format and mypy
@@ -18,6 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
+	$(BIN)/specextend compare --quick docs/samples/flood-warning.pdf
 
 test: $(VENV)/.developing
 	$(VENV)/$(PYTEST)

@@ -1,8 +1,8 @@
 """Writes docs/data/architectures.md: `python docs/make_families.py`. A test checks a sample of it.
 
-Every causal language model of the installed transformers is built with few random weights, and decoded with drafts.
-It is exact if that writes what `generate` writes; otherwise it has to be refused when it is loaded, and the table says
-why.
+Every causal language model of the installed transformers is built with few random weights, and decoded with drafts; of
+those that wrap one, the text part, which `tests/models/test_text_part.py` compares with the whole. It is exact if that
+writes what `generate` writes; otherwise it has to be refused when it is loaded, and the table says why.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from specextend_cli.engine.lm import LanguageModel, check_supported
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
+from specextend_cli.models.text_part import WRAPPERS, text_config
 
 PAGE = Path(__file__).parent / "data" / "architectures.md"
 BEGIN, END = "<!-- by docs/make_families.py -->\n", "<!-- end -->\n"
@@ -44,6 +45,8 @@ _SMALL: dict[str, Any] = {
     **dict.fromkeys(("num_key_value_heads", "num_kv_heads"), 2),
     **dict.fromkeys(("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts"), 4),
     **dict.fromkeys(("num_experts_per_tok", "moe_k", "n_group", "topk_group", "n_shared_experts"), 1),
+    **dict.fromkeys(("linear_key_head_dim", "linear_value_head_dim", "mamba_d_state", "ssm_state_size"), 16),
+    **dict.fromkeys(("linear_num_key_heads", "linear_num_value_heads"), 4),
     **dict.fromkeys(("max_position_embeddings", "n_positions", "max_seq_len", "n_ctx"), 512),
     **{"pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "hidden_size_per_layer_input": 16},
     **{
@@ -56,6 +59,9 @@ _SMALL: dict[str, Any] = {
 }
 _PUBLISHED: dict[str, dict[str, Any]] = {
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"] * 2},
+    "bamba": {"attn_layer_indices": [1, 3]},
+    "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "minimax_m3_vl_text": {"layer_types": ["full_attention", "minimax_m3_sparse"] * 2},
     "helium": {"head_dim": 16},
     "ministral": {"head_dim": 24},
@@ -78,8 +84,8 @@ def table() -> str:
 
 
 def names() -> list[str]:
-    """The types of models that transformers continues text with."""
-    return sorted(MODEL_FOR_CAUSAL_LM_MAPPING_NAMES)
+    """The types of models that transformers continues text with, and of those whose text part is loaded alone."""
+    return sorted({*MODEL_FOR_CAUSAL_LM_MAPPING_NAMES, *WRAPPERS})
 
 
 def classify(name: str) -> str:
@@ -130,6 +136,9 @@ def small(name: str) -> PreTrainedConfig:
     sizes = {size: value for size, value in _SMALL.items() if size in known and _has(usual, size)}
     if types := "layer_types" in known and getattr(usual, "layer_types", None):
         sizes["layer_types"] = (list(dict.fromkeys(types)) * 4)[:4]
+    if name in WRAPPERS:
+        text = usual.get_text_config().model_type
+        return text_config(kind(text_config=small(text).to_dict() if text in CONFIG_MAPPING else None))
     return kind(**{**sizes, **_PUBLISHED.get(name, {})})
 
 

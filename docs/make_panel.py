@@ -1,4 +1,4 @@
-"""The picture of the panel in the README: a frame of a real run in abstractive mode, late in its summary."""
+"""The picture of the panel in the README: a frame of a real `compare --quick`, late in what SpecExtend writes."""
 
 from __future__ import annotations
 
@@ -9,30 +9,40 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from specextend_cli import Options, Summarizer, read
+from specextend_cli import Options, SummaryRequest, read
+from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
+from specextend_cli.summarize.events import Summarized
+from specextend_cli.ui.compared import format_side, side_name
 from specextend_cli.ui.dashboard import Dashboard, format_memory
 from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent
 SAMPLE = DOCS / "samples" / "flood-warning.pdf"
-STEPS = 250  # verifications before the frame is taken
+TOKENS = 100
+"""The frame is taken when so many tokens are written with drafts."""
 
 
 def main() -> None:
-    """Run, and keep the frame after `STEPS` verifications."""
-    progress, taken = Progress(SAMPLE.name), ""
-    with Summarizer(Options(mode="abstractive", cache=False)) as summarizer:
-        for event in summarizer.run(read(SAMPLE)):
-            progress.add(event)
-            if progress.meter.steps == STEPS:
-                console = Console(record=True, width=100, height=30, file=io.StringIO(), force_terminal=True)
-                console.print(Text(f"$ specextend summarize {SAMPLE.name} --mode abstractive\n", style="bold"))
-                console.print(Dashboard(progress, "", format_memory(), threading.Lock()))
-                taken = console.export_svg(title="specextend")
+    """Run, and keep the frame."""
+    console = Console(record=True, width=84, height=30, file=io.StringIO(), force_terminal=True, highlight=False)
+    console.print(Text(f"$ specextend compare --quick {SAMPLE.name}\n", style="bold"))
+    progress, plain = Progress(SAMPLE.name), True
+    for event in compare_once(read(SAMPLE), Options(request=SummaryRequest(mode="abstractive"))):
+        match event:
+            case SideBegins():
+                progress, plain = Progress(f"{SAMPLE.name}, {side_name(event.plain)}"), event.plain
+            case Summarized() if plain:
+                console.print(Text(format_side(side_name(True), event.summary)))
+            case Summarized() | Comparison():
                 break
-    if not taken:
-        raise SystemExit("the summary was too short for a picture")
-    (DOCS / "panel.svg").write_text(taken, encoding="utf-8")
+            case _:
+                progress.add(event)
+        if not plain and progress.part_tokens >= TOKENS:
+            console.print(Dashboard(progress, "", format_memory(), threading.Lock()))
+            (DOCS / "panel.svg").write_text(console.export_svg(title="specextend"), encoding="utf-8")
+            print(progress.meter.accepted_length, progress.meter.hit, progress.speed, progress.meter.speedup)
+            return
+    raise SystemExit("the text was too short for a picture")
 
 
 if __name__ == "__main__":

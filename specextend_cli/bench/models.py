@@ -16,7 +16,8 @@ from transformers import PreTrainedModel
 
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.records import Run
-from specextend_cli.engine.attention import Backend, backend_for
+from specextend_cli.engine.attention import Backend
+from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.head import EagleHead

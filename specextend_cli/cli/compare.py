@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.inputs import one_source
+from specextend_cli.cli.model_choice import chosen_model
+from specextend_cli.runtime.options import EngineOptions
+
+if TYPE_CHECKING:
+    from specextend_cli.bench.comparison import Comparison, SideBegins
+    from specextend_cli.summarize.events import Event
+    from specextend_cli.ui.streams import Output
 
 
 def compare(
     *,
     file: options.File = None,
-    length: options.Length = None,
+    quick: Annotated[
+        bool,
+        options.option("--quick", "Decode the beginning of the document once each way: a demonstration, in seconds."),
+    ] = False,
+    length: options.LengthOption = None,
     model: options.Model = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
     reading: options.ReadOptions,
     max_tokens: options.MaxTokens = None,
-    engine: options.ModelOptions,
+    engine: EngineOptions,
+    offline: options.Offline = False,
     timeout: options.Timeout = None,
 ) -> None:
     """Compare plain and accelerated decoding of one document: speed and tokens.
@@ -23,49 +39,90 @@ def compare(
     Both decode every text in turns, with the same model in the same process, until the speedup is known within a few
     percent, or two minutes after the first pass over the document.
 
-    Example:
+    Examples:
       specextend compare report.pdf --max-tokens 200
+      specextend compare --quick report.pdf
     """
-    source = one_source(file, reading, example="specextend compare FILE", offline=engine.offline)
+    source = one_source(file, reading, example="specextend compare FILE", offline=offline)
 
     from specextend_cli.bench import comparison as bench_comparison
-    from specextend_cli.engine.events import Prefilling, Step
-    from specextend_cli.summarize.events import Plan, Stage, Warned
+    from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.compared import comparison, comparison_record
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import open_view
 
     settings = Options(
-        **options.given(
-            length=options.length(length),
-            mode="abstractive",
-            max_tokens=max_tokens,
-            cache=False,
-            preset=model,
-            **engine.settings,
-        )
+        request=SummaryRequest(length=options.length(length), mode="abstractive"),
+        engine=engine,
+        preset=chosen_model(model, engine.device).preset,
+        max_tokens=max_tokens,
+        offline=offline,
+        cache=False,
     )
-    Summarizer(settings).close()  # refuse impossible options before the document is read
+    with Summarizer(settings) as summarizer:  # refuse impossible options before the document is read
+        preset = summarizer.preset
     options.usable(engine.device)
     output = Output(quiet=quiet)
     output.require_stdout()
     with signals.deadline(timeout):
         document = source.read_shown(output)
-        with open_view(output, source.name) as view:
-            stage = None
-            for event in bench_comparison.compare(document, settings):
-                if isinstance(event, bench_comparison.Comparison):
-                    break
-                if isinstance(event, Stage):
-                    stage = event
-                if isinstance(event, (Stage, Plan, Warned)):
-                    view.add(event)
-                elif stage is not None and isinstance(event, (Prefilling, Step)):
-                    view.add(stage)  # the clock moves on, of the comparison and not of its single runs
-            else:
-                raise AssertionError("the comparison ended without a result")
+        if quick:
+            if preset.mode != "abstractive":
+                output.warn(f"{preset.name} writes here: its text shows the engine, and is not a summary to believe")
+            found = _shown_live(output, source.name, bench_comparison.compare_once(document, settings))
+        else:
+            found = _shown_by_stages(output, source.name, bench_comparison.compare(document, settings))
     if json:
-        output.write_json(comparison_record(event))
+        output.write_json(comparison_record(found))
     else:
-        output.show(comparison(event))
+        output.show(comparison(found))
+
+
+def _shown_by_stages(output: Output, name: str, events: Iterator[Event | Comparison]) -> Comparison:
+    """The comparison that `events` end with; the view shows how far it is, and nothing of its single runs."""
+    from specextend_cli.bench.comparison import Comparison
+    from specextend_cli.engine.events import Prefilling, Step
+    from specextend_cli.summarize.events import Plan, Stage, Warned
+    from specextend_cli.ui.views import open_view
+
+    stage = None
+    with open_view(output, name) as view:
+        for event in events:
+            if isinstance(event, Comparison):
+                return event
+            if isinstance(event, Stage):
+                stage = event
+            if isinstance(event, (Stage, Plan, Warned)):
+                view.add(event)
+            elif stage is not None and isinstance(event, (Prefilling, Step)):
+                view.add(stage)  # the clock moves on, of the comparison and not of its single runs
+    raise AssertionError("the comparison ended without a result")
+
+
+def _shown_live(output: Output, name: str, events: Iterator[Event | SideBegins | Comparison]) -> Comparison:
+    """The comparison that `events` end with; each of its two runs has a view of its own, and a line when it is done."""
+    from specextend_cli.bench.comparison import Comparison, SideBegins
+    from specextend_cli.engine.events import Prefilling, Step
+    from specextend_cli.summarize.events import Stage, Summarized
+    from specextend_cli.ui.compared import format_side, side_name
+    from specextend_cli.ui.views import open_view
+
+    with ExitStack() as shown:
+        view, side = shown.enter_context(open_view(output, name)), None
+        for event in events:
+            match event:
+                case Comparison():
+                    return event
+                case SideBegins():
+                    shown.close()
+                    side = side_name(event.plain)
+                    view = shown.enter_context(open_view(output, f"{name}, {side}"))
+                case Summarized():
+                    shown.close()
+                    assert side is not None
+                    output.status(format_side(side, event.summary), indent=2)
+                case Prefilling() | Step() if side is None:  # of the warm-up
+                    pass
+                case _ if side is not None or isinstance(event, Stage):
+                    view.add(event)
+    raise AssertionError("the comparison ended without a result")

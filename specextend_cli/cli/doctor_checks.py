@@ -12,6 +12,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Literal
 
+from specextend_cli.cli.model_choice import announcement, chosen_model
 from specextend_cli.errors import SpecextendError
 from specextend_cli.humanize import format_bytes
 from specextend_cli.ui.streams import Output
@@ -51,35 +52,50 @@ def examine(output: Output) -> Iterator[Check]:
     if has_engine():
         yield Check("OCR", "--ocr reads scans and images")
     else:
-        yield Check("OCR", "neither tesseract nor ocrmypdf", "poor", INSTALL, "scans and images cannot be read")
+        fix = _for_this_system(INSTALL)
+        yield Check("OCR", "neither tesseract nor ocrmypdf", "poor", fix, "scans and images cannot be read")
     console, stderr = output.console, output.stderr
     kind = f"{console.width} columns, {console.color_system or 'no'} colours" if stderr.isatty() else "none"
     yield Check("terminal", f"{kind}, TERM={os.environ.get('TERM', '')}, encoding {stderr.encoding}")
 
 
+def _for_this_system(commands: str) -> str:
+    """The one of "apt install x (Debian), dnf install x (Fedora) or …" whose program is here; all where none is."""
+    for command in re.split(r", (?=\w+ install)| or ", commands):
+        program = command.split()[0]
+        if shutil.which(program):
+            return "sudo " * (program != "brew") + command.partition(" (")[0]
+    return commands
+
+
 def _attention(gpu: str) -> Iterator[Check]:
-    """What attends on a GPU, and whether forwards are replayed as CUDA graphs."""
+    """What attends on a GPU, to prompts and to draft trees, and whether forwards are replayed as CUDA graphs."""
     from specextend_cli.runtime.graphs import VARIABLE, are_wanted
 
-    flash = _version("flash-attn")
-    fix, cost = (
-        "pip install 'specextend-cli[flash]' --no-build-isolation",
-        "PyTorch's own kernels read prompts, more slowly",
-    )
-    yield Check("flash-attn", flash) if flash else Check("flash-attn", "not installed", "poor", fix, cost)
     if gpu.startswith("Apple"):
+        yield Check("attention", "torch reads prompts and verifies trees")
         return
-    otherwise, launches = "flash-attn" if flash else "torch", "every forward launches its kernels one by one"
+    reading, launches = _prompt_kernel(_capability()), "every forward launches its kernels one by one"
     compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
     has_triton = _version("triton") is not None
     if has_triton and compiler:
-        yield Check("attention", f"triton; prompts by {otherwise}")
+        yield Check("attention", f"{reading} reads prompts, Triton verifies trees")
         yield Check("CUDA graphs", "on") if are_wanted() else Check("CUDA graphs", f"off by {VARIABLE}", cost=launches)
         return
-    what, fix = ("a C compiler", "sudo apt install gcc") if has_triton else ("triton", "pip install triton")
-    value = f"{otherwise}, for want of {what}"
+    what, fix = ("a C compiler", "sudo apt install gcc") if has_triton else ("Triton", "pip install triton")
+    value = f"{reading} reads prompts; torch verifies trees, for want of {what}"
     yield Check("attention", value, "poor", fix, "slower over long texts, and no graphs")
-    yield Check("CUDA graphs", "off: they need triton", cost=launches)
+    yield Check("CUDA graphs", "off: they need Triton", cost=launches)
+
+
+def _prompt_kernel(capability: tuple[int, int] | None) -> str:
+    """Whose kernel reads prompts on GPUs of that compute capability, where it passes the check at load."""
+    if capability is not None and capability < (8, 0):
+        return "torch's memory-efficient kernel"
+    if capability is not None and capability >= (9, 0):
+        return "cuDNN"
+    flash = _version("flash-attn")
+    return f"flash-attn {flash}" if flash else "torch's FlashAttention-2"
 
 
 def _required(package: str, fix: str) -> Check:
@@ -209,6 +225,7 @@ def _models() -> Iterator[Check]:
         yield Check("model", f"{DEFAULT} is not here", "bad", fix, f"{' and '.join(said)} forbids downloading it")
     else:
         yield Check("model", f"{DEFAULT} is not here", "poor", fetch, "the first summary downloads 93 MB")
+    yield Check("choice", announcement(chosen_model(None)).removeprefix("model: "))
     yield _presets()
 
 
@@ -262,6 +279,21 @@ def _gpu() -> str | None:
     except (OSError, subprocess.SubprocessError):
         return None
     return "; ".join(answer.stdout.strip().splitlines()) or None
+
+
+def _capability() -> tuple[int, int] | None:
+    """The lowest compute capability of the GPUs by nvidia-smi; None where it does not say."""
+    try:
+        answer = subprocess.run(
+            ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
+            capture_output=True,
+            text=True,
+            timeout=10,
+            check=True,
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return min(((int(major), int(minor)) for major, minor in re.findall(r"(\d+)\.(\d+)", answer.stdout)), default=None)
 
 
 def _has_nvidia() -> bool:

@@ -1,6 +1,8 @@
-"""`specextend models list|pull|show|rm`: the weights on this machine."""
+"""`specextend models list|pull|show|rm|use`: the weights on this machine, and which of them run."""
 
 from __future__ import annotations
+
+from typing import Annotated
 
 import typer
 
@@ -56,6 +58,39 @@ def show(preset: presets.Name, json: options.Json = False) -> None:
         size = format_bytes(float(str(row["bytes"]))) if row["path"] else "no"
         made.add_row(cell(row["model"], "bold"), cell(row["source"]), size, cell(row["path"] or ""))
     output.show(made)
+
+
+@options.command(app)
+def use(
+    model: Annotated[
+        str,
+        typer.Argument(
+            metavar="PRESET",
+            help="Preset name, .toml or .gguf file, ollama:NAME, or auto.",
+            autocompletion=options.preset_names,
+        ),
+    ],
+    quiet: options.Quiet = False,
+) -> None:
+    """Let this model run wherever none is named; auto leaves the choice to the program, and lets it offer one again.
+
+    Example:
+      specextend models use qwen3-1.7b
+    """
+    from pathlib import Path
+
+    from specextend_cli.models.configuration import configuration_file, configure
+    from specextend_cli.models.presets import load_preset
+    from specextend_cli.ui.streams import Output
+
+    if model == options.AUTO:
+        configure("model", None)
+        configure("offer", None)
+    else:
+        load_preset(model)
+        is_file = Path(model).suffix in (".toml", ".gguf")
+        configure("model", str(Path(model).expanduser().absolute()) if is_file else model)
+    Output(quiet=quiet).status(f"{model} runs where no model is named ({configuration_file()})")
 
 
 @options.command(app)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, is_dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, fields, is_dataclass
 from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_type_hints
@@ -14,16 +14,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, TypeVar, g
 import typer
 
 from specextend_cli.cli.help import Command, Rare
-from specextend_cli.engine.config import Attention, Policy
+from specextend_cli.engine.attention_backends import Attention
+from specextend_cli.engine.config import Policy
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.prompt_templates import Mode, Style
+from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.summarize.request import Length
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
 MAX_TEMPLATE = 1 << 17
 """Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
+
+AUTO = "auto"
+"""What `--model` is where no model is named: the program chooses."""
 
 Run = TypeVar("Run", bound=Callable[..., None])
 
@@ -60,6 +66,10 @@ def _device(value: str) -> str:
     return value
 
 
+def _absolute(value: Path | None) -> Path | None:
+    return None if value is None else value.absolute()
+
+
 def go_offline(offline: bool) -> bool:
     """Set HF_HUB_OFFLINE before transformers or huggingface_hub is imported: both read it once."""
     if offline:
@@ -71,7 +81,7 @@ def preset_names(incomplete: str) -> list[str]:
     """Names of presets, for shell completion."""
     from specextend_cli.models.presets import preset_files
 
-    return [name for name in preset_files() if name.startswith(incomplete)]
+    return [name for name in (AUTO, *preset_files()) if name.startswith(incomplete)]
 
 
 def option(names: str, help: str, metavar: str | None = None, panel: str | None = None, **settings: Any) -> Any:
@@ -94,7 +104,7 @@ FilesFrom: TypeAlias = Annotated[
 ]
 
 # Summary
-Length: TypeAlias = Annotated[
+LengthOption: TypeAlias = Annotated[
     str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
 StyleOption: TypeAlias = Annotated[Style, option("--style", f"{format_or(get_args(Style))}.", "NAME")]
@@ -117,7 +127,7 @@ Model: TypeAlias = Annotated[
     str | None,
     option(
         "--model -m",
-        "Preset name, .toml or .gguf file, or ollama:NAME.",
+        "Preset name, .toml or .gguf file, ollama:NAME, auto (default).",
         "PRESET",
         envvar="SPECEXTEND_MODEL",
         autocompletion=preset_names,
@@ -145,7 +155,12 @@ Offline: TypeAlias = Annotated[
 ]
 DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {format_or(DRAFTERS)}.", "NAME", SPEED)]
 DraftHead: TypeAlias = Annotated[
-    Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
+    Path | None,
+    option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED), callback=_absolute),
+]
+DraftAttention: TypeAlias = Annotated[
+    Policy | None,
+    option("--draft-attention", f"What the drafter attends to: {format_or(get_args(Policy))}.", "NAME", Rare(SPEED)),
 ]
 Compile: TypeAlias = Annotated[
     bool,
@@ -211,36 +226,26 @@ class ReadOptions:
         return check_languages(self.ocr_lang) if self.ocr_lang is not None else LANGUAGE if self.ocr else None
 
 
-@dataclass(frozen=True)
-class ModelOptions:
-    """Which models run, where, and how they decode."""
+# Options of other packages, with their flags here: those packages know no command line.
+_FLAGS: Mapping[type, Mapping[str, Any]] = {
+    EngineOptions: {
+        "temperature": Temperature,
+        "seed": Seed,
+        "device": Device,
+        "dtype": DtypeOption,
+        "draft": DraftOption,
+        "draft_head": DraftHead,
+        "draft_attention": DraftAttention,
+        "compile": Compile,
+        "attention": AttentionOption,
+    }
+}
 
-    temperature: Temperature = None
-    seed: Seed = None
-    device: Device = "auto"
-    dtype: DtypeOption = "auto"
-    offline: Offline = False
-    draft: DraftOption = None
-    draft_head: DraftHead = None
-    draft_attention: Annotated[
-        Policy | None,
-        option(
-            "--draft-attention", f"What the drafter attends to: {format_or(get_args(Policy))}.", "NAME", Rare(SPEED)
-        ),
-    ] = None
-    compile: Compile = True
-    attention: AttentionOption = "auto"
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """Arguments for the library's `Options`."""
-        return asdict(self) | {"draft_head": None if self.draft_head is None else str(self.draft_head.absolute())}
-
-    @property
-    def generating(self) -> list[str]:
-        """The options that were set and matter only where text is generated."""
-        names = ("temperature", "seed", "draft", "draft_head", "draft_attention")
-        return [f"--{name.replace('_', '-')}" for name in names if getattr(self, name) is not None]
+def generating(engine: EngineOptions) -> list[str]:
+    """The flags that were set and matter only where text is generated."""
+    names = ("temperature", "seed", "draft", "draft_head", "draft_attention")
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(engine, name) is not None]
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
@@ -256,7 +261,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
         for one in signature(function).parameters.values():
             found += signature(groups[one.name]).parameters.values() if one.name in groups else [one]
         for group in groups.values():
-            hints |= get_type_hints(group, include_extras=True)
+            hints |= _FLAGS[group] if group in _FLAGS else get_type_hints(group, include_extras=True)
         found.append(Parameter("debug", Parameter.KEYWORD_ONLY, default=False))
         parameters = [one.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in found]
 
@@ -301,10 +306,13 @@ def format_name(format: str | None, json: bool) -> str | None:
     return "json" if json else format
 
 
-def length(text: str | None) -> int | str | None:
+def length(text: str | None) -> int | Length | None:
     """A number of words, or the name of a length."""
-    if text is None or text in ("short", "medium", "long"):
-        return text
+    if text is None:
+        return None
+    for name in get_args(Length):
+        if text == name:
+            return name  # type: ignore[no-any-return]
     try:
         return int(text)
     except ValueError:

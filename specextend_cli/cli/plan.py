@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import sources
+from specextend_cli.cli.model_choice import QUOTING, announcement, chosen_model, embedded
+from specextend_cli.cli.options import AUTO
 from specextend_cli.cli.source import Source
 from specextend_cli.humanize import format_bytes
 
 if TYPE_CHECKING:
+    from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.streams import Output
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 def plan(
     *,
     files: options.Files = None,
-    length: options.Length = None,
+    length: options.LengthOption = None,
     style: options.StyleOption = "paragraph",
     mode: options.ModeOption = None,
     max_tokens: options.MaxTokens = None,
@@ -39,19 +42,26 @@ def plan(
       specextend plan *.pdf
     """
 
+    from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output
 
-    wanted = options.given(
-        preset=model, length=options.length(length), style=style, mode=mode, max_tokens=max_tokens, offline=offline
+    choice = embedded() if model in (None, AUTO) and mode in QUOTING else chosen_model(model)
+    wanted = Options(
+        request=SummaryRequest(length=options.length(length), style=style, mode=mode),
+        preset=choice.preset,
+        max_tokens=max_tokens,
+        offline=offline,
     )
-    with closing(Summarizer(Options(**wanted))) as summarizer:
+    with closing(Summarizer(wanted)) as summarizer:
         inputs = sources(files, reading, example="specextend plan FILES…", listed=files_from, offline=offline)
-        print_plans(Output(), summarizer, inputs, as_json=json)
+        print_plans(Output(), summarizer, inputs, as_json=json, choice=choice)
 
 
-def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool) -> None:
-    """Plan every input and print the plans on stdout."""
+def print_plans(
+    output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool, choice: Choice
+) -> None:
+    """Plan every input and print the plans on stdout, and on stderr which model it is for, where none was named."""
     from specextend_cli.models.memory import device_memory, estimate, fits
     from specextend_cli.ui.jsonl import record
     from specextend_cli.ui.tables import plan_table
@@ -65,9 +75,13 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
             f"{preset.name} needs about {format_bytes(need.total)} of memory; this machine has {format_bytes(room)}"
         )
     memory = None if need is None else need.total
+    if choice.reason not in ("named", "quotes"):
+        output.status(announcement(choice))
     if as_json:
         known = zip(plans, seconds, strict=True)
-        records = [record(plan) | {"seconds": expected, "memory": memory} for plan, expected in known]
+        records = [
+            record(plan) | {"seconds": expected, "memory": memory, "preset": preset.name} for plan, expected in known
+        ]
         output.write_json(records[0] if len(records) == 1 else records)
     else:
         output.show(plan_table(plans, seconds, memory))

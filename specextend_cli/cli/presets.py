@@ -8,6 +8,7 @@ import typer
 
 from specextend_cli.cli import options
 from specextend_cli.cli.help import Group
+from specextend_cli.cli.model_choice import chosen_model
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
@@ -26,19 +27,28 @@ Name = Annotated[
 
 @options.command(app, "list")
 def list_(json: options.Json = False) -> None:
-    """List the presets with their memory, licence, and whether they are on disk and were tested."""
+    """List the presets, those that fit this machine first: window, memory, on disk or not, and licence.
+
+    The model that runs where none is named is marked, and the last line says why, and why no other does.
+
+    "Invents" is the share of the target's summaries with something that their text does not say, where it was measured.
+    """
     from dataclasses import asdict
 
     from specextend_cli.models.presets import list_presets
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.tables import preset_table
+    from specextend_cli.ui.tables import LABELS, format_choice, preset_table
 
     output = Output()
-    rows = [row(preset) for preset in list_presets()]
+    rows = sorted((row(preset) for preset in list_presets()), key=lambda row: row.order)
     if json:
         output.write_json([asdict(row) for row in rows])
     else:
-        output.show(preset_table(rows, folded=output.stdout_is_terminal))
+        choice = chosen_model(None)
+        width = output.pager.width if output.stdout_is_terminal else None
+        output.show(preset_table(rows, width=width, chosen=choice.preset))
+        if output.stdout_is_terminal:
+            output.status(format_choice(choice), indent=LABELS)
 
 
 @options.command(app)
@@ -73,6 +83,8 @@ def row(preset: Preset) -> PresetRow:
         licence=preset.licence,
         gated=preset.gated,
         tested=preset.tested,
+        rank=preset.rank,
+        hallucinated=preset.evidence.hallucinated if preset.evidence else None,
         context=preset.window.context,
         memory=need.total if need else None,
         complete=need is None or need.complete,

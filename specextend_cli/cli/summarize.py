@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
@@ -13,14 +14,18 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
-from specextend_cli.cli.options import INPUT, SPEED, STYLE, option
+from specextend_cli.cli.model_choice import QUOTING, embedded, model_for
+from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.fast_import import import_ahead
+from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.ui import Format
 
 if TYPE_CHECKING:
+    from specextend_cli.documents.document import Document
+    from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Summary
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import Destination
@@ -29,13 +34,15 @@ if TYPE_CHECKING:
     from specextend_cli.ui.writers import Writer
 
 EXAMPLE = "specextend summarize FILES…"
+CHARACTERS = 4
+"""Of a token, roughly."""
 _NVIDIA = Path("/dev/nvidiactl")  # where there is a GPU, importing torch and transformers takes longer than reading
 
 
 def summarize(
     *,
     files: options.Files = None,
-    length: options.Length = None,
+    length: options.LengthOption = None,
     style: options.StyleOption = "paragraph",
     mode: options.ModeOption = None,
     focus: Annotated[
@@ -74,7 +81,8 @@ def summarize(
         option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
     ] = None,
     max_tokens: options.MaxTokens = None,
-    engine: options.ModelOptions,
+    engine: EngineOptions,
+    offline: options.Offline = False,
     no_spec: Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)] = False,
     batch: Annotated[
         int | None,
@@ -116,38 +124,48 @@ def summarize(
     kind = options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
 
+    from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.annotations import Annotations
     from specextend_cli.ui.destination import destination
     from specextend_cli.ui.streams import Output
 
-    wanted = options.given(
+    request = SummaryRequest(
         length=options.length(length),
         style=style,
         focus=focus,
         language=language,
         template=options.template(template),
         mode=mode,
+    )
+    wanted = Options(
+        request=request,
+        engine=engine,
         max_tokens=max_tokens,
         batch=batch,
+        offline=offline,
         strict=strict,
         cache=not no_cache,
-        preset=model,
-        **engine.settings,
     )
     terminal = Output(quiet=quiet)
-    with closing(Summarizer(Options(**wanted))) as summarizer:
+    results = None if output is None else Path(output)
+    inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=offline, results=results)
+    documents = Documents(terminal)
+    if model in (None, AUTO) and (mode in QUOTING or engine.draft_head or ray is not None):
+        choice = embedded()  # what quotes needs no writer; a head belongs to a target; a cluster has other machines
+    else:
+        size = partial(documents.tokens, inputs[0])
+        choice = model_for(terminal, model, size, device=engine.device, offline=offline, mute=dry_run)
+    with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
         if not dry_run and ray is None:
             options.usable(engine.device)
-        mode, generating = summarizer.settings.mode, [*engine.generating, *(["--batch"] if batch else [])]
+        mode, generating = summarizer.settings.mode, [*options.generating(engine), *(["--batch"] if batch else [])]
         if mode != "abstractive" and generating and not quiet:
             terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
-        results = None if output is None else Path(output)
-        inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=engine.offline, results=results)
         if dry_run:
             from specextend_cli.cli.plan import print_plans
 
-            print_plans(terminal, summarizer, inputs, as_json=json)
+            print_plans(terminal, summarizer, inputs, as_json=json, choice=choice)
             return
         # A list or a directory counts as many documents, even if it holds one.
         many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
@@ -159,10 +177,38 @@ def summarize(
         on_gpu = engine.device in (None, "auto") or str(engine.device).startswith("cuda")
         if mode != "extractive" and ray is None and on_gpu and _NVIDIA.exists():
             import_ahead()
-        job = Job(terminal, summarizer, place, verbose=verbose, many=many)
+        job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
         inputs = inputs if share is None else share.take(inputs)
         with signals.deadline(timeout):
             job.run(inputs) if ray is None else job.run_over(ray, inputs, workers)
+
+
+@dataclass
+class Documents:
+    """Reads documents. One that was read because its size decided about the model is kept for its summary."""
+
+    output: Output
+    _kept: tuple[Source, Document] | None = None
+
+    def tokens(self, source: Source) -> int:
+        """About how many tokens a document has, whatever the vocabulary."""
+        from specextend_cli.ui.views import open_view
+
+        with open_view(self.output, source.name) as view:
+            self._kept = source, self.read(source, view)
+        return len(self._kept[1].text) // CHARACTERS + 1
+
+    def read(self, source: Source, view: View) -> Document:
+        """The document, with what is done in the view."""
+        from specextend_cli.summarize.events import Stage
+
+        if self._kept is not None and self._kept[0] == source:
+            (_, document), self._kept = self._kept, None
+            return document
+        return source.read(
+            lambda done, total: view.add(Stage("reading", done, total, "pages")),
+            lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
+        )
 
 
 @dataclass(frozen=True)
@@ -172,6 +218,8 @@ class Job:
     output: Output
     summarizer: Summarizer
     destination: Destination
+    documents: Documents
+    choice: Choice
     verbose: bool
     many: bool
 
@@ -228,19 +276,17 @@ class Job:
             self.output.note(self._stopped(view))
             raise
         if self.verbose:
-            from specextend_cli.ui.tables import LABELS, format_statistics
+            from specextend_cli.ui.tables import LABELS, format_choice, format_statistics
 
+            self.output.status(format_choice(self.choice), indent=LABELS)
             self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 
     def _events(self, source: Source, view: View, writer: Writer) -> Summary:
-        from specextend_cli.summarize.events import Stage, Summarized, Warned
+        from specextend_cli.summarize.events import Summarized, Warned
 
-        document = source.read(
-            lambda done, total: view.add(Stage("reading", done, total, "pages")),
-            lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
-        )
+        document = self.documents.read(source, view)
         warnings = map(Warned, document.extraction.warnings)
         for event in chain(warnings, self.summarizer.run(document)):
             view.add(event)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import one_source
+from specextend_cli.cli.model_choice import chosen_model
 from specextend_cli.humanize import format_count, format_numbers
 
 if TYPE_CHECKING:
@@ -78,7 +79,6 @@ def _read(
     file: str | None, reading: options.ReadOptions, model: str | None, *, example: str, offline: bool
 ) -> tuple[Document, Preset, TextEncoder]:
     """The document, the preset and its tokenizer, fetched if it is not on this machine. Does not import torch."""
-    from specextend_cli.models.preset import DEFAULT
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
@@ -86,7 +86,7 @@ def _read(
     from specextend_cli.ui.views import fetching
 
     source = one_source(file, reading, example=example, offline=offline)
-    preset = load_preset(model or DEFAULT)
+    preset = load_preset(chosen_model(model).preset)
     document = source.read_shown(Output())
     with fetching(Output(), preset.name) as progress:
         directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)

@@ -136,7 +136,7 @@ def decode_batch(
 def slots_for(lm: LanguageModel, tokens: int, memory: int) -> int:
     """The number of sequences of `tokens` tokens that fit into `memory` bytes; at least one."""
     probe = lm.new_cache(1)
-    return max(memory // (probe.nbytes // probe.capacity * max(tokens, 1)), 1)
+    return max(memory // (probe.nbytes // probe.capacity * max(tokens, 1) + lm.state_bytes), 1)
 
 
 class _Reader:
@@ -159,6 +159,7 @@ class _Reader:
         # With features, the states of the whole prompt are wanted; a cache that grows loses its rows.
         same = boundary == shared_prefix and known[:shared_prefix] == list(prompt[:shared_prefix])
         kept = shared_prefix if same and not self.features and self.cache.capacity >= len(prompt) else 0
+        kept = kept if self.cache.can_roll_back(kept) else 0
         if kept:
             self.cache.rollback(kept)
         else:
@@ -174,6 +175,8 @@ class _Reader:
             with on_threads(self.lm.prefill_threads):
                 out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1, features=self.features)
             self.cache.commit()
+            if end == shared_prefix:
+                self.cache.mark()
             if out.features is not None:
                 yield States(out.features)
             self.logits = out.logits.clone()  # they may lie in a graph's memory

@@ -8,11 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, DummyLayer
 
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attribution import AttentionRecorder, attention
+from specextend_cli.engine.batched_states import BatchedRecurrentLayer
 from specextend_cli.engine.cache import BufferLayer, KVCache
+from specextend_cli.engine.recurrent import LayerKind, layer_kinds
 from specextend_cli.engine.transfer import upload
 
 
@@ -44,9 +46,18 @@ class _Layer(BufferLayer):
         return self.slots.buffer.shape[4]
 
 
+class _LayerWithState(BatchedRecurrentLayer, _Layer):
+    """A layer that attends and has a state beside."""
+
+    def __init__(self, slots: BatchedKVCache, index: int, number: int, states: int) -> None:
+        _Layer.__init__(self, slots, index)
+        BatchedRecurrentLayer.__init__(self, number, states)
+
+
 class BatchedKVCache(Cache):
     """Keys and values of several sequences, [2, layers, slots, kv_heads, capacity, head_dim]; the first `used` live.
 
+    Its layers are those that attend, as in `KVCache`; `states` are the layers that have a state.
     `rows` are the lengths of each on the host, `lengths` [used] the same on the device. Sequence b's first `common[b]`
     rows are those of sequence `leader[b]`, the first with the same prompt (both [used] int64, on the host).
     """
@@ -58,7 +69,20 @@ class BatchedKVCache(Cache):
         self._prompts: list[tuple[int, int]] = []  # a number and the length of each sequence's prompt
         self.leader = self.common = torch.empty(0, dtype=torch.long)
         self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.buffer.device)
-        super().__init__(layers=[_Layer(self, index) for index in range(layers)])
+        self.states: list[BatchedRecurrentLayer] = []
+        states = getattr(config, "number_of_conv_states", 1)
+        kinds = enumerate(layer_kinds(config))
+        super().__init__(layers=[self._layer(like.attending, number, kind, slots, states) for number, kind in kinds])
+
+    def _layer(self, attending: list[int], number: int, kind: LayerKind, slots: int, states: int) -> Any:
+        """What transformers sees of a layer."""
+        if not kind.recurs:
+            return _Layer(self, attending.index(number)) if kind.attends else DummyLayer()  # type: ignore[no-untyped-call]
+        layer = BatchedRecurrentLayer(slots, states)
+        if kind.attends:
+            layer = _LayerWithState(self, attending.index(number), slots, states)
+        self.states.append(layer)
+        return layer
 
     @property
     def used(self) -> int:
@@ -74,6 +98,8 @@ class BatchedKVCache(Cache):
         """Copy a prompt's cache into the next slot. Equal numbers are equal prompts, whose rows are read together."""
         self._prompts.append((prompt, read.length))
         self.buffer[:, :, self.used, :, : read.length] = read.rows(0, read.length)
+        for layer, one in zip(self.states, read.states.layers, strict=True):
+            layer.add(self.used, one)
         self._set([*self.rows, read.length])
 
     def drop(self, slot: int) -> None:
@@ -83,6 +109,8 @@ class BatchedKVCache(Cache):
         if slot < len(rows):
             self._prompts[slot] = prompt
             self.buffer[:, :, slot, :, :last] = self.buffer[:, :, self.used - 1, :, :last]
+            for layer in self.states:
+                layer.move(self.used - 1, slot)
             rows[slot] = last
         self._set(rows)
 
@@ -103,6 +131,8 @@ class BatchedKVCache(Cache):
         self.common = torch.tensor([length for _, length in self._prompts], dtype=torch.long)
         self.lengths = upload(rows, self.buffer.device)
         self.at = torch.arange(self.used, device=self.buffer.device)
+        for layer in self.states:
+            layer.use(self.used)
 
 
 class BatchedAttention:

@@ -2,7 +2,8 @@
 
 transformers' dynamic cache concatenates on every step, and its static cache cannot drop rejected rows. Here a forward
 first reserves rows, the layers fill them and get a view of everything up to their end. Accepted rows are then moved to
-the front of the reserved ones in one gather over all layers; the others are overwritten later.
+the front of the reserved ones in one gather over all layers; the others are overwritten later. Layers with a state have
+it here, too (`recurrent.py`); layers that do not attend have no rows.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache, CacheLayerMixin
+from transformers.cache_utils import Cache, CacheLayerMixin, DummyLayer
 
 from specextend_cli.engine.large_pages import in_large_pages
+from specextend_cli.engine.recurrent import LayerKind, RecurrentLayer, RecurrentStates, Rows, layer_kinds
 from specextend_cli.engine.transfer import upload
 
 _SPARE = 192  # rows on GPUs beyond those asked for: CUDA graphs write up to so many that nobody reads
@@ -34,7 +36,7 @@ class BufferLayer(CacheLayerMixin):
 
 
 class _Layer(BufferLayer):
-    """One layer's view of a `KVCache`."""
+    """One layer's view of a `KVCache`; `index` counts the layers that attend."""
 
     def __init__(self, cache: KVCache, index: int) -> None:
         super().__init__()
@@ -61,9 +63,22 @@ class _Layer(BufferLayer):
         return -1
 
 
+class _LayerWithState(RecurrentLayer, _Layer):
+    """A layer that attends and has a state beside."""
+
+    def __init__(self, cache: KVCache, index: int, rows: Rows, states: int) -> None:
+        _Layer.__init__(self, cache, index)
+        RecurrentLayer.__init__(self, rows, states)
+
+    def get_max_length(self) -> int:
+        """No maximum: the buffer grows."""
+        return -1
+
+
 class KVCache(Cache):
     """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim], of one of `parts` of the heads.
 
+    Its layers are those that attend: `attending` has their numbers in the model. `states` has the others'.
     Rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `keep`, `commit` or
     `rollback`. `positions` are those of the first rows, ascending, if they are not 0, 1, 2 and so on; the rows after
     them belong to the positions that follow.
@@ -80,12 +95,25 @@ class KVCache(Cache):
     ) -> None:
         heads = (getattr(config, "num_key_value_heads", None) or config.num_attention_heads) // parts
         head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        layers = config.num_hidden_layers
-        shape = (2, layers, heads, _rounded(capacity), head_dim)
+        kinds = layer_kinds(config)
+        self.attending = [number for number, kind in enumerate(kinds) if kind.attends]
+        self.states = RecurrentStates()
+        shape = (2, len(self.attending), heads, _rounded(capacity), head_dim)
         self.buffer = in_large_pages(torch.empty(shape, dtype=dtype, device=device))
         self.length = self.start = self.end = 0
         self.positions: Tensor | None = None
-        super().__init__(layers=[_Layer(self, index) for index in range(layers)])
+        states = getattr(config, "number_of_conv_states", 1)
+        super().__init__(layers=[self._layer(number, kind, states) for number, kind in enumerate(kinds)])
+
+    def _layer(self, number: int, kind: LayerKind, states: int) -> Any:
+        """What transformers sees of a layer."""
+        if not kind.recurs:
+            return _Layer(self, self.attending.index(number)) if kind.attends else DummyLayer()  # type: ignore[no-untyped-call]
+        layer = RecurrentLayer(self.states.rows, states)
+        if kind.attends:
+            layer = _LayerWithState(self, self.attending.index(number), self.states.rows, states)
+        self.states.layers.append(layer)
+        return layer
 
     @property
     def capacity(self) -> int:
@@ -94,8 +122,12 @@ class KVCache(Cache):
 
     @property
     def nbytes(self) -> int:
-        """Memory held."""
+        """Memory of the rows; `states.nbytes` is that of the states."""
         return self.buffer.numel() * self.buffer.element_size()
+
+    def keys(self, layer: int) -> Tensor:
+        """A view [kv_heads, length, head_dim] of the committed keys of a layer that attends."""
+        return self.buffer[0, self.attending.index(layer), :, : self.length]
 
     def begin(self, capacity: int) -> None:
         """Forget everything; make room for `capacity` tokens."""
@@ -106,8 +138,13 @@ class KVCache(Cache):
             self.buffer = self.buffer.new_empty(0)  # frees the old buffer before the new one is allocated
             self.buffer = in_large_pages(self.buffer.new_empty(*outer, _rounded(capacity), head_dim))
 
-    def reserve(self, rows: int) -> None:
-        """Room for a forward of `rows` tokens after those already reserved."""
+    def reserve(self, rows: int, parents: Sequence[int] | Tensor | None = None) -> None:
+        """Room for a forward of `rows` tokens after those already reserved.
+
+        Layers with states read `parents`: whose states nodes of a tree go on from (see `recurrent.Rows.add_tree`).
+        """
+        if self.states:
+            self.states.begin_forward(rows, parents, self.buffer.device)
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
             larger = _rounded(max(self.end, self.capacity + self.capacity // 2))
@@ -116,14 +153,17 @@ class KVCache(Cache):
             self.buffer = buffer
 
     def commit(self) -> None:
-        """Keep every reserved row."""
+        """Keep every reserved row. With states, none of them is a tree's."""
+        self.states.commit()
         self.length = self.start = self.end
 
     def keep(self, path: Sequence[int]) -> slice | Tensor:
         """Of the rows after the committed ones, keep those at the ascending offsets `path`; forget the others.
 
-        Returns an index of them among those rows: a slice where they lie in place, else `path` on the device.
+        Returns an index of them among those rows: a slice where they lie in place, else `path` on the device. With
+        states, these are all rows of a block, or nodes of a tree from its root on.
         """
+        self.states.keep(path)
         index: slice | Tensor = slice(len(path))
         moved = next((i for i, row in enumerate(path) if row != i), len(path))  # rows in place need no copy
         if moved < len(path):
@@ -134,7 +174,13 @@ class KVCache(Cache):
         return index
 
     def rollback(self, length: int | None = None) -> None:
-        """Forget every row after the committed ones, or after the first `length` of them."""
+        """Forget every row after the committed ones, or after the first `length` of them.
+
+        With states, `length` is 0 or was given to `mark`; RuntimeError if not.
+        """
+        self.states.drop()
+        if length is not None and length != (self.length or None):
+            self.states.rollback(length)
         self.length = self.start = self.end = self.length if length is None else length
         if self.length == 0:
             self.positions = None
@@ -147,11 +193,23 @@ class KVCache(Cache):
         """A copy [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n]."""
         return self.buffer.index_select(3, positions)
 
-    def append(self, rows: Tensor) -> None:
-        """Commit rows [2, layers, kv_heads, n, head_dim] that were computed elsewhere."""
+    def mark(self) -> None:
+        """Remember what is committed, so that `rollback` can go back to it; only states need it."""
+        if self.states:
+            self.states.mark(self.length)
+
+    def can_roll_back(self, length: int) -> bool:
+        """Whether `rollback` can go back to the first `length` committed tokens."""
+        return length <= self.length and (not self.states or self.states.is_marked(length))
+
+    def append(self, rows: Tensor, states: RecurrentStates | None = None) -> None:
+        """Commit rows [2, layers, kv_heads, n, head_dim] that were computed elsewhere, and the states after them."""
         self.reserve(rows.shape[3])
         self.rows(self.start, self.end).copy_(rows)
-        self.commit()
+        if states is not None:
+            self.states.take(states)
+        self.states.drop()
+        self.length = self.start = self.end
 
 
 def _rounded(rows: int) -> int:

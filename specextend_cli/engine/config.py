@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
-Attention: TypeAlias = Literal["auto", "reference", "torch", "flash_attn", "split", "triton"]
 Policy: TypeAlias = Literal["full", "streaming", "retrieval"]
 Positions: TypeAlias = Literal["compact", "absolute"]
 PenaltyScope: TypeAlias = Literal["output", "all"]

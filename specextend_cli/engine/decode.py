@@ -13,14 +13,13 @@ from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.events import DrafterFailed, Event, Finished, Prefilled, Prefilling, Retrieved, Step
-from specextend_cli.engine.retrieval import Schedule
+from specextend_cli.engine.drafting import Drafting
+from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.tree import root
 from specextend_cli.engine.verify import accept
 
 
@@ -50,14 +49,12 @@ def decode(
     """
     if not prompt:
         raise ValueError("the prompt is empty")
-    retrieval, gate = retrieval or Retrieval(), gate or DraftGate()
-    sampler, schedule = Sampler(sampling or Sampling(), prompt, target.lm.device), Schedule(retrieval.every)
+    sampler = Sampler(sampling or Sampling(), prompt, target.lm.device)
+    drafting = Drafting(target, drafter, gate := gate or DraftGate(), retrieval or Retrieval())
     attribution = _Attribution(target, segment_starts, attribution_interval)
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
-    drafter.begin(capacity)
-    if gate.begin():
-        drafter.suspend()
+    drafting.begin(capacity)
 
     started = perf_counter()
     logits = yield from _prefill(target, drafter, prompt, prefill_chunks(len(prompt), prefill_chunk, shared_prefix))
@@ -66,45 +63,23 @@ def decode(
     sampler.commit(tokens, choice)
     drafter.observe(tokens, None, choice)
     yield Prefilled(len(prompt), perf_counter() - started)
-    if drafter.retrieves:
-        yield _retrieve(target, drafter, [-1], first=True)
+    yield from drafting.first_events()
     new, reason = stop(tokens)
-    attended = attribution.of([-1], len(new))
-    yield Step(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0, 1, attended)
+    yield Step(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0, 1, attribution.of([-1], len(new)))
 
-    failed = drafter.failure is not None  # and its event was emitted
     while reason is None:
-        last, length = tokens[-1], target.length
-        began = perf_counter()
-        shape = gate.next_shape(length)
-        tree = root(last)
-        if shape.nodes > 1:
-            tree = gate.cut(drafter.propose(shape).repaired(last, target.lm.vocabulary), length)
-            if drafter.failure and not failed:
-                failed = True
-                yield DrafterFailed(drafter.failure)
-        drafted = perf_counter()
-        uses_set = drafter.is_restricted and shape.nodes > 1 and shape.forwards > 0
-        choosing = uses_set and schedule.due(gate.affords_choice)
-        out = target.verify(tree, features=drafter.feature_layers, record=choosing)
-        choice = sampler.choose(out.logits, tree)
-        path, tokens = accept(tree, choice)
+        tree = drafting.draft(tokens[-1])
+        out = target.verify(tree, features=drafter.feature_layers, record=drafting.is_choosing)
+        choice = sampler.choose(out.logits, tree)  # the target's token behind every node
+        path, tokens = accept(tree, choice)  # the nodes that equal it, root first, and the token behind the last
         kept = target.keep(path)
         ids = choice[kept]
         sampler.commit(tokens, ids)
         drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
-        draft_seconds, verify_seconds = drafted - began, perf_counter() - drafted
-        does_not_pay = gate.learn(tree, shape, path, draft_seconds, verify_seconds, length)
-
+        seconds = drafting.learn(path)
         new, reason = stop(tokens)
-        attended, plain = attribution.of(path, len(new)), gate.costs.plain(length)
-        yield Step(tuple(new), len(prompt) + stop.count, len(tree), draft_seconds, verify_seconds, plain, 1, attended)
-        if choosing and reason is None:
-            retrieved = _retrieve(target, drafter, path[-1:])
-            gate.charge(retrieved.seconds, length)
-            yield retrieved
-        if does_not_pay:
-            drafter.suspend()
+        yield Step(tuple(new), len(prompt) + stop.count, len(tree), *seconds, 1, attribution.of(path, len(new)))
+        yield from drafting.events(path, ended=reason is not None)
     yield Finished(reason, stop.count)
 
 
@@ -130,18 +105,6 @@ def _prefill(
             logits, features = target.prefill(ids, features=drafter.feature_layers)
             drafter.observe(prompt[start:end], features, ids)
     return logits
-
-
-def _retrieve(target: Target, drafter: Drafter, path: Sequence[int], *, first: bool = False) -> Retrieved:
-    """Let the drafter choose its working set by the attention of the nodes `path`, just accepted."""
-    began = perf_counter()
-    scores = target.attention_from(path)
-    old = drafter.visible()
-    drafter.retrieve(scores)
-    new = drafter.visible()
-    attention = scores[new if first else old].sum()
-    fresh = torch.ones(len(scores), dtype=torch.bool, device=scores.device).index_fill_(0, old, False)[new].sum()
-    return Retrieved(attention, new, fresh, len(scores), perf_counter() - began)
 
 
 class _Attribution:

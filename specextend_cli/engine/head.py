@@ -162,6 +162,8 @@ class EagleHead(nn.Module):
         register()
         self.config = config
         self.forward_backend: ForwardBackend[HeadOutput] | None = None
+        self.remarks: tuple[str, ...] = ()
+        """What its user should know, found when it was loaded."""
         self.llama = config.to_llama()
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         joined = 2 * config.hidden if config.generation == 1 else len(config.feature_layers) * config.target_hidden
@@ -182,6 +184,12 @@ class EagleHead(nn.Module):
         super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         self.rotary = LlamaRotaryEmbedding(self.llama).to(self.fc.weight.device)
         return self
+
+    def read_as(self, config: HeadConfig) -> None:
+        """Compute as `config` says, which differs in the target's states and in what has no tensors. Before graphs."""
+        self.config = config
+        first: Any = self.layers[0]
+        first.norm_before_residual = config.norm_before_residual
 
     @property
     def vocabulary(self) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,10 +11,13 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.attention import NAME, ForwardContext, backend_for, preferred, register
+from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.attention.function import UnsupportedError
+from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
+from specextend_cli.engine.recurrent import LAYER_KINDS, layer_kinds
+from specextend_cli.engine.scans import follow_trees
 from specextend_cli.engine.self_check import difference, stock_logits
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
@@ -38,6 +41,8 @@ class LanguageModel:
 
     def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
         check_supported(model)
+        if parts > 1 and any(kind.recurs for kind in layer_kinds(model.config)):
+            raise _unsupported(model, "its recurrent layers are not split over GPUs here")
         register()
         self.model = model.eval()
         self.config = model.config
@@ -50,7 +55,9 @@ class LanguageModel:
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
         self.attends_plainly = True
-        """Whether no layer has a window, capped scores or sinks."""
+        """Whether every layer attends, and none has a window, capped scores, sinks or a state."""
+        self.state_bytes = 0
+        """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.prefill_threads: int | None = None
         """Threads for prefill on a CPU, where decoding has fewer; None: as many as torch has."""
         self.exact_rows: int | None = None
@@ -104,23 +111,28 @@ class LanguageModel:
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
-        every = ForwardContext(self.backend, record=frozenset(range(self.layers)))
+        cache = self.new_cache(2)
+        every = ForwardContext(self.backend, record=frozenset(cache.attending))
         two = torch.arange(2, device=self.device)
         with _refusing(self.model, "it does not run"):
-            cache = self.new_cache(2)
             cache.buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
             self.forward(two, two, cache, context=every)
+            cache.commit()
         if set(every.queries) != set(every.record):
             raise _unsupported(self.model, "not all of its layers call the registered attention function")
-        layers = [every.queries[index] for index in range(self.layers)]
-        self.windows = tuple(layer.window for layer in layers)
+        self.state_bytes = cache.states.nbytes
+        layers = [every.queries[index] for index in cache.attending]
+        found = dict(zip(cache.attending, layers, strict=True))
+        self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
         self.scales = tuple(layer.scale for layer in layers)
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
-        self._keeping = [index for index in range(self.layers) if not bool(cache.buffer[0, index, 0, 0].isinf().all())]
-        self.attends_plainly = not any(self.windows) and all(layer.softmax.is_plain for layer in layers)
+        kept = (~cache.buffer[0, :, 0, 0].isinf().all(-1)).tolist()
+        self._keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
+        plain = len(layers) == self.layers and not self.state_bytes and not any(self.windows)
+        self.attends_plainly = plain and all(layer.softmax.is_plain for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -129,7 +141,7 @@ class LanguageModel:
             logits.append(self.forward(prompt[positions], positions, cache).logits)
             cache.commit()
         nodes = tree.on(self.device)
-        in_tree = ForwardContext(self.backend, tree_mask=nodes.mask)
+        in_tree = ForwardContext(self.backend, tree_mask=nodes.mask, parents=tree.parents_before)
         logits.append(self.forward(nodes.tokens, len(prompt) + nodes.depths, cache, context=in_tree).logits)
         return torch.cat(logits)
 
@@ -153,8 +165,9 @@ class LanguageModel:
         `logits_to_keep` 0 keeps every token's logits, otherwise those of the last ones. `features` names hidden states
         as transformers numbers them: i is the input of layer i.
         """
-        cache.reserve(tokens.shape[0])
         context = context or ForwardContext(self.backend)
+        in_tree = context.tree_mask is not None and bool(cache.states)
+        cache.reserve(tokens.shape[0], context.tree_parents() if in_tree else None)
         if cache.positions is not None and any(self.windows):
             context = replace(context, positions=cache.positions)
         out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, tuple(features)))
@@ -171,7 +184,8 @@ class LanguageModel:
                 return Output(out.logits[0], None if out.features is None else out.features[0, : len(tree)])
             cache.end = cache.start  # those rows are reserved again
         nodes = tree.on(self.device)
-        context = replace(context, tree_mask=nodes.mask if len(tree) > 1 else None)
+        if len(tree) > 1:
+            context = replace(context, tree_mask=nodes.mask, parents=tree.parents_before)
         return self.forward(nodes.tokens, position + nodes.depths, cache, context=context, features=features)
 
     def run(self, inputs: ForwardInput) -> ModelOutput:
@@ -186,25 +200,21 @@ class LanguageModel:
 
     def run_layers(self, inputs: ForwardInput) -> tuple[Tensor, tuple[Tensor, ...]]:
         """The same: logits, and the hidden states that were asked for, each [b, n, hidden]."""
-        out = self.model(
-            input_ids=inputs.tokens,
-            position_ids=inputs.positions,
-            past_key_values=inputs.cache,
-            use_cache=True,
-            logits_to_keep=inputs.logits_to_keep,
-            output_hidden_states=bool(inputs.feature_layers),
-            context=inputs.context,
-        )
+        with inputs.cache.states.forward() if isinstance(inputs.cache, KVCache) else nullcontext():
+            out = self.model(
+                input_ids=inputs.tokens,
+                position_ids=inputs.positions,
+                past_key_values=inputs.cache,
+                use_cache=True,
+                logits_to_keep=inputs.logits_to_keep,
+                output_hidden_states=bool(inputs.feature_layers),
+                context=inputs.context,
+            )
         return out.logits, tuple(out.hidden_states[layer] for layer in inputs.feature_layers)
 
 
-_RECURRENT = "whose state of the whole sequence cannot be kept for each node of a draft tree"
 _SPARSE = "which choose the keys that they see themselves"
 _KINDS = {
-    "linear_attention": _RECURRENT,
-    "conv": _RECURRENT,
-    "hybrid": _RECURRENT,
-    "moe": "which have no attention",
     "chunked_attention": "which see the present chunk of positions only; windows here slide",
     "window_attention": "which see the present chunk of positions only; windows here slide",
     "indexed_attention": _SPARSE,
@@ -212,7 +222,7 @@ _KINDS = {
     "heavily_compressed_attention": _SPARSE,
     "minimax_m3_sparse": _SPARSE,
 }
-"""What transformers calls layers that neither attend to everything nor through a sliding window, and why not here."""
+"""What transformers calls layers that are not in `LAYER_KINDS`, and why."""
 
 
 def check_supported(model: PreTrainedModel) -> None:
@@ -223,7 +233,7 @@ def check_supported(model: PreTrainedModel) -> None:
         raise _unsupported(model, why)
     rope = getattr(config, "rope_parameters", None) or {}
     ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind
-    kinds = set(getattr(config, "layer_types", None) or ()) - {"full_attention", "sliding_attention"}
+    kinds = set(getattr(config, "layer_types", None) or ()) - LAYER_KINDS.keys()
 
     def refuse(why: str) -> None:
         raise _unsupported(model, why)
@@ -240,7 +250,13 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
     if getattr(config, "kv_lora_rank", None):
         refuse("its attention keeps a compressed cache (MLA)")
-    if not getattr(model, "_supports_attention_backend", False):
+    has = layer_kinds(config)
+    if not any(kind.attends for kind in has):
+        refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
+    if any(kind.recurs for kind in has) and (why := follow_trees(model)):
+        refuse(why)
+    # The flag is a promise that several models do not make though they keep it, as their source shows.
+    if not (getattr(model, "_supports_attention_backend", False) or model._can_set_attn_implementation()):
         refuse("its transformers implementation does not take a registered attention function")
 
 

@@ -104,7 +104,7 @@ class Target:
         """
         first = self.length - len(path)
         queries, scale, window, softmax = self._queries[layer]
-        keys = self.cache.buffer[0, layer, :, : self.length]
+        keys = self.cache.keys(layer)
         # Neither a slice nor the index of what was kept is an upload.
         one = slice(path[0], path[0] + 1 or None)
         at = one if len(path) == 1 else self._kept[1] if path == self._kept[0] else upload(path, self.lm.device)

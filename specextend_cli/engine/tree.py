@@ -54,6 +54,11 @@ class DraftTree:
             depths[node] = depths[parent] + 1
         return depths
 
+    @property
+    def parents_before(self) -> Sequence[int]:
+        """`parents`, the root's being -1: it follows the sequence."""
+        return [-1, *self.parents[1:]]
+
     @cached_property
     def ancestors(self) -> Sequence[int]:
         """Ancestor-or-self as bits: bit j of number i is set if node i attends to node j."""

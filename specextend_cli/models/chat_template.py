@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_settings
+from specextend_cli.models.checkpoint import read_object, read_settings
 
+Messages: TypeAlias = Sequence[Mapping[str, object]]
 _LONGEST = 1_000_000  # characters of a template; published ones have up to 20,000
 
 
@@ -23,8 +24,10 @@ def render_chat(
 ) -> str:
     """The prompt for `messages` (`role` and `content` each), up to where the answer begins.
 
-    `template` replaces the model's own; `options` are further variables for it. The template runs in a sandbox, with
-    the functions that transformers gives it. ModelError: there is no template, or it refuses the messages or fails.
+    Templates of models that also read images may take contents as lists of parts only, and leave texts out or fail on
+    them: messages have that form where more of their texts come through so. `template` replaces the model's own;
+    `options` are further variables for it. The template runs in a sandbox, with the functions that transformers gives
+    it. ModelError: there is no template, or it refuses the messages or fails.
     """
     from specextend_cli.models.template_sandbox import Sandbox, bounded
 
@@ -36,18 +39,44 @@ def render_chat(
     environment = Sandbox(tojson=lambda value, indent=None: json.dumps(value, ensure_ascii=False, indent=indent))
     environment.globals["raise_exception"] = _refuse
     environment.globals["strftime_now"] = lambda form: datetime.now().strftime(form)
-    given = {"messages": messages, "add_generation_prompt": True}
+
+    def render(messages: Messages) -> str:
+        # A dictionary, because a variable may have the name of another, or of an argument of `render`.
+        given = {"messages": messages, "add_generation_prompt": True}
+        return compiled.render({**_special_tokens(settings), **(options or {}), **given})
+
     try:
         compiled = environment.from_string(source)
         with bounded():
-            # A dictionary, because a variable may have the name of another, or of an argument of `render`.
-            return compiled.render({**_special_tokens(settings), **(options or {}), **given})
+            return _with_texts(render, messages)
     except Exception as error:  # a template is a program and may raise anything
         raise ModelError(
             f"the chat template of {directory.name} refuses the prompt",
             why=str(error) or type(error).__name__,
             fix='leave [prompts] system = "" if the model takes no system message, or write chat_template there',
         ) from error
+
+
+def _with_texts(render: Callable[[Messages], str], messages: Sequence[Mapping[str, str]]) -> str:
+    """The messages rendered with contents as texts or as parts, by whichever more of the texts come through."""
+    by_parts = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
+
+    def kept(rendered: str) -> int:
+        return sum(message["content"].strip() in rendered for message in messages)
+
+    def attempt(form: Messages) -> tuple[int, str, Exception | None]:
+        try:
+            rendered = render(form)
+        except Exception as error:  # a template is a program and may raise anything
+            return -1, "", error
+        return kept(rendered), rendered, None
+
+    best = attempt(messages)
+    if best[0] < len(messages):
+        best = max(best, attempt(by_parts), key=lambda attempted: max(attempted[0], 0))
+    if best[2] is not None:
+        raise best[2]
+    return best[1]
 
 
 def no_chat_template(model: str, preset: str = "PRESET") -> ModelError:
@@ -61,12 +90,18 @@ def no_chat_template(model: str, preset: str = "PRESET") -> ModelError:
 
 
 def chat_template(directory: Path) -> str | None:
-    """The model's own template (Jinja), from chat_template.jinja or tokenizer_config.json; None where it has none."""
+    """The model's own template (Jinja), or None: from chat_template.jinja, tokenizer_config.json, chat_template.json.
+
+    The last is that of older models that also read images, whose tokenizer may have none.
+    """
     file = directory / "chat_template.jinja"
     try:
         if file.is_file():
             return _bounded(file.read_text(encoding="utf-8"))
+        older = directory / "chat_template.json"
         template = _settings(directory).get("chat_template")
+        if template is None and older.is_file():
+            template = read_object(older).get("chat_template")
         if isinstance(template, list):  # several, by name
             template = next((entry["template"] for entry in template if entry["name"] == "default"), None)
         if template is not None and not isinstance(template, str):

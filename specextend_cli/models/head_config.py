@@ -6,6 +6,8 @@ A configuration that contradicts the tensors is refused: a head loaded wrongly w
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import product
 from typing import TYPE_CHECKING
 
 import torch
@@ -20,12 +22,11 @@ if TYPE_CHECKING:  # training a new head imports no pydantic
 _MOST_LAYERS = 8  # a head of more would be a model
 
 
-def configure(
-    settings: HeadSettings, tensors: dict[str, Tensor], target: LanguageModel
-) -> tuple[HeadConfig, tuple[int, ...] | None]:
-    """Sizes by what the tensors are, everything else from the configuration; and the other reading of its layer ids.
+def configure(settings: HeadSettings, tensors: dict[str, Tensor], target: LanguageModel) -> tuple[HeadConfig, ...]:
+    """Sizes by what the tensors are, everything else from the configuration, in every way that it can be read.
 
-    ValueError: the two contradict each other, or the head is another target's. KeyError: a tensor is missing.
+    The first is the likeliest; `head_probe` decides. ValueError: tensors and configuration contradict each other, or
+    the head is another target's. KeyError: a tensor is missing.
     """
 
     def require(holds: object, why: str) -> None:
@@ -36,6 +37,7 @@ def configure(
         said = getattr(settings, key)
         require(said in (None, actual), f"config.json says {key} {said}, {whose} {actual}")
 
+    settings.check_supported()
     _check_numbers(tensors)
     fc, gate = tensors["fc.weight"], tensors["layers.0.mlp.gate_proj.weight"]
     query, key = (tensors[f"layers.0.self_attn.{part}_proj.weight"] for part in "qk")
@@ -79,11 +81,10 @@ def configure(
     )
     if (settings.num_hidden_layers or 0) <= _MOST_LAYERS:  # more are a copy of the target's configuration
         agree("num_hidden_layers", layers, "it has")
-    settings.check_supported()
     window = settings.window(layers)
 
     fused = joined // reads if generation == 3 else 1
-    feature_layers, other = _feature_layers(settings, generation, fused, target.layers)
+    agree("num_aux_hidden_states", fused, "it fuses")
     embeds = "embedding.weight" in tensors
     vocabulary = len(tensors["embedding.weight"]) if embeds else target.vocabulary
     agree("vocab_size", vocabulary, "its embedding has" if embeds else "the target has")
@@ -107,7 +108,7 @@ def configure(
         layers=layers,
         vocabulary=vocabulary,
         draft_vocabulary=rows,
-        feature_layers=feature_layers,
+        feature_layers=(target.layers,) * fused,
         eps=settings.rms_norm_eps or 1e-6,
         activation=settings.hidden_act or "silu",
         rope=settings.rope(),
@@ -116,12 +117,8 @@ def configure(
         qkv_bias="layers.0.self_attn.q_proj.bias" in tensors,
         attention_bias="layers.0.self_attn.o_proj.bias" in tensors,
         mlp_bias="layers.0.mlp.down_proj.bias" in tensors,
-        norm_before_residual=settings.norm_before_residual or False,
         norm_before_fc="input_norm.weight" in tensors,
         fc_norm="fc_norm.0.weight" in tensors,
-        # EAGLE-3.1. Without norms of the target's states it is SpecForge's older key for what every head does, the norm
-        # before lm_head (pull requests 568 and 879).
-        feeds_normed=settings.norm_output is True and (settings.is_speculators or "fc_norm.0.weight" in tensors),
         qk_norm="layers.0.self_attn.q_norm.weight" in tensors,
         sliding_window=window,
     )
@@ -132,7 +129,13 @@ def configure(
             not getattr(settings, flag) or getattr(config, flag),
             f"config.json says {flag}, and the tensors for it are missing",
         )
-    return config, other
+    layers_read = _feature_layers(settings, generation, fused, target.layers)
+    feeds = _feeds_normed(settings, config.fc_norm)
+    readings = product(layers_read, feeds, _norm_before_residual(settings))
+    return tuple(
+        replace(config, feature_layers=states, feeds_normed=feed, norm_before_residual=normed)
+        for states, feed, normed in readings
+    )
 
 
 def default_layers(layers: int) -> tuple[int, ...]:
@@ -140,32 +143,62 @@ def default_layers(layers: int) -> tuple[int, ...]:
     return (2, layers // 2, layers - 3)
 
 
-def _feature_layers(
-    settings: HeadSettings, generation: int, fused: int, layers: int
-) -> tuple[tuple[int, ...], tuple[int, ...] | None]:
-    """The states a head reads, and the other reading of its ids."""
-    if generation == 1:
-        return (layers,), None
-    ids = settings.eagle_aux_hidden_state_layer_ids
+def _feature_layers(settings: HeadSettings, generation: int, fused: int, layers: int) -> tuple[tuple[int, ...], ...]:
+    """The states that a head reads, in every reading of its ids.
+
+    An id is a layer's input to some trainers and its output to others, but for DeepSpec's `target_layer_ids`.
+    """
+    if generation == 1 or settings.use_aux_hidden_state is False:
+        return ((layers,),)
+    outputs = settings.target_layer_ids
+    ids = outputs or settings.eagle_aux_hidden_state_layer_ids
     if not ids:
         if fused != 3:
             raise ValueError(f"it fuses {fused} states and does not say which")
-        return default_layers(layers), None
+        return (default_layers(layers),)
     given = tuple(i + (layers + 1) * (i < 0) for i in ids)
-    if not all(0 <= i <= layers for i in given):
+    if not all(0 <= i <= layers - bool(outputs) for i in given):
         raise ValueError(f"it reads layers {given}, the target has {layers}")
     if len(given) != fused:
         raise ValueError(f"it names {len(given)} layers and fuses {fused} states")
     shifted = tuple(i + 1 for i in given)
-    return given, shifted if max(shifted) <= layers else None
+    if outputs:
+        return (shifted,)
+    if max(shifted) > layers:
+        return (given,)
+    # Ids of outputs begin with 1, those of inputs with 2, where the first state is that after two layers.
+    return (shifted, given) if given[0] == 1 and not settings.is_speculators else (given, shifted)
+
+
+def _feeds_normed(settings: HeadSettings, fc_norm: bool) -> tuple[bool, ...]:
+    """EAGLE-3.1's feedback, in every reading of `norm_output`.
+
+    It is that in speculators, and in SpecForge since September 2026 (pull request 879). SpecForge of August trained
+    with the state before the norm, whatever the key says, and wrote it for the norm before lm_head (568); beside
+    `fc_norm` it may also have been left out. Our own heads say it by a key of their own.
+    """
+    if settings.feeds_normed is not None:
+        return (settings.feeds_normed,)
+    said = settings.norm_output
+    if settings.is_speculators or said is False or (said is None and not fc_norm):
+        return (said or False,)
+    return (True, False) if fc_norm and said else (False, True)
+
+
+def _norm_before_residual(settings: HeadSettings) -> tuple[bool, ...]:
+    """Left out in speculators' layout it is false to speculators and true to vLLM."""
+    said = settings.norm_before_residual
+    if said is None and settings.is_speculators:
+        return (True, False)
+    return (said or False,)
 
 
 def _check_numbers(tensors: dict[str, Tensor]) -> None:
-    """ValueError for weights that are not floating-point: quantized ones would be read as small whole numbers."""
+    """ValueError for weights that are not floating-point: codes would be read as small whole numbers."""
     known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
     for name, tensor in tensors.items():
         if name in ("draft_to_target", "t2d"):
             if tensor.is_floating_point() or (name == "draft_to_target" and tensor.dtype == torch.bool):
                 raise ValueError(f"its {name.replace('draft_to_target', 'd2t')} is of {tensor.dtype} numbers")
         elif tensor.dtype not in known:
-            raise ValueError(f"its {name} is of {tensor.dtype} numbers; quantized heads are not supported")
+            raise ValueError(f"its {name} is of {tensor.dtype} numbers")

@@ -17,11 +17,28 @@ from specextend_cli.models.checkpoint import read_object, reason
 Size: TypeAlias = Annotated[int, Field(gt=0, lt=1 << 31)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
 
-_NESTED = ("norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "eagle_aux_hidden_state_layer_ids")
+_NESTED = (
+    "norm_before_residual",
+    "norm_before_fc",
+    "fc_norm",
+    "norm_output",
+    "eagle_aux_hidden_state_layer_ids",
+    "use_aux_hidden_state",
+)
 """Keys that some programs write at the top and others into the table `eagle_config`."""
 _ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 _LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
+_OF_PICTURES = ("mrope_section", "mrope_interleaved")  # positions of text are the same in all sections
+_OTHERS = {
+    "dflash": "DFlash",
+    "dspark": "DSpark",
+    "domino": "Domino",
+    "medusa": "Medusa",
+    "mtp": "multi-token prediction",
+    "mlp_speculator": "MLP speculator",
+}
+"""Draft models that are no EAGLE heads, by a part of their names."""
 
 
 class _Rope(BaseModel):
@@ -53,6 +70,7 @@ class HeadSettings(BaseModel):
     attention_chunk_size: Any = None
     quantization_config: Any = None
     compression_config: Any = None
+    kv_lora_rank: Any = None
     rope_parameters: dict[str, Any] | None = None
     rope_scaling: dict[str, Any] | None = None
     rope_theta: Any = None
@@ -80,6 +98,11 @@ class HeadSettings(BaseModel):
     qkv_bias: bool | None = None
     use_sliding_window: bool | None = None
     eagle_aux_hidden_state_layer_ids: list[int] | None = None
+    target_layer_ids: list[Annotated[int, Field(ge=0)]] | None = None
+    num_aux_hidden_states: Size | None = None
+    use_aux_hidden_state: bool | None = None
+    logit_scale: Positive | None = None
+    feeds_normed: bool | None = None
 
     @classmethod
     def read(cls, directory: Path) -> HeadSettings:
@@ -96,6 +119,8 @@ class HeadSettings(BaseModel):
         except (OSError, ValueError) as error:
             raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
         layer, eagle = (table or {} for table in tables.values())
+        if "use_aux_norm" in data:  # its older name
+            data.setdefault("fc_norm", data["use_aux_norm"])
         parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
         try:
             return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
@@ -106,7 +131,15 @@ class HeadSettings(BaseModel):
     @property
     def is_eagle3(self) -> bool:
         """Whether it says that the head is an EAGLE-3 one; SafeAILab's own do not all say so."""
-        return "eagle3" in json.dumps(self.architectures).lower() or self.speculators_model_type == "eagle3"
+        return "eagle3" in json.dumps(self.architectures).lower() or self.speculators_model_type in ("eagle3", "peagle")
+
+    @property
+    def named_states(self) -> int:
+        """How many of the target's states an EAGLE-3 head reads; 0 where it does not say."""
+        if self.use_aux_hidden_state is False:
+            return 1
+        ids = self.target_layer_ids or self.eagle_aux_hidden_state_layer_ids or ()
+        return len(ids) or self.num_aux_hidden_states or 0
 
     @property
     def is_speculators(self) -> bool:
@@ -137,23 +170,36 @@ class HeadSettings(BaseModel):
         return size
 
     def check_supported(self) -> None:
-        """ValueError for weights that are quantized, and for layers that are not like Llama's."""
+        """ValueError for draft models that are no EAGLE heads, and for layers that are not like Llama's."""
+        names = json.dumps((self.architectures, self.speculators_model_type)).lower()
+        if other := next((name for part, name in _OTHERS.items() if part in names), None):
+            raise ValueError(f"it is a draft model of the kind {other}; only EAGLE heads are read")
         if self.attention_chunk_size is not None:
             raise ValueError("it attends within chunks; only full attention and sliding windows are supported")
-        if self.is_speculators and self.model_type not in (None, *_LLAMA_LIKE):
+        if self.kv_lora_rank is not None:
+            raise ValueError("its attention keeps a compressed cache (MLA); only Llama's layers are supported")
+        # Others write "llama", or leave the target's kind, which says nothing about the head.
+        if (self.is_speculators or self.target_layer_ids) and self.model_type not in (None, *_LLAMA_LIKE):
             raise ValueError(f"its layers are of the kind {self.model_type!r:.60}; only Llama's are supported")
-        if self.quantization_config is not None or self.compression_config is not None:
-            raise ValueError("its weights are quantized; only heads in their training format are supported")
 
     def rope(self) -> dict[str, Any]:
         """transformers' `rope_parameters`. The base is 10,000 unless the head says otherwise, whatever the target's is.
 
         ValueError for an unknown kind, and for values from which no angle can be computed.
         """
-        table = {"rope_theta": self.rope_theta, **(self.rope_parameters or self.rope_scaling or {})}
-        given = {key: value for key, value in table.items() if value is not None}
+        own = self.rope_parameters or self.rope_scaling or {}
+        if kind := next(
+            (kind for kind in ("sliding_attention", "full_attention") if isinstance(own.get(kind), dict)), ""
+        ):
+            own = own[
+                kind
+            ]  # transformers keeps one for each kind of layer; a head has one kind, speculators' the first
+        table = {"rope_theta": self.rope_theta, **own}
+        given = {key: value for key, value in table.items() if value is not None and key not in _OF_PICTURES}
         if "type" in given:
             given["rope_type"] = given.pop("type")
+        if given.get("rope_type") == "mrope":
+            given["rope_type"] = "default"
         rope = _Rope(**given)
         if missing := next((key for key in _ROPE_NEEDS.get(rope.rope_type, ()) if getattr(rope, key) is None), None):
             raise ValueError(f"its position encoding is {rope.rope_type} and has no {missing}")

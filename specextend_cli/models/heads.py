@@ -1,53 +1,49 @@
 """Loading EAGLE heads in every published layout, and saving them in the common one.
 
-SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge and speculators name the same tensors and sizes differently; all
-become one `HeadConfig` and one `EagleHead`. Unknown tensors are refused: a head loaded wrongly would draft at random.
+SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge, speculators, DeepSpec and ModelOpt name the same tensors and sizes
+differently; all become one `HeadConfig` and one `EagleHead`. Unknown tensors are refused: a head loaded wrongly would
+draft at random.
 """
 
 from __future__ import annotations
 
 import json
-import pickle
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import checked_weights, damaged, reason
+from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.head_config import configure, default_layers
+from specextend_cli.models.head_quantization import PackedError
+from specextend_cli.models.head_tensors import completed, read_tensors
 from specextend_cli.models.skip_init import SkipInit
 
 if TYPE_CHECKING:  # training a new head imports no pydantic
     from specextend_cli.models.head_settings import HeadSettings
 
-_IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
-_RENAMED = (
-    (re.compile(r"^(model|eagle_module)\."), ""),
-    (re.compile(r"^midlayer\."), "layers.0."),
-    (re.compile(r"^embed_tokens\."), "embedding."),
-    (re.compile(r"^d2t$"), "draft_to_target"),
-)
+_FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout"
+_UNPACKED = "use the head in the format that it was trained in, or with weights of eight bits and their weight_scale"
+_COMPARED = 4096  # rows of two matrices that are compared at a time
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """A head and, where its layer ids are ambiguous, the other layers that it may read; `probe` decides.
+    """A head, and the ways in which its configuration can be read, its own first; `head_probe` decides between them.
 
-    Published ids mean a layer's input to some trainers and its output to others.
+    `in_parallel`: it was trained to draft several tokens at once, which nothing here does.
     """
 
     head: EagleHead
-    other_layers: tuple[int, ...] | None
+    readings: tuple[HeadConfig, ...]
+    in_parallel: bool
 
 
 def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> Loaded:
@@ -59,13 +55,16 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     from specextend_cli.models.head_settings import HeadSettings
 
     settings = HeadSettings.read(directory)
-    tensors = _read_tensors(directory, name)
+    tensors, in_parallel = read_tensors(directory, name)
     try:
-        config, other = configure(settings, tensors, target)
+        tensors = completed(tensors, settings, target.dtype)
+        readings = configure(settings, tensors, target)
         with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
-            head = EagleHead(config)
+            head = EagleHead(readings[0])
         _share(head, tensors, target, settings)
         wrong = head.load_state_dict(tensors, strict=False)
+    except PackedError as error:
+        raise _misfit(directory, reason(error), fix=_UNPACKED) from error
     except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
         raise _misfit(directory, reason(error)) from error
     if wrong.unexpected_keys:
@@ -74,15 +73,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     if missing := [key for key in wrong.missing_keys if key not in shared]:
         raise _misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
     head = head.to(device=target.device, dtype=target.dtype)
-    return Loaded(head.eval().requires_grad_(False), other)
-
-
-def probe(loaded: Loaded, target: LanguageModel, tokens: Tensor) -> EagleHead:
-    """The head, reading the layers with which it agrees better with the target on `tokens` [n]."""
-    head, other = loaded.head, loaded.other_layers
-    if other and agreement(head, target, tokens, other) > agreement(head, target, tokens, head.config.feature_layers):
-        head.config = replace(head.config, feature_layers=other)
-    return head
+    return Loaded(head.eval().requires_grad_(False), readings, in_parallel)
 
 
 def save_head(
@@ -123,36 +114,18 @@ def save_head(
     partial.replace(directory / "model.safetensors")
 
 
-def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
-    """The tensors, under the names of `EagleHead`."""
-    tensors: dict[str, Tensor] = {}
-    try:
-        for file in checked_weights(directory, name):
-            if file.suffix == ".safetensors":
-                tensors.update(load_file(file))
-            else:
-                tensors.update(torch.load(file, map_location="cpu", weights_only=True))
-    except (SafetensorError, pickle.UnpicklingError, EOFError, RuntimeError, OSError, TypeError, ValueError) as error:
-        raise damaged(directory, str(error).partition("\n")[0], name) from error
-    if not all(isinstance(key, str) and isinstance(tensor, torch.Tensor) for key, tensor in tensors.items()):
-        raise damaged(directory, "it holds other things than tensors by name", name)
-    named = {}
-    for key, tensor in tensors.items():
-        if _IGNORED.search(key):
-            continue
-        for pattern, new in _RENAMED:
-            key = pattern.sub(new, key)
-        named[key] = tensor
-    return named
-
-
 def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
-    """Share the target's embedding and output layer where the checkpoint has none."""
-    width = int(target.config.hidden_size)
+    """Share the target's embedding and output layer where the checkpoint has none, or copies of them."""
+    width, theirs = int(target.config.hidden_size), target.model.get_input_embeddings()
+    tied = settings.tie_word_embeddings and "lm_head.weight" not in tensors
+    if not tied and _is_copy(tensors.get("embedding.weight"), theirs):
+        del tensors["embedding.weight"]
+    if _is_copy(tensors.get("lm_head.weight"), target.model.get_output_embeddings()):
+        del tensors["lm_head.weight"]
     if "embedding.weight" not in tensors:
         if head.config.hidden != width:
             raise ValueError(f"it has no embedding, and the target's has {width} columns")
-        head.embedding = target.model.get_input_embeddings()
+        head.embedding = theirs
     if "lm_head.weight" in tensors and head.config.generation == 3:
         pass
     elif settings.tie_word_embeddings and "embedding.weight" in tensors and head.config.generation == 3:
@@ -173,6 +146,15 @@ def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, s
         raise ValueError("d2t names a token twice")
     if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
         raise ValueError("d2t and t2d name different tokens")
+
+
+def _is_copy(own: Tensor | None, theirs: Any) -> bool:
+    """Whether a matrix of the head is one of the target's: DeepSpec's have both, a gigabyte for a large vocabulary."""
+    weight, bias = getattr(theirs, "weight", None), getattr(theirs, "bias", None)
+    if own is None or bias is not None or not isinstance(weight, Tensor) or own.shape != weight.shape:
+        return False
+    rows = zip(own.split(_COMPARED), weight.split(_COMPARED), strict=True)
+    return all(torch.equal(some.to(other), other) for some, other in rows)
 
 
 def _published(config: HeadConfig) -> dict[str, Any]:
@@ -198,28 +180,15 @@ def _published(config: HeadConfig) -> dict[str, Any]:
         "mlp_bias": config.mlp_bias,
         "tie_word_embeddings": False,
         "norm_before_residual": config.norm_before_residual,
-        **({"fc_norm": True, "norm_output": config.feeds_normed} if config.fc_norm else {}),
+        **(
+            dict.fromkeys(("norm_output", "feeds_normed"), config.feeds_normed) | {"fc_norm": True}
+            if config.fc_norm
+            else {}
+        ),
         "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
     }
 
 
-def _misfit(directory: Path, why: str) -> ModelError:
+def _misfit(directory: Path, why: str, *, fix: str = _FITTING) -> ModelError:
     """The error for a head that is complete and yet cannot be used."""
-    return ModelError(
-        f"the head in {directory} cannot be used with this target",
-        why=why,
-        fix="use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout",
-    )
-
-
-def agreement(head: EagleHead, target: LanguageModel, tokens: Tensor, layers: tuple[int, ...]) -> float:
-    """The share of positions at which the head's most likely next token is the target's."""
-    with torch.inference_mode():
-        positions = torch.arange(len(tokens), device=tokens.device)
-        out = target.forward(tokens, positions, target.new_cache(len(tokens)), features=layers)
-        assert out.features is not None
-        cache = head.new_cache(len(tokens))
-        cache.reserve(len(tokens) - 1)
-        states = head.fuse(out.features[:-1].to(head.fc.weight.dtype))
-        drafted = head(tokens[1:], states, positions[:-1], cache, ForwardContext(target.backend)).logits
-        return float((head.vocabulary[drafted.argmax(-1)] == out.logits[1:].argmax(-1)).float().mean())
+    return ModelError(f"the head in {directory} cannot be used with this target", why=why, fix=fix)

@@ -6,16 +6,25 @@ weights, configuration and tokenizer are fetched, never code.
 
 from __future__ import annotations
 
-import glob
+import logging
+import re
 import shutil
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeAlias
 
+from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
 from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
-from specextend_cli.models.source_kinds import HubSource
+from specextend_cli.models.source_kinds import HubFileSource, HubSource
 from specextend_cli.models.store import Progress, silent
 
+OnHub: TypeAlias = HubSource | HubFileSource
+
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _SMALL = (".json", ".jinja", ".model")  # configuration, chat template, SentencePiece vocabulary
 
 
@@ -48,34 +57,43 @@ def obtain(
     if (directory := cached(source, tokenizer=tokenizer)) is not None:
         return directory
     if offline:
-        raise ModelError(
-            f"the model {source} is not on this machine",
-            why="it would have to be fetched from the Hugging Face Hub, and this run is offline",
-            fix=f"specextend models pull {name}",
-        )
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError
+        raise offline_error(source, name)
+    from huggingface_hub import HfApi, hf_hub_download
 
-    # The HTTP library's base class, whichever library this version of huggingface_hub uses.
-    http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
-    try:
-        with store.full_disk_is_a_fit_error(repository_folder(source)):
-            info = HfApi().model_info(source.repo, revision=source.revision, files_metadata=True)
-            sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
-            names = wanted(list(sizes))
-            total = sum(sizes[file] for file in names)
-            _check_space(source, total - size_on_disk(source))
-            with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
-                patterns = [glob.escape(file) for file in names]  # a file may be called "*.json"
-                directory = Path(snapshot_download(source.repo, revision=source.revision, allow_patterns=patterns))
-    except (http_error, OSError) as error:
-        raise _explain(source, name, error) from error
-    if not complete(directory, tokenizer=tokenizer):
+    with explained(source, name):
+        info = HfApi().model_info(source.repo, revision=source.revision, files_metadata=True)
+        sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
+        names = wanted(list(sizes))
+        total = sum(sizes[file] for file in names)
+        check_space(source, total - size_on_disk(source))
+        with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
+            # One by one, in this thread: `snapshot_download` has threads of its own, which ^C would have to wait for.
+            files = [Path(hf_hub_download(source.repo, file, revision=source.revision)) for file in names]
+        _check_sums(source, files, progress)
+    directory = files[0].parent if files else None
+    if directory is None or not complete(directory, tokenizer=tokenizer):
         raise ModelError(
             f"{source.repo} is not a model that this program can load",
             why=f"it lacks a config.json, {'a tokenizer, ' * tokenizer}or weights as safetensors or pytorch_model.bin",
         )
     return directory
+
+
+def _check_sums(source: HubSource, files: Sequence[Path], progress: Progress) -> None:
+    """Delete and refuse files that arrived damaged: the Hub's cache calls large ones by their SHA-256 sums."""
+    for file in files:
+        blob = file.resolve()
+        if not _SHA256.fullmatch(blob.name):
+            continue
+        progress(f"checking {file.name}", 0, 0)
+        if sha256(blob) != blob.name:
+            blob.unlink()
+            file.unlink(missing_ok=True)
+            why, fix = (
+                "its SHA-256 sum is another one; it was deleted",
+                "fetch it again; something changes it on its way",
+            )
+            raise ModelError(f"{file.name} of {source.repo} arrived damaged", why=why, fix=fix)
 
 
 def remove(source: HubSource) -> int:
@@ -87,12 +105,54 @@ def remove(source: HubSource) -> int:
     return freed
 
 
+def offline_error(source: OnHub, name: str) -> ModelError:
+    """The error of a run that may not fetch what it needs."""
+    return ModelError(
+        f"the model {source} is not on this machine",
+        why="it would have to be fetched from the Hugging Face Hub, and this run is offline",
+        fix=f"specextend models pull {name}",
+    )
+
+
+@contextmanager
+def explained(source: OnHub, name: str) -> Iterator[None]:
+    """Turn what huggingface_hub raises into a ModelError or FitError that says what to do; it prints nothing itself."""
+    from huggingface_hub.errors import HfHubHTTPError
+
+    # The HTTP library's base class, whichever library this version of huggingface_hub uses.
+    http_error: type[BaseException] = HfHubHTTPError.__bases__[0]
+    try:
+        with _quiet(), store.full_disk_is_a_fit_error(repository_folder(source), variable="HF_HUB_CACHE"):
+            yield
+    except (http_error, OSError) as error:
+        raise _explain(source, name, error) from error
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without huggingface_hub's bars and warnings: this program has its own. Its settings are restored afterwards."""
+    from huggingface_hub.utils import logging as hub_logging
+    from huggingface_hub.utils.tqdm import are_progress_bars_disabled, disable_progress_bars, enable_progress_bars
+
+    had_bars, verbosity = not are_progress_bars_disabled(), hub_logging.get_verbosity()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # that an environment variable has priority over this
+        disable_progress_bars()
+        hub_logging.set_verbosity(logging.ERROR)
+        try:
+            yield
+        finally:
+            hub_logging.set_verbosity(verbosity)
+            if had_bars:
+                enable_progress_bars()
+
+
 def size_on_disk(source: HubSource) -> int:
     """Bytes of the repository in the Hub cache, whatever the revision, unfinished downloads included."""
     return store.size_on_disk(repository_folder(source) / "blobs")
 
 
-def repository_folder(source: HubSource) -> Path:
+def repository_folder(source: OnHub) -> Path:
     """Where the Hub cache keeps the repository."""
     from huggingface_hub.constants import HF_HUB_CACHE
 
@@ -109,7 +169,8 @@ def wanted(files: list[str]) -> list[str]:
     return small
 
 
-def _check_space(source: HubSource, need: int) -> None:
+def check_space(source: OnHub, need: int) -> None:
+    """FitError where fewer than `need` bytes are free in the Hub cache."""
     folder = repository_folder(source)
     existing = next(path for path in (folder, *folder.parents) if path.exists())
     if (free := shutil.disk_usage(existing).free) < need:
@@ -120,8 +181,15 @@ def _check_space(source: HubSource, need: int) -> None:
         )
 
 
-def _explain(source: HubSource, name: str, error: BaseException) -> ModelError:
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, RepositoryNotFoundError, RevisionNotFoundError
+def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:
+    from huggingface_hub.errors import (
+        EntryNotFoundError,
+        GatedRepoError,
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     first = (str(error).strip() or type(error).__name__).splitlines()[0]
     response = getattr(error, "response", None)
@@ -136,6 +204,8 @@ def _explain(source: HubSource, name: str, error: BaseException) -> ModelError:
         return ModelError(
             f"{source.repo} has no revision {source.revision}", why=first, fix="correct the preset's revision"
         )
+    if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
+        return ModelError(f"there is no {source} on the Hugging Face Hub", why=first, fix="correct the preset's file")
     if isinstance(error, RepositoryNotFoundError) or getattr(response, "status_code", 0) in (401, 403):
         return ModelError(
             f"{source.repo} does not exist on the Hugging Face Hub, or is private",

@@ -24,6 +24,7 @@ from specextend_cli.models.model_config import check_tensors, check_unexpected, 
 from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.skip_init import SkipInit
 from specextend_cli.models.splitting import split
+from specextend_cli.models.text_part import KEY_MAPPING
 
 
 def load_model(
@@ -37,10 +38,11 @@ def load_model(
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
+    Of a model that also reads images or sound it is the text model, and nothing else is read (see `text_part.py`).
     `name` is the preset's name for error messages, "" for the user's own model. With a `group` of processes that all
     call this, each keeps its part of the model (see `split`). ModelError: damaged or missing weights, an unknown
-    architecture, one that needs code from its repository or reads more than text, weights that contradict the
-    configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
+    architecture, one that needs code from its repository or whose text part cannot be loaded alone, weights that
+    contradict the configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
     """
     weights = checked_weights(directory, name)
     safe = [file for file in weights if file.suffix == ".safetensors"]
@@ -57,13 +59,14 @@ def load_model(
                 **_quantized(quantization, device, dtype),
                 use_safetensors=weights[0].suffix == ".safetensors",
                 weights_only=True,
+                key_mapping=KEY_MAPPING if wrapped else None,
                 output_loading_info=True,
             )
 
     try:
         with quiet_transformers():
-            config = read_config(directory)
-        check_tensors(config, (read_header(file, name=name) for file in safe), directory)
+            config, wrapped = read_config(directory)
+        check_tensors(config, (read_header(file, name=name) for file in safe), directory, wrapped=wrapped)
         try:
             loaded = load(SkipInit())
         except torch.OutOfMemoryError:
@@ -80,8 +83,10 @@ def load_model(
     info: dict[str, Any] = loaded[1]
     if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
         raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
-    check_unexpected(info["unexpected_keys"], directory)
+    check_unexpected(info["unexpected_keys"], directory, wrapped=wrapped)
     model: PreTrainedModel = loaded[0]
+    if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided
+        model.config.tie_word_embeddings = head.weight is model.get_input_embeddings().weight
     if group is not None:
         split(model, group)
     if quantization == "none":  # a quantized model is on its device already, and must not be moved

@@ -2,41 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
+import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 
+from specextend_cli.models.footprint import HEADROOM as HEADROOM
+from specextend_cli.models.footprint import Estimate as Estimate
+from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.preset import Dtype, Preset, Target
 from specextend_cli.models.shape import HeadShape, Shape
 from specextend_cli.models.sources import locate
 
-HEADROOM = 0.92
-"""The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
-
-_GRAPH_ROWS = 256  # of all graphs: trees of up to 64 nodes, batches of up to 32 sequences, drafts
-_PREFILL = 1024  # tokens of a prefill step, which bound its activations
 _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
-
-
-@dataclass(frozen=True, slots=True)
-class Estimate:
-    """Bytes, by use. Activations are bounded, not measured.
-
-    Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
-    """
-
-    weights: int
-    kv: int
-    draft_weights: int
-    draft_kv: int
-    workspace: int
-    complete: bool = True
-
-    @property
-    def total(self) -> int:
-        """Bytes in all."""
-        return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace
 
 
 def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None = None) -> Estimate | None:
@@ -44,35 +22,32 @@ def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None 
 
     None when neither the preset nor a model on disk says how large the target is.
     """
-    tokens = context or preset.window.context
+    footprint = _footprint(preset, dtype)
+    return None if footprint is None else footprint.at(context or preset.window.context)
+
+
+def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
+    """What CUDA graphs keep of the preset's target; 0 where its size is unknown."""
+    footprint = _footprint(preset, dtype)
+    return footprint.graphs if footprint else 0
+
+
+def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
     target, draft = target_shape(preset.target), draft_shape(preset)
     if target is None:
         return None
     item = _ITEM[dtype or preset.target.dtype]
-    has_head = preset.draft.model == "eagle"
-    draft_item = item if has_head else _ITEM[dtype or preset.draft.dtype]
-    working = 0 if preset.retrieval.policy == "full" else min(tokens, preset.retrieval.size)
-    draft_weights = draft.weight_bytes(draft_item) if draft else 0
-    draft_kv = draft.kv_bytes_per_token(draft_item) * (tokens + working) if draft else 0
-    if preset.draft.kind == "self" or "self" in preset.draft.of:
-        draft_kv += target.kv_bytes_per_token(item) * working
-    return Estimate(
-        weights=target.weight_bytes(item, preset.target.quantization),
-        kv=target.kv_bytes_per_token(item) * tokens,
-        draft_weights=draft_weights,
-        draft_kv=draft_kv,
-        workspace=_workspace(target, preset.tree.nodes, item) + has_head * _states(target, item),
+    return Footprint(
+        target,
+        draft,
+        preset.retrieval,
+        preset.tree,
+        quantization=preset.target.quantization,
+        item=item,
+        draft_item=item if preset.draft.model == "eagle" else _ITEM[dtype or preset.draft.dtype],
+        own="self" in preset.draft.drafters,
         complete=draft is not None or not preset.draft.has_model,
     )
-
-
-def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
-    """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, and its logits."""
-    shape = target_shape(preset.target)
-    if shape is None:
-        return 0
-    row = shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab
-    return _GRAPH_ROWS * row * _ITEM[dtype or preset.target.dtype]
 
 
 def fits(preset: Preset, device_memory: int) -> bool | None:
@@ -88,12 +63,25 @@ def device_memory() -> int:
     """Bytes of the first GPU, by nvidia-smi; without one, of this machine."""
     import psutil
 
-    if tool := shutil.which("nvidia-smi"):
-        query = [tool, "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
-        with contextlib.suppress(OSError, subprocess.SubprocessError, ValueError, IndexError):
-            answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-            return int(answer.stdout.split()[0]) << 20
-    return psutil.virtual_memory().total
+    found = gpu_memory()
+    return found[0] if found else psutil.virtual_memory().total
+
+
+def gpu_memory(number: int = 0) -> tuple[int, int] | None:
+    """Bytes in all and free of a GPU that this process may use, by nvidia-smi; None where there is none."""
+    if not (tool := shutil.which("nvidia-smi")):
+        return None
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    ids = [str(number)] if visible is None else visible.split(",")[number : number + 1]
+    if not ids or not re.fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):
+        return None  # "" and "-1" hide all of them; parts of a GPU (MIG) are not listed so
+    query = [tool, f"--id={ids[0].strip()}", "--query-gpu=memory.total,memory.free", "--format=csv,noheader,nounits"]
+    try:
+        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
+        total, free = (int(figure) << 20 for figure in answer.stdout.splitlines()[0].split(","))
+    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
+        return None
+    return total, free
 
 
 def target_shape(target: Target) -> Shape | None:
@@ -111,14 +99,3 @@ def draft_shape(preset: Preset) -> Shape | HeadShape | None:
     if draft.model == "eagle":
         return draft.head if directory is None else HeadShape.of(directory)
     return draft.shape if directory is None else Shape.of(directory)
-
-
-def _workspace(shape: Shape, nodes: int, item: int) -> int:
-    """Activations of one prefill step in one layer, and two copies of a tree's logits in single precision."""
-    activations = _PREFILL * item * (4 * shape.hidden + 3 * shape.intermediate + shape.head_dim * shape.heads)
-    return activations + 2 * 4 * nodes * shape.vocab
-
-
-def _states(shape: Shape, item: int) -> int:
-    """Hidden states of a prefill step for a head: all layers', before its feature layers are selected."""
-    return _PREFILL * item * (shape.layers + 1) * shape.hidden

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_object
+from specextend_cli.models.text_part import is_wrapper, text_config, text_name, why_refused
 
 if TYPE_CHECKING:
     from transformers import PreTrainedConfig
@@ -28,40 +29,49 @@ _IN_LAYER = re.compile(r"(^|\.)(layers|h|blocks)\.(\d+)\.")
 _HARMLESS = re.compile(r"rotary_emb|inv_freq|masked_bias|\.attn\.bias$|\.attention\.bias$|position_ids")
 
 
-def read_config(directory: Path) -> PreTrainedConfig:
-    """The configuration for transformers, without a choice of implementations.
+def read_config(directory: Path) -> tuple[PreTrainedConfig, bool]:
+    """The configuration for transformers, without a choice of implementations; and whether it is a wrapper's text part.
 
-    ModelError: it cannot be read, is of an unknown kind, wraps a text model, or has impossible sizes. Any other
-    exception is transformers' own.
+    ModelError: it cannot be read, is of an unknown kind, wraps a text model that cannot be loaded alone, or has
+    impossible sizes. Any other exception is transformers' own.
     """
     from transformers import AutoConfig
 
     try:
         data = read_object(directory / "config.json")
-        _check_sizes(data)
+        for sizes in (data, data.get("text_config")):
+            if isinstance(sizes, dict):
+                _check_sizes(sizes)
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
-    if any(isinstance(data.get(part), dict) for part in ("text_config", "vision_config", "audio_config")):
+    if (why := why_refused(data)) is not None:
         raise ModelError(
             f"the model in {directory} is not supported",
-            why="it wraps a text model in one that also reads images or sound; only text models are read here",
+            why=why,
             fix="use the text model it is made of, if its maker publishes it; specextend presets list shows others",
         )
     config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
+    wrapped = is_wrapper(data)
+    if wrapped:
+        config = text_config(config)
     for choice in ("_attn_implementation", "_experts_implementation"):
         if hasattr(config, choice):
             setattr(config, choice, None)
-    return config
+    return config, wrapped
 
 
-def check_tensors(config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]], directory: Path) -> None:
-    """ModelError where the tensors in safetensors headers contradict the configuration.
+def check_tensors(
+    config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]], directory: Path, *, wrapped: bool = False
+) -> None:
+    """ModelError where the tensors in safetensors headers contradict the configuration; `wrapped`: but for towers'.
 
     Integer weights are accepted only where the configuration has a quantization.
     """
     quantized = getattr(config, "quantization_config", None) is not None
     for header in headers:
         for name, entry in header.items():
+            if wrapped and text_name(name) is None:
+                continue
             if name.endswith("weight") and not quantized and entry.get("dtype") not in _WEIGHT_TYPES:
                 raise _misfit(directory, f"its {name} is of {entry.get('dtype')} numbers, and nothing says their scale")
             if name.endswith("embed_tokens.weight"):
@@ -71,8 +81,13 @@ def check_tensors(config: PreTrainedConfig, headers: Iterable[Mapping[str, Any]]
                         raise _misfit(directory, f"config.json says {size} {said}, its embedding has {rows}")
 
 
-def check_unexpected(names: Iterable[str], directory: Path) -> None:
-    """ModelError where tensors of decoder layers were not loaded: the model would compute without them."""
+def check_unexpected(names: Iterable[str], directory: Path, *, wrapped: bool = False) -> None:
+    """ModelError where tensors of decoder layers were not loaded: the model would compute without them.
+
+    `wrapped`: towers have layers, too, which have no place in the text model.
+    """
+    if wrapped:
+        names = filter(text_name, names)
     left = sorted(name for name in names if _IN_LAYER.search(name) and not _HARMLESS.search(name))
     if left:
         raise _misfit(directory, f"{len(left)} tensors have no place in the model of its config.json, {left[0]} first")

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from specextend_cli.models.checkpoint import read_object
 
 _HOST, _NAMESPACE, _TAG = "registry.ollama.ai", "library", "latest"
 _LAYER = "application/vnd.ollama.image."
+_MOST = 20  # models that are listed: each takes the time to read its file's head
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
 
 
@@ -23,8 +26,7 @@ def blob(name: str) -> Path:
 
     ModelError: it is not in the store, incomplete, has an adapter, or is of another format.
     """
-    # A server that runs as a system service has a store of its own, which only OLLAMA_MODELS tells.
-    folder = Path(os.environ.get("OLLAMA_MODELS") or "~/.ollama/models").expanduser()
+    folder = _store()
     layers = _layers(folder, name)
     kinds = [layer["mediaType"].removeprefix(_LAYER) for layer in layers]
     if "adapter" in kinds:
@@ -42,6 +44,26 @@ def blob(name: str) -> Path:
         why = f"{file} has {size:,} bytes, and its manifest says {said}"
         raise ModelError(f"ollama's model {name} is damaged", why=why, fix=f"ollama pull {name}")
     return file
+
+
+def names() -> list[str]:
+    """The models in the store, as ollama calls them, the newest first; at most `_MOST`."""
+    manifests = _store() / "manifests"
+    found: list[tuple[float, str]] = []
+    with suppress(OSError):
+        for file in islice(manifests.glob("*/*/*/*"), 50 * _MOST):
+            host, namespace, model, tag = file.relative_to(manifests).parts
+            before = (
+                [] if (host, namespace) == (_HOST, _NAMESPACE) else [namespace] if host == _HOST else [host, namespace]
+            )
+            name = "/".join([*before, model]) + ("" if tag == _TAG else f":{tag}")
+            found.append((file.stat().st_mtime, name))
+    return [name for _, name in sorted(found, reverse=True)][:_MOST]
+
+
+def _store() -> Path:
+    # A server that runs as a system service has a store of its own, which only OLLAMA_MODELS tells.
+    return Path(os.environ.get("OLLAMA_MODELS") or "~/.ollama/models").expanduser()
 
 
 def _layers(folder: Path, name: str) -> list[dict[str, Any]]:

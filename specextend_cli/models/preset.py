@@ -6,7 +6,7 @@ Unknown keys, wrong types and impossible values are refused. `presets` finds and
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import (
     AfterValidator,
@@ -20,7 +20,8 @@ from pydantic import (
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
-from specextend_cli.models import prompt_templates
+from specextend_cli.models import preset_defaults, prompt_templates
+from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.names import Line, LocalPath
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import Mode, check_names, check_prompt
@@ -60,7 +61,8 @@ class Draft(Table):
     """The drafter: none, n-grams, a small model, an EAGLE head, the target on a working set, or a blend `of` several.
 
     `shape` has the sizes of a small model, `head` those of an EAGLE head, which computes in its target's number format.
-    A model or head with a `window` (tokens) reads the prompt in pieces of that length, at positions it was trained on.
+    `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
+    `window` (tokens, by default from `trained`) reads the prompt in pieces of that length, at positions it knows.
     """
 
     kind: DrafterName = "ngram"
@@ -69,7 +71,8 @@ class Draft(Table):
     dtype: Dtype = "auto"
     shape: Shape | None = None
     head: HeadShape | None = None
-    window: int | None = Field(default=None, ge=16)
+    trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
+    window: int | None = Field(default_factory=lambda data: preset_defaults.draft_window(data["trained"]), ge=16)
 
     @property
     def model(self) -> Literal["lm", "eagle"] | None:
@@ -114,8 +117,11 @@ class Draft(Table):
         return self
 
 
-RETRIEVAL = Retrieval(recent=128, positions="compact")
-TREE = TreeShape(nodes=50, depth=10, width=10, threshold=0.7)
+def _trained(data: dict[str, Any]) -> int | None:
+    """What EAGLE heads were trained on; language models, as their targets, on more than a working set has."""
+    return preset_defaults.HEAD_TRAINED if "eagle" in (data["kind"], *data["of"]) else None
+
+
 _INTERNAL = ("breaks", "forwards", "floor")
 """Fields of the two that the engine alone sets: they are not in a preset, and refused there."""
 
@@ -144,13 +150,17 @@ class Window(Table):
         return self
 
 
+_NO_THINKING: dict[str, bool | int | str] = {"enable_thinking": False}
+
+
 class Prompts(Table):
     """Templates of the user's messages, with `{placeholders}`; `{document}` exactly once in each.
 
     `single` summarizes a document that fits into one prompt, `map` a chunk; `reduce` joins chunk summaries. The
     sentences of `styles` and `focus` replace `{style}` and `{focus}`. Defaults are in `prompt_templates`. With an empty
     `system`, the chat template decides. `chat_template` (Jinja) replaces the model's own, or a missing one;
-    `template_options` are variables for it.
+    `template_options` are variables for it; as they are, models that think before they answer are asked not to: a
+    summary needs no steps, and they take many tokens.
     """
 
     system: str = prompt_templates.SYSTEM
@@ -160,7 +170,7 @@ class Prompts(Table):
     styles: dict[prompt_templates.Style, str] = Field(default_factory=dict)
     focus: str = prompt_templates.FOCUS
     chat_template: str | None = None
-    template_options: dict[str, bool | int | str] = Field(default_factory=dict)
+    template_options: dict[str, bool | int | str] = Field(default_factory=lambda: dict(_NO_THINKING))
 
     @field_validator("styles")
     @classmethod
@@ -199,15 +209,37 @@ class Ranker(Table):
     chunk: int = Field(default=1024, ge=64)
 
 
+def _retrieval(data: dict[str, Any]) -> Retrieval:
+    draft, tree = data.get("draft"), data.get("tree")
+    if not isinstance(draft, Draft) or not isinstance(tree, TreeShape) or not draft.has_model:
+        return preset_defaults.RETRIEVAL
+    return preset_defaults.retrieval(draft.trained, tree)
+
+
+def _window(data: dict[str, Any]) -> Window:
+    target, draft = data["target"], data["draft"]
+    footprint = target.shape and Footprint(
+        target.shape,
+        draft.head or draft.shape,
+        data["retrieval"],
+        data["tree"],
+        quantization=target.quantization,
+        item=4 if target.dtype == "float32" else 2,
+        own="self" in draft.drafters,
+    )
+    return Window(**preset_defaults.window_sizes(preset_defaults.context(footprint, data["gpu_memory"])))
+
+
 class Preset(Table):
     """A target, its draft, and what suits them.
 
     `mode` is the kind of summary: "abstractive" prints the sentences that the target writes; "guided", for targets too
     small to be trusted, the document's own, ranked with the help of the target's hidden states by the `ranker`;
-    "extractive" the same without a model. `retrieval`, `tree` and `decoding` are the engine's own settings; keys that a
-    preset leaves out of the first two have the paper's values, `RETRIEVAL` and `TREE`. A preset is `tested` where its
-    author has loaded its models and summarized with them; others follow published configurations. Where no
-    model is named, presets with a `rank` are tried in its order, which follows the `evidence` (`models/choice.py`).
+    "extractive" the same without a model. `retrieval`, `tree` and `decoding` are the engine's own settings. What is
+    left out of the first two, and the `window`, are computed (`models/preset_defaults.py`): a window fills what a GPU
+    of `gpu_memory` GB leaves free. A preset is `tested` where its author has loaded its models and summarized with
+    them; others follow published configurations. Where no model is named, presets with a `rank` are tried in its order,
+    which follows the `evidence` (`models/choice.py`).
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
@@ -221,10 +253,11 @@ class Preset(Table):
     mode: Mode = "abstractive"
     target: Target
     draft: Draft = Draft()
-    retrieval: Retrieval = RETRIEVAL
-    tree: TreeShape = TREE
+    gpu_memory: int | None = Field(default=None, gt=0)
+    tree: TreeShape = preset_defaults.TREE
+    retrieval: Retrieval = Field(default_factory=lambda data: _retrieval(data))
     decoding: Sampling = Sampling()
-    window: Window
+    window: Window = Field(default_factory=lambda data: _window(data))
     prompts: Prompts = Prompts()
     ranker: Ranker | None = None
 
@@ -242,7 +275,7 @@ class Preset(Table):
             raise ValueError(f"{unknown!r} cannot be set in a preset")
         # The values are validated as Python's from here on, whose strict mode does not take a list for a tuple.
         plain = {key: tuple(value) if isinstance(value, list) else value for key, value in given.items()}
-        return cls._settings(RETRIEVAL if info.field_name == "retrieval" else TREE) | plain
+        return cls._settings(_retrieval(info.data) if info.field_name == "retrieval" else preset_defaults.TREE) | plain
 
     @field_serializer("retrieval", "tree")
     @staticmethod

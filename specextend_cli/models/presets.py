@@ -58,6 +58,8 @@ def read_preset(path: Path) -> Preset:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
     except ValidationError as error:
         raise _explain(path, error) from error
+    except ValueError as error:  # of what is computed from the rest
+        raise UsageError(f"{path}: {error}", fix="give its [window], or another gpu_memory") from error
     except RecursionError:
         raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
     if preset.name != path.stem:

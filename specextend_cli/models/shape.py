@@ -5,6 +5,7 @@ Needs neither torch nor weights: memory is estimated before anything is fetched.
 
 from __future__ import annotations
 
+import re
 import zipfile
 from pathlib import Path
 from typing import Any, Literal
@@ -14,12 +15,16 @@ from pydantic import BaseModel, ConfigDict, Field
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.text_part import is_wrapper, text_settings
+
+_EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
 
 
 class Shape(BaseModel):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms. Counts are exact for Llama, Mistral, Qwen2-3.
 
-    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3.
+    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `experts`: MLPs of `intermediate`
+    in each layer, of which `active` compute a token; 0 where there is one MLP and no router.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -34,25 +39,30 @@ class Shape(BaseModel):
     tied: bool = False
     qkv_bias: bool = False
     qk_norm: bool = False
+    experts: int = Field(default=0, ge=0)
+    active: int = Field(default=1, gt=0)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
-        """From the contents of a config.json; ModelError where a size is missing or impossible."""
+        """From the contents of a config.json, of its text part where it has one; ModelError: no or impossible sizes."""
         try:
-            if "text_config" in config:
-                raise ValueError("it wraps a text model in one that also reads images or sound")
+            config = text_settings(config)
             heads, hidden, family = config["num_attention_heads"], config["hidden_size"], config["model_type"]
+            experts = next((config[key] for key in _EXPERTS if config.get(key)), 0)
+            inner = config.get("moe_intermediate_size") if experts else None
             return cls(
                 layers=config["num_hidden_layers"],
                 hidden=hidden,
                 heads=heads,
                 kv_heads=config.get("num_key_value_heads") or heads,
                 head_dim=config.get("head_dim") or hidden // heads,
-                intermediate=config["intermediate_size"],
+                intermediate=inner or config["intermediate_size"],
                 vocab=config["vocab_size"],
                 tied=config.get("tie_word_embeddings", False),
                 qkv_bias=family == "qwen2",
-                qk_norm=family == "qwen3",
+                qk_norm=family in ("qwen3", "qwen3_moe"),
+                experts=experts,
+                active=(config.get("num_experts_per_tok") or 1) if experts else 1,
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
@@ -61,21 +71,35 @@ class Shape(BaseModel):
     @classmethod
     def of(cls, directory: Path) -> Shape:
         """Of a model in transformers' layout."""
-        return cls.from_config(read_settings(directory / "config.json"))
+        config = read_settings(directory / "config.json")
+        shape = cls.from_config(config)
+        if is_wrapper(config) and (names := _tensor_names(directory)):
+            tied = not any(name.endswith("lm_head.weight") for name in names)
+            return shape.model_copy(update={"tied": tied})  # configurations of wrapper and text model differ
+        return shape
 
     @property
     def parameters(self) -> int:
         """Number of weights."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         attention = self.hidden * (2 * q + 2 * kv) + self.qkv_bias * (q + 2 * kv) + self.qk_norm * 2 * self.head_dim
-        layer = attention + 3 * self.hidden * self.intermediate + 2 * self.hidden
+        layer = attention + self._mlp + self.experts * self.hidden + 2 * self.hidden
         return self.layers * layer + self.hidden + self.vocab * self.hidden * (1 if self.tied else 2)
 
     @property
     def linear_parameters(self) -> int:
-        """Number of weights in the layers' matrices, which quantization applies to."""
+        """Number of weights in the layers' matrices, which quantization applies to; experts are none of these."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        return self.layers * self.hidden * (2 * q + 2 * kv + 3 * self.intermediate)
+        return self.layers * (self.hidden * (2 * q + 2 * kv) + (0 if self.experts else self._mlp))
+
+    @property
+    def active_intermediate(self) -> int:
+        """Width of the MLPs that compute one token."""
+        return self.active * self.intermediate
+
+    @property
+    def _mlp(self) -> int:
+        return 3 * self.hidden * self.intermediate * max(self.experts, 1)
 
     def weight_bytes(self, item: int = 2, quantization: str = "none") -> int:
         """Bytes of the weights, `item` bytes a number; matrices in "nf4" take half a byte and a scale every 64."""
@@ -94,7 +118,7 @@ class HeadShape(BaseModel):
 
     `generation` 1 joins one state of the target with an embedding; 3 fuses `fused` states of width `target_hidden`
     (None: `hidden`). `draft_vocab` and `embedding` are the rows of its own output layer and embedding, 0 where it uses
-    the target's.
+    the target's. Copies of the target's count here, and are shared once the weights of both are known.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -121,35 +145,41 @@ class HeadShape(BaseModel):
     @classmethod
     def of(cls, directory: Path) -> HeadShape:
         """Of a head on disk; ModelError where its configuration lacks a size."""
-        said = HeadSettings.read(directory)
+        said, names = HeadSettings.read(directory), _tensor_names(directory)
         heads, hidden, vocab = said.num_attention_heads, said.hidden_size, said.vocab_size
         attention_bias = said.attention_bias or False
+
+        def has(tensor: str, otherwise: bool | None) -> bool:
+            """Whether there is a tensor whose name ends so; what the configuration says where names are not known."""
+            return any(name.endswith(tensor) for name in names) if names else otherwise or False
+
         try:
             if heads is None or hidden is None or vocab is None or said.intermediate_size is None:
                 raise ValueError("it lacks hidden_size, intermediate_size, num_attention_heads or vocab_size")
             generation: Literal[1, 3] = 3 if said.is_eagle3 or said.draft_vocab_size is not None else 1
             draft_vocab = (said.draft_vocab_size or vocab) if generation == 3 else 0
-            if draft_vocab == vocab and not said.tie_word_embeddings and _has(directory, "lm_head.weight") is False:
+            if draft_vocab == vocab and not said.tie_word_embeddings and not has("lm_head.weight", True):
                 draft_vocab = 0
+            numbered = {found[1] for name in names if (found := re.search(r"\blayers\.(\d{1,3})\.", name))}
             return cls(
                 generation=generation,
-                layers=said.num_hidden_layers or 1,
+                layers=len(numbered) or said.num_hidden_layers or 1,
                 hidden=hidden,
                 target_hidden=said.target_hidden_size,
-                fused=len(said.eagle_aux_hidden_state_layer_ids or ()) or 3,
+                fused=said.named_states or 3,
                 heads=heads,
                 kv_heads=said.num_key_value_heads or heads,
                 head_dim=said.head_dim or hidden // heads,
                 intermediate=said.intermediate_size,
                 draft_vocab=draft_vocab,
                 embedding=vocab if _holds_embedding(directory, vocab * hidden, draft_vocab == vocab) else 0,
-                fc_bias=generation == 1 and said.bias is not False,
-                qkv_bias=attention_bias if said.qkv_bias is None else said.qkv_bias,
-                attention_bias=attention_bias,
-                mlp_bias=said.mlp_bias or False,
-                norm_before_fc=said.norm_before_fc or False,
-                fc_norm=said.fc_norm or False,
-                qk_norm=_has(directory, "self_attn.q_norm.weight") or False,
+                fc_bias=has("fc.bias", generation == 1 and said.bias is not False),
+                qkv_bias=has("q_proj.bias", attention_bias if said.qkv_bias is None else said.qkv_bias),
+                attention_bias=has("o_proj.bias", attention_bias),
+                mlp_bias=has("down_proj.bias", said.mlp_bias),
+                norm_before_fc=has("input_norm.weight", said.norm_before_fc),
+                fc_norm=has("fc_norm.0.weight", said.fc_norm) or has("aux_norm_low.weight", False),
+                qk_norm=has("self_attn.q_norm.weight", False),
             )
         except ValueError as error:
             what = f"the config.json in {directory} does not describe an EAGLE head"
@@ -185,11 +215,9 @@ class HeadShape(BaseModel):
         return 2 * self.layers * self.kv_heads * self.head_dim * item
 
 
-def _has(directory: Path, tensor: str) -> bool | None:
-    """Whether there is a tensor whose name ends so; None where the names are not known."""
-    files = weight_files(directory)
-    names = [name for file in files if file.suffix == ".safetensors" for name in read_header(file)]
-    return any(name.endswith(tensor) for name in names) if names else None
+def _tensor_names(directory: Path) -> list[str]:
+    """The tensors of safetensors files; none where they are not known."""
+    return [name for file in weight_files(directory) if file.suffix == ".safetensors" for name in read_header(file)]
 
 
 def _holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:

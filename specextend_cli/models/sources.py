@@ -9,15 +9,17 @@ import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import TypeAlias
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models import hub, pypi_source, store
+from specextend_cli.models import hub, hub_file, pypi_source, store
 from specextend_cli.models.chat_template import no_chat_template
-from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_file
+from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_file, simple_name
 from specextend_cli.models.preset import Preset
-from specextend_cli.models.source_kinds import HubSource, LocalSource, Source, WheelSource
+from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSource, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
 
+_Converted: TypeAlias = WheelSource | HubFileSource | GgufFile
 _WHEEL_CONVERSION, _GGUF_CONVERSION = 3, 4
 """Part of the key of converted models: raise it when the converted files of published wheels, or of others, change."""
 
@@ -96,17 +98,20 @@ def remove(source: Source) -> int:
     """
     if isinstance(source, HubSource):
         return hub.remove(source)
-    return 0 if isinstance(source, LocalSource) else sum(map(store.remove, _directories(source)))
+    fetched = hub_file.remove(source) if isinstance(source, HubFileSource) else 0
+    return 0 if isinstance(source, LocalSource) else fetched + sum(map(store.remove, _directories(source)))
 
 
 def size_on_disk(source: Source) -> int:
     """Bytes that the model occupies on this machine."""
     if isinstance(source, HubSource):
         return hub.size_on_disk(source)
-    return sum(map(store.size_on_disk, [source.path] if isinstance(source, LocalSource) else _directories(source)))
+    fetched = hub_file.size_on_disk(source) if isinstance(source, HubFileSource) else 0
+    directories = [source.path] if isinstance(source, LocalSource) else _directories(source)
+    return fetched + sum(map(store.size_on_disk, directories))
 
 
-def _directories(source: WheelSource | GgufFile) -> list[Path]:
+def _directories(source: _Converted) -> list[Path]:
     """The converted model's, and that of a wheel's file; none where the file that was converted is gone."""
     try:
         found = [converted_directory(source)]
@@ -115,10 +120,12 @@ def _directories(source: WheelSource | GgufFile) -> list[Path]:
     return [*found, pypi_source.download_directory(source)] if isinstance(source, WheelSource) else found
 
 
-def converted_directory(source: WheelSource | GgufFile) -> Path:
+def converted_directory(source: _Converted) -> Path:
     """The directory of a model after conversion; ModelError where its file is gone."""
     if isinstance(source, WheelSource):
         name = f"{source.package}-{source.version}-{source.sha256[:12]}-bf16-{_WHEEL_CONVERSION}"
+    elif isinstance(source, HubFileSource):
+        name = f"{simple_name(Path(source.file).stem)}-{source.sha256[:12]}-bf16-{_GGUF_CONVERSION}"
     else:
         name = f"{converted_name(source)}-bf16-{_GGUF_CONVERSION}"
     return store.cache_root() / "models" / name
@@ -130,30 +137,28 @@ def offline_by_environment() -> bool:
     return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
 
 
-def _converted(source: WheelSource | GgufFile, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
+def _converted(source: _Converted, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
     directory = converted_directory(source)
     if (damage := store.problem(directory, verify=verify)) is None:
         return directory
     if directory.exists():
         progress(f"rebuilding the converted model: {damage}", 0, 0)
+    from specextend_cli.models.gguf.convert import convert, converted_size
+
+    # A wheel is fetched inside the build, under its lock: a second process waits here instead of fetching it as well.
     if isinstance(source, WheelSource):
-        # bf16 takes at most 16/4.5 times the space of the 4-bit formats, with their scales.
-        need = 4 * source.file_bytes
+        get = partial(pypi_source.obtain, source, name=name, offline=offline, progress=progress)
+        need = 4 * source.file_bytes  # bf16 takes at most 16/4.5 times the space of the 4-bit formats
     else:
-        from specextend_cli.models.gguf.convert import converted_size
-
-        need = converted_size(gguf_file(source))
-
-    def fill(into: Path) -> None:
-        from specextend_cli.models.gguf.convert import convert
-
-        if isinstance(source, WheelSource):
-            file = pypi_source.obtain(source, name=name, offline=offline, progress=progress)
+        if isinstance(source, HubFileSource):
+            file = hub_file.obtain(source, name=name, offline=offline, progress=progress)
         else:
             file = gguf_file(source)
-        convert(file, into, progress=progress)
+        get, need = partial(Path, file), converted_size(file)
 
-    # Fetched inside the build, under its lock: a second process waits here instead of fetching the file as well.
+    def fill(into: Path) -> None:
+        convert(get(), into, progress=progress)
+
     store.build(directory, fill, need=need, verify=verify, progress=progress)
     if isinstance(source, WheelSource):
         store.remove(pypi_source.download_directory(source))

@@ -14,6 +14,7 @@ import shutil
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import perf_counter
 from typing import TypeAlias
 
 import platformdirs
@@ -21,6 +22,7 @@ from filelock import FileLock, Timeout
 
 from specextend_cli.engine.private_files import create, sha256, sync
 from specextend_cli.errors import FitError, ModelError
+from specextend_cli.models import download_speed
 from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
@@ -48,7 +50,7 @@ def build(
     """
     with full_disk_is_a_fit_error(directory):
         create(directory.parent)
-        with _lock(directory, progress):
+        with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
             if problem(directory, verify=verify) is None:
                 return directory
@@ -91,7 +93,7 @@ def remove(directory: Path) -> int:
     if not directory.parent.is_dir():
         return 0
     freed = size_on_disk(directory)
-    with _lock(directory, silent):
+    with lock(_lock_of(directory), silent):
         _sweep(directory)
         if directory.exists():
             shutil.rmtree(directory)
@@ -108,26 +110,29 @@ def size_on_disk(directory: Path) -> int:
 
 
 @contextlib.contextmanager
-def full_disk_is_a_fit_error(directory: Path) -> Iterator[None]:
-    """Turn "no space left" and "quota exceeded" into a FitError, and a read-only cache into a ModelError."""
+def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME") -> Iterator[None]:
+    """Turn "no space left" and "quota exceeded" into a FitError, and a read-only cache into a ModelError.
+
+    `variable` of the environment says where the cache is.
+    """
     try:
         yield
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
-            raise _too_small(directory, error.strerror or "no space left") from error
+            raise _too_small(directory, error.strerror or "no space left", variable) from error
         if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
             raise ModelError(
                 f"cannot write the model cache {directory.parent}",
                 why=str(error),
-                fix=f"make {directory.parent} writable, or set XDG_CACHE_HOME to a directory that is",
+                fix=f"make {directory.parent} writable, or set {variable} to a directory that is",
             ) from error
         raise
 
 
 @contextlib.contextmanager
 def watched(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
-    """Report `measure()` of `total` a few times a second while the body runs, and once when it succeeds."""
-    done = threading.Event()
+    """Report `measure()` of `total` a few times a second while the body downloads, and once when it succeeds."""
+    done, began, before = threading.Event(), perf_counter(), measure()
 
     def watch() -> None:
         while not done.wait(0.3):
@@ -140,29 +145,35 @@ def watched(step: str, measure: Callable[[], int], total: int, progress: Progres
     finally:
         done.set()
         watcher.join()
+    download_speed.record(total - before, perf_counter() - began)
     progress(step, total, total)
 
 
-def _too_small(directory: Path, why: str) -> FitError:
+def _too_small(directory: Path, why: str, variable: str = "XDG_CACHE_HOME") -> FitError:
     return FitError(
         f"the disk is too full for {directory}",
         why=why,
-        fix="free some space there, or set XDG_CACHE_HOME to a directory on another disk",
+        fix=f"free some space there, or set {variable} to a directory on another disk",
     )
 
 
 @contextlib.contextmanager
-def _lock(directory: Path, progress: Progress) -> Iterator[None]:
-    lock = FileLock(directory.parent / f".{directory.name}.lock")
+def lock(file: Path, progress: Progress) -> Iterator[None]:
+    """Hold the lock `file`, alone among processes; says so where it has to wait for it."""
+    held = FileLock(file)
     try:
-        lock.acquire(timeout=0)
+        held.acquire(timeout=0)
     except Timeout:
         progress("waiting for another process", 0, 0)
-        lock.acquire()
+        held.acquire()
     try:
         yield
     finally:
-        lock.release()
+        held.release()
+
+
+def _lock_of(directory: Path) -> Path:
+    return directory.parent / f".{directory.name}.lock"
 
 
 def _sweep(directory: Path) -> Path:

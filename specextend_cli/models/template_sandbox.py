@@ -17,6 +17,7 @@ from types import FrameType
 from typing import Any
 
 from jinja2.exceptions import TemplateRuntimeError
+from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 _SECONDS = 20.0
@@ -95,7 +96,8 @@ def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(function)  # keeps the attributes that Jinja sets on filters
     def checked(*args: Any, **options: Any) -> Any:
-        value = next((arg for arg in args if isinstance(arg, Sized)), None)
+        # A Context calls itself a mapping, and has none of its methods.
+        value = next((arg for arg in args if isinstance(arg, Sized) and not isinstance(arg, Context)), None)
         _check_arguments(value, function.__name__.removeprefix("do_"), args, options)
         return function(*args, **options)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import has_tokenizer, read_settings
+from specextend_cli.models.text_part import text_settings
 from specextend_cli.models.tokens import load_tokenizer
 
 _PADDING = 512  # rows: output layers are padded to round sizes
@@ -18,7 +19,7 @@ def check_token_ids(draft: Path, target: Path, vocabulary: int) -> None:
     rows and the target's, `vocabulary`, must be of about the same number.
     """
     if not (has_tokenizer(draft) and has_tokenizer(target)):
-        rows = read_settings(draft / "config.json").get("vocab_size")
+        rows = _rows(draft)
         if type(rows) is not int or abs(rows - vocabulary) > _PADDING:
             raise _other_tokens(
                 draft, f"it has {rows!r:.60} tokens, the target {vocabulary}, and no tokenizer to compare"
@@ -37,6 +38,13 @@ def check_token_ids(draft: Path, target: Path, vocabulary: int) -> None:
             f"token {example} is {theirs.get(example)!r:.60} in it and {ours.get(example)!r:.60} in the target; "
             f"{len(differing):,} of {len(shared):,} ids differ",
         )
+
+
+def _rows(draft: Path) -> object:
+    try:
+        return text_settings(read_settings(draft / "config.json")).get("vocab_size")
+    except ValueError as error:
+        raise ModelError(f"the draft in {draft} is not supported", why=str(error)) from error
 
 
 def _other_tokens(draft: Path, why: str) -> ModelError:

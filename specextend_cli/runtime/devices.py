@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import platform
-from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 import psutil
 
+from specextend_cli.engine.attention_backends import BACKENDS
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -58,19 +58,16 @@ def _multiplies_bfloat16() -> bool:
 
 def check_attention(name: str, device: torch.device) -> None:
     """UsageError where the attention back end of that name does not run on `device`, or its package is missing."""
-    needed = {"flash_attn": "cuda", "triton": "cuda", "split": "cpu"}.get(name, device.type)
-    why = f"it runs on {needed}, the model on {device.type}" if needed != device.type else ""
-    packages = {"triton": lambda: find_spec("triton") is not None, "flash_attn": _has_flash_attn}
-    if not why and name in packages and not packages[name]():
-        why = f"the package {name.replace('_', '-')} is not installed"
-    if why:
-        raise UsageError(f"--attention {name} is not usable here", why=why, fix="--attention auto")
-
-
-def _has_flash_attn() -> bool:
-    from specextend_cli.engine.attention.hybrid import has_flash_attn
-
-    return has_flash_attn()
+    if name == "auto":
+        return
+    declared = BACKENDS[name]
+    if declared.device not in (None, device.type):
+        why = f"it runs on {declared.device}, the model on {device.type}"
+    elif package := declared.missing():
+        why = f"the package {package} is not installed"
+    else:
+        return
+    raise UsageError(f"--attention {name} is not usable here", why=why, fix="--attention auto")
 
 
 def free_memory(device: torch.device) -> int:

@@ -1,4 +1,4 @@
-"""A preset's EAGLE head, loaded for its target, with its layer ids read the way that agrees better."""
+"""A preset's EAGLE head, loaded for its target, with its configuration read the way that agrees best."""
 
 from __future__ import annotations
 
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
 
 WINDOW = 1024  # tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048
+
+_IN_PARALLEL = "it was trained to draft several tokens at once (P-EAGLE); one by one, later ones may agree less"
 
 _WARM_UP = """\
 The river has been gauged at the old bridge since 1904. In most years the water is highest in April, when the snow of \
@@ -49,19 +51,24 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
 def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
 
-    Where its configuration leaves open which states it reads, both readings continue a short text, and the better one
-    is kept. (Not where processes share the target: only the whole drafting loop is shared.)
+    Where its configuration can be read in several ways, all continue a short text, and the best one is kept. (Not where
+    processes share the target: only the whole drafting loop is shared.) What speaks against it is in its `remarks`.
     """
     import torch
 
     from specextend_cli.engine.four_bit import round_to_four_bit
-    from specextend_cli.models.heads import load_head, probe
+    from specextend_cli.models.head_probe import LEAST, probe
+    from specextend_cli.models.heads import load_head
     from specextend_cli.models.tokens import TextEncoder
 
     loaded = load_head(directory, target, name=name)
     head = loaded.head
-    if loaded.other_layers is not None and target.parts == 1:
+    if loaded.in_parallel:
+        head.remarks += (_IN_PARALLEL,)
+    if len(loaded.readings) > 1 and target.parts == 1:
         tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
-        head = probe(loaded, target, torch.tensor(tokens, device=target.device))
+        share = probe(head, loaded.readings, target, torch.tensor(tokens, device=target.device))
+        if share < LEAST:
+            head.remarks += (f"whichever way its configuration is read, it agrees with the target on {share:.0%} only",)
     round_to_four_bit(head)
     return head

@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from specextend_cli.engine.attention_backends import BACKENDS
 from specextend_cli.runtime.loading_thread import Stage
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def run_by_graphs(target: Target, drafter: Drafter, shape: TreeShape, *, batch: 
     lm = target.lm
     for name, why in lm.refused.items():
         yield Stage(f"attention by {lm.attention} instead of {name}: {_first_line(why)}")
-    if lm.device.type != "cuda" or lm.parts > 1 or lm.attention != "triton" or not are_wanted():
+    if lm.device.type != "cuda" or lm.parts > 1 or not BACKENDS[lm.attention].graphed or not are_wanted():
         return
     yield Stage("preparing the GPU")
     from specextend_cli.engine.cuda.graph_check import use_checked_graphs

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from specextend_cli.models.store import Progress
 
+E = TypeVar("E")
 T = TypeVar("T")
 
 
@@ -43,11 +44,11 @@ def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
     return future.result()
 
 
-def result_of(events: Generator[object, None, T]) -> T:
-    """What the generator returns, its events ignored."""
+def result_of(events: Generator[E, None, T], each: Callable[[E], object] = lambda event: None) -> T:
+    """What the generator returns; its events go to `each`."""
     try:
         while True:
-            next(events)
+            each(next(events))
     except StopIteration as ended:
         result: T = ended.value
         return result

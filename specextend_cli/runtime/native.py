@@ -29,9 +29,15 @@ _COMPILING = "compiling native code, once for this machine"
 
 def load_library(model: Path, device: torch.device) -> Iterator[Stage]:
     """Load the native library on processors, for models loaded from now on; yields what takes long or went wrong."""
+    if device.type == "cpu" and sum(file.stat().st_size for file in weight_files(model)) >= 2 * _WORTH:
+        yield from make_library()
+
+
+def make_library() -> Iterator[Stage]:
+    """Load the native library into this process, compiled where it has to be; as `load_library`."""
     from specextend_cli.engine.native import CannotCompileError, Library, is_loaded
 
-    if device.type != "cpu" or is_loaded() or sum(file.stat().st_size for file in weight_files(model)) < 2 * _WORTH:
+    if is_loaded():
         return
     try:
         library = Library.within(_directory())

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from pathlib import Path
 from typing import get_args
 
-from specextend_cli.engine.config import Attention
+from specextend_cli.engine.attention_backends import Attention
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
@@ -22,13 +23,13 @@ class EngineOptions:
     `attention`: the back end of attention; auto: the fastest one that works.
     """
 
-    draft: str | None = None
-    draft_head: str | None = None
-    draft_attention: str | None = None
     temperature: float | None = None
     seed: int | None = None
     device: str = "auto"
     dtype: str = "auto"
+    draft: str | None = None
+    draft_head: Path | None = None
+    draft_attention: str | None = None
     compile: bool = True
     attention: Attention = "auto"
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read
-from specextend_cli.engine import events as engine
+from specextend_cli.engine import events as decoding
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
 from specextend_cli.models.fast_import import import_transformers
@@ -56,33 +56,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(EngineOptions, SummaryRequest):
-    """What a user may ask for. None keeps the preset's setting.
+class Options:
+    """What a user may ask for: of the summary (`request`), of the `engine`, and of the run.
 
     `max_tokens` bounds every generated text. `batch` chunk summaries are generated in a batch, without drafts; with a
     chosen draft, but no `batch`, every text is drafted for. `strict` refuses a document of which something cannot be
     read. Without `cache`, chunk summaries are neither reused nor saved.
     """
 
+    request: SummaryRequest = field(default_factory=SummaryRequest)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     preset: str = DEFAULT
     max_tokens: int | None = None
     batch: int | None = None
     offline: bool = False
     strict: bool = False
     cache: bool = True
-
-    @property
-    def request(self) -> SummaryRequest:
-        """What they ask of the summary."""
-        return SummaryRequest(**self._values_of(SummaryRequest))
-
-    @property
-    def engine(self) -> EngineOptions:
-        """What they ask of the engine."""
-        return EngineOptions(**self._values_of(EngineOptions))
-
-    def _values_of(self, kind: type[SummaryRequest | EngineOptions]) -> dict[str, Any]:
-        return {field.name: getattr(self, field.name) for field in fields(kind)}
 
 
 class Summarizer:
@@ -171,7 +160,7 @@ class Summarizer:
         warnings: list[str] = []
         for event in pipeline.run():
             match event:
-                case engine.Prefilled() | engine.Step() | engine.Retrieved():
+                case decoding.Prefilled() | decoding.Step() | decoding.Retrieved():
                     meter.add(event)
                 case Text(final=True):
                     text += event.delta
@@ -183,7 +172,7 @@ class Summarizer:
                     reused += event.reused
                 case Retried():
                     retried.append(event)
-                case engine.DrafterFailed():
+                case decoding.DrafterFailed():
                     event = Warned(f"{event.why}: it drafts no more, and the summary is not affected")
             if isinstance(event, Warned):
                 warnings.append(event.message)
@@ -231,7 +220,11 @@ class Summarizer:
     def _drafter_name(self) -> str:
         if self.plain or self.settings.mode != "abstractive":
             return "none"
-        return describe(self._generator.drafter) if self._generator else self.options.draft or self.preset.draft.kind
+        return (
+            describe(self._generator.drafter)
+            if self._generator
+            else self.options.engine.draft or self.preset.draft.kind
+        )
 
     def _scored(self, document: Document) -> ScoredSentences:
         """The sentences of a document, not scored yet. InputError where it has no text."""
@@ -257,7 +250,7 @@ class Summarizer:
         return Trees.load(own if own is not None and own.is_file() else sentence_ranker())
 
     def _guide(self, target: object) -> Guide:
-        options, ranker = self.options, self.preset.ranker
+        engine, ranker = self.options.engine, self.preset.ranker
         assert ranker is not None
         weights = StateWeights.load(ranker.path / STATES)
         return Guide(
@@ -265,7 +258,7 @@ class Summarizer:
             self._builder.encoder,
             self._reading_prefix,
             ranker.chunk,
-            identity=[target, options.dtype, options.device, options.compile, options.attention],
+            identity=[target, engine.dtype, engine.device, engine.compile, engine.attention],
             cache=self._cache,
             load=partial(self._load_reader, weights.layer),
         )
@@ -309,13 +302,13 @@ class Summarizer:
     def _load_reader(self, layers: int) -> Generator[Event, None, Reader]:
         """Load the target's first layers, if they are not loaded yet."""
         if self._reader is None:
-            options, preset, directory = self.options, self.preset, self._builder.directory
+            options, preset, directory = self.options.engine, self.preset, self._builder.directory
             yield from self._prepare_loading(preset.title.partition(",")[0], directory)
             from specextend_cli.runtime.loading import load_reader
 
-            self._reader = load_reader(preset, ModelDirectories(directory, None), options.engine, layers)
+            self._reader = load_reader(preset, ModelDirectories(directory, None), options, layers)
             if options.compile:
-                exact = is_exact(preset, options.engine)
+                exact = is_exact(preset, options)
                 yield from run_natively(self._reader.lm, exact=exact, all_threads=True)
         return self._reader
 
@@ -331,9 +324,10 @@ class Summarizer:
 
             self._generator = load_generator(preset, pair, options.engine)
             lm, heads = self._generator.target.lm, heads_of(self._generator.drafter)
-            if options.compile:
-                yield from run_natively(lm, heads, exact=is_exact(preset, options.engine))
-            drafted = {options.draft, options.draft_head, options.draft_attention} != {None}
+            engine = options.engine
+            if engine.compile:
+                yield from run_natively(lm, heads, exact=is_exact(preset, engine))
+            drafted = {engine.draft, engine.draft_head, engine.draft_attention} != {None}
             batch = options.batch or (1 if drafted else preset.window.batch)
             generator = self._generator
             generator.batch_size = min(generator.batch_size, batch)
@@ -342,6 +336,7 @@ class Summarizer:
             if backend := generator.target.lm.forward_backend:
                 generator.batch_size = backend.batch_size(generator.batch_size)
             yield Stage(f"drafts: {describe(self._generator.drafter)}")
+            yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
         return self._generator.without_drafts() if self.plain else self._generator
 
     def _prepare_loading(self, title: str, directory: Path) -> Iterator[Stage]:
@@ -349,8 +344,8 @@ class Summarizer:
         yield Stage(f"loading {title}")
         import_transformers()
         fit_threads()
-        if self.options.compile:
-            yield from load_library(directory, device_of(self.options.device))
+        if self.options.engine.compile:
+            yield from load_library(directory, device_of(self.options.engine.device))
 
     @property
     def _builder(self) -> PromptBuilder:

@@ -69,7 +69,12 @@ class Panel(View):
 
     def __enter__(self) -> Panel:
         self._held.enter_context(clean_terminal(self.output, self._foreign))
-        self._live.start(refresh=True)
+        try:
+            self._live.start(refresh=True)
+        except BaseException:  # ^C while the first frame is drawn: nobody else would erase it
+            self._live.stop()
+            self._held.close()
+            raise
         return self
 
     def __exit__(self, *exception: object) -> None:

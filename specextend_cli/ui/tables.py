@@ -25,6 +25,7 @@ from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 if TYPE_CHECKING:
     from specextend_cli.engine.meter import Meter
     from specextend_cli.errors import SpecextendError
+    from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Plan
 
 
@@ -85,6 +86,8 @@ class PresetRow:
     licence: str
     gated: bool
     tested: bool
+    rank: int | None
+    hallucinated: float | None
     context: int
     memory: int | None
     complete: bool
@@ -92,25 +95,63 @@ class PresetRow:
     present: bool
     fits: bool | None
 
+    @property
+    def order(self) -> tuple[int, float, str]:
+        """What fits this machine first, then by rank, those without one last, then by name."""
+        return {True: 0, None: 1, False: 2}[self.fits], self.rank or float("inf"), self.name
 
-def preset_table(rows: Sequence[PresetRow], *, folded: bool = True) -> Table:
-    """The presets, whether they are on disk and fit this machine; `folded`: the title below the name."""
-    last = () if folded else ("title",)
-    made = table("preset", "context", "memory", "on disk", "tested", "licence", *last, numbers=("context", "memory"))
-    made.columns[0].min_width = max((len(row.name) for row in rows), default=0)  # names are typed: never cut them
-    for row in rows:
+
+_WIDE = 96  # columns; of a narrower table, parts are left out
+
+
+def preset_table(rows: Sequence[PresetRow], *, width: int | None = None, chosen: str | None = None) -> Table:
+    """The presets, whether they are on disk and fit this machine, in `PresetRow.order`; `chosen` is the name to mark.
+
+    `width` is the terminal's; None is a pipe, which gets all columns and no mark. A terminal's licence is the target's.
+    """
+    full, wide = width is None, width is None or width >= _WIDE
+    names = ["preset", "context", "memory", "on disk", *(["invents", "tested"] if wide else []), "licence"]
+    made = table(*names, *(["title"] if full else []), numbers=("context", "memory", "invents"))
+    made.padding = (0, 1, 0, 0)
+    made.columns[0].min_width = 2 + max((len(row.name) for row in rows), default=0)  # names are typed: never cut them
+    for column in made.columns[1:-1]:
+        column.no_wrap = not full
+    for row in sorted(rows, key=lambda row: row.order):
         memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
+        mark = "› " if row.name == chosen else "  "
+        share = None if row.hallucinated is None else f"{100 * row.hallucinated:.1f}%"
+        said = [
+            Text(share or "–", style="" if share else QUIET),
+            Text("yes", style=GOOD) if row.tested else Text("no", style=QUIET),
+        ]
+        licence = row.licence if full else row.licence.partition(";")[0]
         made.add_row(
-            cell(row.name, "bold") + (Text("\n") + cell(row.title, QUIET) if folded else Text()),
+            cell(row.name if full else f"{mark}{row.name}", "bold"),
             format_count(row.context),
-            Text(memory, style={True: GOOD, False: AMBER, None: ""}[row.fits])
-            + Text("" if row.fits is not False else " too big", style=AMBER),
+            Text("too big " if row.fits is False else "", style=AMBER)
+            + Text(memory, style={True: GOOD, False: AMBER, None: ""}[row.fits]),
             Text(format_bytes(row.disk), style=GOOD) if row.present else Text("no", style=QUIET),
-            Text("yes", style=GOOD) if row.tested else Text("never loaded here", style=QUIET),
-            cell(f"{row.licence}{', gated' if row.gated else ''}"),
-            *(() if folded else (cell(row.title),)),
+            *(said if wide else ()),
+            cell(f"{licence}{', gated' if row.gated else ''}"),
+            *([cell(row.title)] if full else ()),
         )
     return made
+
+
+def format_choice(choice: Choice) -> Text:
+    """Which model ran and why, for --verbose, and why those that would be preferred did not."""
+    reasons = {
+        "named": "as named",
+        "quotes": "which quotes",
+        "configured": "as configured",
+        "on disk": "the first of the list that is on disk and fits",
+        "none fits": "no model that writes was taken",
+    }
+    by_reason: dict[str, list[str]] = {}
+    for name, why, detail in choice.passed:
+        by_reason.setdefault(why, []).append(f"{name} ({detail})" if detail else name)
+    passed = [f"{why}: {', '.join(names)}" for why, names in by_reason.items()]
+    return _labelled([("model", sanitize("; ".join([f"{choice.preset}, {reasons[choice.reason]}", *passed])))])
 
 
 def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
@@ -183,11 +224,16 @@ _MARKS = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
 
 
 def format_checks(checks: Sequence[Check]) -> Text:
-    """One line per check."""
-    width = max((len(check.name) for check in checks), default=0)
+    """One line per check; what is found begins at `names_width`."""
+    width = names_width(checks)
     return Text("\n").join(
-        Text.assemble(_MARKS[check.state], f" {check.name.ljust(width)}  ", sanitize(str(check))) for check in checks
+        Text.assemble(_MARKS[check.state], f" {check.name}".ljust(width - 1), sanitize(str(check))) for check in checks
     )
+
+
+def names_width(checks: Sequence[Check]) -> int:
+    """Columns of the marks and names of checks."""
+    return max((len(check.name) for check in checks), default=0) + 4
 
 
 def worst(checks: Sequence[Check]) -> Check | None:

@@ -11,14 +11,18 @@ import pytest
 from rich.console import Console
 
 from specextend_cli.bench import comparison, machine
-from specextend_cli.bench.comparison import PASSES, Comparison, compare
+from specextend_cli.bench.comparison import ONCE_WRITTEN, PASSES, Comparison, SideBegins, compare, compare_once
 from specextend_cli.bench.machine import Load, LoadMeter
+from specextend_cli.documents.document import Document
 from specextend_cli.engine.events import Finished, Prefilled, Step
 from specextend_cli.engine.meter import Meter
+from specextend_cli.models.preset import DEFAULT
+from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.events import Coverage, Event, LevelWork, Part, Plan, Stage, Summarized, Summary
 from specextend_cli.summarize.summarizer import Options
 from specextend_cli.ui.compared import comparison as shown
 from specextend_cli.ui.compared import comparison_record
+from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text
 
@@ -33,6 +37,8 @@ class Machine:
         self.slower, self.drafts, self.texts = slower, drafts, texts
         self.now = 0.0
         self.plain = False
+        self.preset = load_preset(DEFAULT)
+        self.read: list[str] = []
         self.written: list[bool] = []
 
     def __call__(self, options: Options) -> Machine:
@@ -48,7 +54,12 @@ class Machine:
     def load(self) -> Iterator[Event]:
         yield Stage("loading")
 
-    def run(self, source: object) -> Iterator[Event]:
+    def plan(self, source: Document) -> Plan:
+        size, most = len(source.text) // 4, self.preset.window.chunk
+        return Plan("a", 1, size, (most,) * (size // most) + (size % most,), 1)
+
+    def run(self, source: Document) -> Iterator[Event]:
+        self.read.append(source.text)
         plan = Plan("a", 1, 500, (100,) * self.texts, 2, work=(LevelWork(self.texts, 500, 150),))
         yield plan
         for number in range(1, self.texts + 1):
@@ -168,7 +179,7 @@ def test_others_are_who_is_busy_beside_this_process(monkeypatch):
 
 def test_a_real_pair_one_text_after_the_other(presets, monkeypatch):
     monkeypatch.setattr(comparison, "SECONDS", 0.0)
-    options = Options(preset=str(presets["one"]), dtype="float32", max_tokens=16)
+    options = flat_options(preset=str(presets["one"]), dtype="float32", max_tokens=16)
     *events, found = compare(document(text(20)), options)
     assert not any(event.batch_size > 1 for event in events if isinstance(event, Step))
     assert (found.divergence, found.passes) == (None, 1)
@@ -178,3 +189,68 @@ def test_a_real_pair_one_text_after_the_other(presets, monkeypatch):
     assert all(pair.plain.drafted_steps == 0 for pair in found.pairs)
     assert found.pairs
     assert found.plain.meter.tokens == found.accelerated.meter.tokens > 0
+
+
+def once(machine: Machine, monkeypatch: pytest.MonkeyPatch, words: str, **options: int) -> tuple[list, Comparison]:
+    monkeypatch.setattr(comparison, "Summarizer", machine)
+    *events, found = compare_once(document(words), flat_options(**options))
+    assert isinstance(found, Comparison)
+    return events, found
+
+
+def test_once_each_way_with_all_events_of_either(monkeypatch):
+    machine = Machine(lambda now: 1.0, texts=1)
+    events, found = once(machine, monkeypatch, "Some words.")
+    assert machine.written == [True, False, True, False]  # the warm-up, then either way
+    first, second = (number for number, event in enumerate(events) if isinstance(event, SideBegins))
+    assert [events[first].plain, events[second].plain] == [True, False]
+    for side in (events[first + 1 : second], events[second + 1 :]):
+        assert [type(event) for event in side[:3]] == [Plan, Part, Prefilled]
+        assert isinstance(side[-1], Summarized)
+        assert sum(isinstance(event, Step) for event in side) > 15
+    assert (found.passes, len(found.pairs), found.divergence) == (1, 1, None)
+    assert "identical tokens · 1.2× plain decoding (one text, measured once)" in told(found)
+    assert "median text" not in told(found)
+
+
+def test_once_below_plain_says_so(monkeypatch):
+    slow = Machine(lambda now: 1.0, texts=1)
+    slow._take = lambda seconds: seconds * (4 if not slow.plain else 1)
+    _, found = once(slow, monkeypatch, "Some words.")
+    assert "0.31× plain decoding" in told(found)
+
+
+def test_once_where_nothing_is_drafted(monkeypatch):
+    _, found = once(Machine(lambda now: 1.0, texts=1, drafts=False), monkeypatch, "Some words.")
+    assert "identical tokens · nothing was drafted" in told(found)
+
+
+def test_once_reads_the_beginning_of_a_long_document_in_one_prompt(monkeypatch):
+    machine = Machine(lambda now: 1.0, texts=1)
+    whole = "\n\n".join(f"Paragraph {number} has some words." for number in range(5000))
+    once(machine, monkeypatch, whole)
+    warm_up, part = machine.read[0], machine.read[-1]
+    window = machine.preset.window
+    assert window.summary_tokens == ONCE_WRITTEN
+    assert window.chunk // 2 < len(part) // 4 <= window.chunk
+    assert len(warm_up) < 2000
+    for text_read in (warm_up, part):
+        assert whole.startswith(text_read)
+        assert text_read.endswith(".")
+
+
+def test_once_a_real_pair(presets):
+    options = flat_options(preset=str(presets["one"]), dtype="float32", max_tokens=16)
+    *events, found = compare_once(document(text(20)), options)
+    assert (found.divergence, found.passes, len(found.pairs)) == (None, 1, 1)
+    assert found.plain.text == found.accelerated.text
+    assert (found.plain.drafter, found.accelerated.drafter) == ("none", "blend (ngram + lm)")
+    assert found.plain.plan.levels == 1
+    assert sum(isinstance(event, Summarized) for event in events) == 2
+
+
+def test_once_a_document_too_short_to_summarize_is_no_error(presets):
+    options = flat_options(preset=str(presets["one"]), dtype="float32")
+    *_, found = compare_once(document("Two words."), options)
+    assert (found.pairs, found.speedup) == ((), None)
+    assert "too few tokens to compare speeds" in told(found)

@@ -352,16 +352,17 @@ def test_a_prompt_is_read_once_for_all_methods_whichever_layers_choose(models, p
 
 
 def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyPatch) -> None:
-    from specextend_cli.engine import attention as select
+    from specextend_cli.engine import attention_backends as select
 
     calls: list[str] = []
-    for name, backend in [(name, make()) for name, make in select.BACKENDS.items()]:
+    for name, declared in list(select.BACKENDS.items()):
+        made = declared.make()
 
-        def spy(q, k, v, scale, tree_mask, softmax, name=name, backend=backend):
+        def spy(q, k, v, scale, tree_mask, softmax, name=name, backend=made):
             calls.append(f"{name} {'reads' if q.shape[2] > 60 else 'verifies'}")
             return backend(q, k, v, scale, tree_mask, softmax)
 
-        monkeypatch.setitem(select.BACKENDS, name, lambda spy=spy: spy)
+        monkeypatch.setitem(select.BACKENDS, name, replace(declared, make=lambda spy=spy: spy))
     for method, used in (
         ("naive", {"reference reads", "reference verifies"}),
         ("+flash", {"split reads", "reference verifies"}),
@@ -371,7 +372,7 @@ def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyP
         ngrams = lambda target: models.drafter("ngram", target, models.retrieval)  # noqa: E731
         made.methods = {"plain": replace(made.methods[method], drafter=ngrams)}
         calls.clear()
-        models.lm.backend = select.BACKENDS["torch"]()
+        models.lm.backend = select.BACKENDS["torch"].make()
         list(made.run(prompts[:1]))
         assert set(calls) == used
 

@@ -13,37 +13,26 @@ import sys
 import time
 import types
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from specextend_cli.errors import InputError
+from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.events import ChunkSummarized, Coverage, Event, Plan, Stage
+from specextend_cli.summarize.request import SummaryRequest
 from tests.ui.fake_stream import stream
 
 
 @dataclass(frozen=True)
 class Options:
+    request: SummaryRequest = field(default_factory=SummaryRequest)
+    engine: EngineOptions = field(default_factory=EngineOptions)
     preset: str = "smollm2-135m"
-    batch: int | None = None
-    length: int | str | None = None
-    style: str = "paragraph"
-    focus: str | None = None
-    language: str | None = None
-    template: str | None = None
-    mode: str | None = None
-    sentences: str | None = None
     max_tokens: int | None = None
-    draft: str | None = None
-    policy: str | None = None
-    temperature: float | None = None
-    seed: int | None = None
-    device: str = "auto"
-    dtype: str = "auto"
-    attention: str = "auto"
+    batch: int | None = None
     offline: bool = False
-    compile: bool = True
     strict: bool = False
     cache: bool = True
 
@@ -69,7 +58,7 @@ class Summarizer:
         from specextend_cli.models.presets import load_preset
 
         self.preset = load_preset(DEFAULT)
-        self.settings = SimpleNamespace(mode=options.mode or self.preset.mode)
+        self.settings = SimpleNamespace(mode=options.request.mode or self.preset.mode)
 
     def plan(self, document: Any) -> Plan:
         return Plan(document.name, 3, 1234, (617, 617), 2)

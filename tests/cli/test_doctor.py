@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.cli import doctor_checks
+from specextend_cli.ui.streams import Output, _wrapped
+from specextend_cli.ui.tables import Check, format_checks, names_width
 
 
 @pytest.fixture
@@ -152,11 +154,25 @@ def test_without_torch_the_error_is_4_and_names_it(cli, tmp_path, monkeypatch):
     assert done.stderr.startswith("error: torch is not installed\n")
 
 
-def test_without_ocr_it_says_what_to_install(findings, monkeypatch):
+@pytest.mark.parametrize(
+    ("programs", "fix"),
+    [
+        (("apt",), "sudo apt install tesseract-ocr"),
+        (("brew",), "brew install tesseract"),
+        (("dnf",), "sudo dnf install tesseract"),
+        ((), "apt install tesseract-ocr (Debian, Ubuntu), dnf install tesseract (Fedora) or brew install tesseract"),
+    ],
+)
+def test_without_ocr_it_says_what_to_install(findings, monkeypatch, programs, fix):
     monkeypatch.setattr("specextend_cli.documents.ocr_engine._program", lambda name: None)
+    which = shutil.which
+    managers = ("apt", "dnf", "brew")
+    find = lambda name, **more: ("/bin/it" if name in programs else None) if name in managers else which(name, **more)  # noqa: E731
+    monkeypatch.setattr(shutil, "which", find)
     code, found = findings()
     assert (code, found["OCR"]["state"]) == (0, "poor")
-    assert "apt install tesseract-ocr" in found["OCR"]["fix"]
+    assert found["OCR"]["fix"].startswith(fix)
+    assert found["OCR"]["fix"] == fix or not programs
 
 
 def test_a_cache_that_others_can_write_is_said(findings, monkeypatch, tmp_path):
@@ -173,9 +189,10 @@ def test_a_cache_that_others_can_write_is_said(findings, monkeypatch, tmp_path):
 def with_gpu(findings, monkeypatch):
     """The findings, beside a GPU with everything that attention needs."""
     version = metadata.version
-    have = {"triton": "3.7", "flash-attn": "2.8"}
+    have = {"triton": "3.7"}
     monkeypatch.setattr(metadata, "version", lambda name: have.get(name) or version(name))
     monkeypatch.setattr(doctor_checks, "_gpu", lambda: "NVIDIA H100, 80 GB")
+    monkeypatch.setattr(doctor_checks, "_capability", lambda: (9, 0))
     monkeypatch.setattr(doctor_checks, "_built_for_cuda", lambda: "13.0")
     monkeypatch.setenv("CC", "gcc")
     monkeypatch.delenv("SPECEXTEND_GRAPHS", raising=False)
@@ -184,20 +201,46 @@ def with_gpu(findings, monkeypatch):
 
 def test_attention_and_graphs_on_a_gpu(with_gpu, monkeypatch):
     _, found = with_gpu()
-    assert found["attention"]["value"] == "triton; prompts by flash-attn"
+    assert found["attention"]["value"] == "cuDNN reads prompts, Triton verifies trees"
+    assert (found["attention"]["state"], found["attention"]["fix"]) == ("ok", "")
     assert found["CUDA graphs"]["value"] == "on"
     monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")
     _, found = with_gpu()
     assert found["CUDA graphs"]["value"] == "off by SPECEXTEND_GRAPHS"
 
 
+@pytest.mark.parametrize(
+    ("capability", "packages", "reading"),
+    [
+        ((12, 0), {}, "cuDNN"),
+        ((9, 0), {"flash-attn": "2.8.3"}, "cuDNN"),  # which is twice as fast there
+        ((8, 9), {}, "torch's FlashAttention-2"),
+        ((8, 9), {"flash-attn": "2.8.3"}, "flash-attn 2.8.3"),
+        ((8, 0), {"flash-attn-4": "4.0.0b36"}, "torch's FlashAttention-2"),
+        ((7, 5), {"flash-attn": "2.8.3"}, "torch's memory-efficient kernel"),
+        (None, {}, "torch's FlashAttention-2"),
+    ],
+)
+def test_which_kernel_reads_prompts(monkeypatch, capability, packages, reading):
+    monkeypatch.setattr(doctor_checks, "_version", packages.get)
+    assert doctor_checks._prompt_kernel(capability) == reading
+
+
+@pytest.mark.parametrize(
+    ("answer", "lowest"),
+    [("echo 9.0; echo 8.9", (8, 9)), ("echo '[N/A]'", None), ("echo 12.0", (12, 0)), ("exit 1", None)],
+)
+def test_the_oldest_gpu_counts(tmp_path, monkeypatch, answer, lowest):
+    script(tmp_path / "nvidia-smi", answer)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/bin:/usr/bin")
+    assert doctor_checks._capability() == lowest
+
+
 def test_attention_on_a_gpu_without_triton(with_gpu, lacking, monkeypatch):
-    lacking("triton", "flash-attn")
+    lacking("triton")
     _, found = with_gpu()
-    assert (found["attention"]["value"], found["attention"]["fix"]) == (
-        "torch, for want of triton",
-        "pip install triton",
-    )
+    assert found["attention"]["value"] == "cuDNN reads prompts; torch verifies trees, for want of Triton"
+    assert found["attention"]["fix"] == "pip install triton"
     assert found["CUDA graphs"]["value"].startswith("off")
 
 
@@ -206,10 +249,29 @@ def test_attention_on_a_gpu_without_a_compiler(with_gpu, monkeypatch):
     which = shutil.which
     monkeypatch.setattr(shutil, "which", lambda name, **more: None if name in ("gcc", "clang") else which(name, **more))
     _, found = with_gpu()
-    assert found["attention"]["value"] == "flash-attn, for want of a C compiler"
+    assert found["attention"]["value"].endswith("torch verifies trees, for want of a C compiler")
     assert found["attention"]["state"] == "poor"
+
+
+def test_an_apple_gpu_lacks_nothing_for_attention(findings, monkeypatch):
+    monkeypatch.setattr(doctor_checks, "_gpu", lambda: "Apple GPU")
+    _, found = findings()
+    assert found["attention"]["state"] == "ok"
+    assert "CUDA graphs" not in found
 
 
 def test_nothing_of_graphs_without_a_gpu(findings):
     _, found = findings()
     assert not {"attention", "CUDA graphs"} & found.keys()
+
+
+@pytest.mark.parametrize("columns", [80, 60, 40])
+def test_a_terminal_s_lines_end_between_words(columns):
+    long = Check("compiler", "g++ fails (fatal error: cannot execute cc1plus)", "poor", "", "decoding is slower by far")
+    checks = [Check("gpu", "none found", cost="models run on the CPU, where only the smallest presets are fast"), long]
+    output = Output()
+    output.pager.size = (columns, 30)
+    lines = _wrapped(format_checks(checks), output.pager, names_width(checks)).plain.split("\n")
+    assert max(map(len, lines)) <= columns
+    assert " ".join(" ".join(lines).split()) == " ".join(format_checks(checks).plain.split())
+    assert all(line.startswith(" " * names_width(checks)) for line in lines if line[0] == " ")

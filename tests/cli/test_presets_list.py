@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
 
 import pytest
+from rich.console import Console
 
+from specextend_cli.cli import presets
 from specextend_cli.cli.main import run
 from specextend_cli.models import memory
 from specextend_cli.models.presets import list_presets
+from specextend_cli.ui.tables import preset_table
 
 PRESETS = {preset.name: preset for preset in list_presets()}
 
@@ -47,7 +51,32 @@ def test_the_table_says_so_in_words(
         (line,) = [line for line in table.splitlines() if line.split()[:1] == [row["name"]]]
         assert f"{row['memory'] / 1e9:.1f} GB" in line or f"{row['memory'] / 1e6:.0f} MB" in line
         assert ("over " in line) == (not row["complete"])
-        assert (" too big" in line) == (row["fits"] is False)
+        assert ("too big " in line) == (row["fits"] is False)
         assert row["licence"] in line
         assert (", gated" in line) == row["gated"]
-        assert ("never loaded here" in line) == (not row["tested"]) == (row["name"] != "smollm2-135m")
+        assert line.split("\t")[5] == ("yes" if row["tested"] else "no")
+        assert row["tested"] == (row["name"] == "smollm2-135m")
+    assert [line.split("\t")[0] for line in table.splitlines()[1:]] == [row["name"] for row in rows]
+
+
+def test_what_fits_comes_first_then_by_rank(machine: int, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["presets", "list", "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["fits"] for row in rows] == sorted((row["fits"] for row in rows), reverse=True)
+    for fits in (True, False):
+        ranks = [row["rank"] or 99 for row in rows if row["fits"] is fits]
+        assert ranks == sorted(ranks)
+    assert rows[0]["rank"] is not None
+
+
+@pytest.mark.parametrize("width", [80, 100, 160])
+def test_a_terminal_holds_every_line_and_the_choice_is_marked(width: int, machine: int) -> None:
+    made = preset_table([presets.row(preset) for preset in PRESETS.values()], width=width, chosen="qwen3-1.7b")
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    with console.capture() as captured:
+        console.print(made)
+    lines = captured.get().splitlines()
+    assert len(lines) == 2 + len(PRESETS)  # none is folded
+    assert max(map(len, lines)) <= width
+    assert [line.split()[1] for line in lines if line.startswith("› ")] == ["qwen3-1.7b"]
+    assert ("invents" in lines[0]) == (width >= 100)

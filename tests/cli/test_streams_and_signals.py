@@ -413,6 +413,24 @@ def test_compare_says_whether_the_tokens_are_identical(fake, document):
     assert record["load"]["cores"] >= 1
 
 
+def test_quick_compare_has_a_line_for_either_way_and_says_what_the_text_is(fake, document):
+    done = fake("compare", "--quick", document, parts=1)
+    assert done.returncode == 0
+    assert re.search(r"identical tokens · 1.00× plain decoding", done.stdout)
+    assert "smollm2-135m writes here: its text shows the engine, and is not a summary to believe" in done.stderr
+    plain, fast = (
+        re.search(rf"^{name}: read in .*", done.stderr, re.M)[0] for name in ("plain decoding", "SpecExtend")
+    )
+    assert "tokens written in" in plain
+    assert "accepted length" in fast
+    assert "hits" in fast
+    assert "\x1b" not in done.stdout + done.stderr
+    record = json.loads(fake("compare", "--quick", document, "-q", "--json", parts=1).stdout)
+    assert (record["passes"], record["divergence"]) == (1, None)
+    quiet = fake("compare", "--quick", document, "-q", parts=1)
+    assert "plain decoding:" not in quiet.stderr
+
+
 def test_compare_says_how_far_it_is_and_leaves_no_line_of_one_of_its_runs(fake, document):
     done = fake("compare", document)
     assert "comparing, pass 1" in done.stderr

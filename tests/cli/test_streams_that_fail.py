@@ -103,7 +103,7 @@ def test_tables_are_lines_between_tabs_in_a_pipe(fake, document):
     assert len({line.count("\t") for line in lines.splitlines()}) == 1
     names = [line.split("\t")[0] for line in fake("presets", "list").stdout.splitlines()]
     assert names[0] == "preset"
-    assert "llama-3.1-8b-4bit-eagle3" in names
+    assert "llama-3.1-8b-eagle3-paper" in names
 
 
 def test_failures_are_lines_between_tabs_too(fake, document):

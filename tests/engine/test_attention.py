@@ -3,11 +3,11 @@ from __future__ import annotations
 import pytest
 import torch
 
-from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.attention.hybrid import flash, hybrid, merge
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.tiled import tiled
+from specextend_cli.engine.attention_backends import backend_for
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 

@@ -10,11 +10,12 @@ from typing import Any, get_args
 import pytest
 import torch
 
-from specextend_cli.engine import attention as table
+from specextend_cli.engine import attention_backends as table
 from specextend_cli.engine import lm as lm_module
-from specextend_cli.engine.attention import BACKENDS, preferred
+from specextend_cli.engine.attention import flash_packages
 from specextend_cli.engine.attention.hybrid import hybrid
-from specextend_cli.engine.config import Attention, TreeShape
+from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import fused_ops, graph_check
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
@@ -340,7 +341,7 @@ def test_the_names_are_those_of_the_table() -> None:
 def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"triton", "torch"}
     monkeypatch.setattr(table, "find_spec", lambda name: name in here or None)
-    monkeypatch.setattr(table, "has_flash_attn", lambda: "flash_attn" in here)
+    monkeypatch.setattr(flash_packages, "installed", lambda: (flash_packages.FLASH_ATTN,) * ("flash_attn" in here))
     assert preferred(torch.device("cuda")) == ("triton", "torch")
     here |= {"flash_attn"}
     assert preferred(torch.device("cuda", 1)) == ("triton", "flash_attn", "torch")
@@ -364,7 +365,7 @@ def wrong_in_trees(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args: 
 )
 def test_attention_that_fails_is_replaced(broken: Any, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lm_module, "preferred", lambda device, name: ("triton", "torch"))
-    monkeypatch.setitem(BACKENDS, "triton", lambda: broken)
+    monkeypatch.setitem(BACKENDS, "triton", AttentionBackend(lambda: broken))
     lm = LanguageModel(tiny())
     assert (lm.attention, lm.backend) == ("torch", hybrid)
     assert list(lm.refused) == ["triton"]
@@ -372,7 +373,7 @@ def test_attention_that_fails_is_replaced(broken: Any, why: str, monkeypatch: py
 
 
 def test_attention_that_was_asked_for_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(BACKENDS, "triton", lambda: wrong_in_trees)
+    monkeypatch.setitem(BACKENDS, "triton", AttentionBackend(lambda: wrong_in_trees))
     with pytest.raises(ModelError):
         LanguageModel(tiny(), backend="triton")
 
@@ -387,7 +388,7 @@ def test_attention_of_another_device_is_refused(name: str, why: str) -> None:
 
 
 def test_attention_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("specextend_cli.runtime.devices.find_spec", lambda name: None)
+    monkeypatch.setattr(table, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
         check_attention("flash_attn", torch.device("cuda"))
     assert "flash-attn is not installed" in caught.value.why

@@ -60,7 +60,16 @@ def asked(head: EagleHead) -> list[int]:
 
 @pytest.mark.parametrize(
     "name",
-    ["eagle1", "eagle3", "eagle3-2-layers", "eagle3.1", "eagle3-residual", "eagle3-qk-norm", "eagle3-whole-vocabulary"],
+    [
+        "eagle1",
+        "eagle3",
+        "eagle3-2-layers",
+        "eagle3.1",
+        "eagle3-residual",
+        "eagle3-qk-norm",
+        "eagle3-five-states",
+        "eagle3-whole-vocabulary",
+    ],
 )
 def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
@@ -98,7 +107,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["eagle1", "eagle3", "eagle3-2-layers", "eagle3.1"])
+@pytest.mark.parametrize("name", ["eagle1", "eagle3", "eagle3-2-layers", "eagle3.1", "eagle3-five-states"])
 def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str) -> None:
     """A chain of rows behind others, with a mask and without; where a head has norms before `fc`, it fuses them."""
     torch.manual_seed(0)
@@ -120,7 +129,7 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
 
     chain = torch.ones(3, 3, dtype=torch.bool).tril()
     assert head.forward_backend is not None
-    assert head.forward_backend.takes_features == (name in ("eagle3", "eagle3-2-layers"))
+    assert head.forward_backend.takes_features == (name not in ("eagle1", "eagle3.1"))
     ours, unmasked = found(chain), found(None)
     head.forward_backend = None
     for mine, other, stock in zip(ours, unmasked, found(chain), strict=True):

@@ -9,6 +9,7 @@ from types import ModuleType
 import pytest
 import torch
 
+from specextend_cli.engine.attention import flash_packages
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda import fused
@@ -38,6 +39,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("flash_attn")
     package.__spec__, package.flash_attn_func = ModuleSpec("flash_attn", None), flash_attn_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
+    monkeypatch.setattr(flash_packages, "installed", lambda: (flash_packages.FLASH_ATTN,))
     replace_attention(monkeypatch)
 
 

@@ -15,13 +15,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from specextend_cli.engine.attention import backend_for
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, attend_placed, pack, triton_tree
+from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, tiny

@@ -35,6 +35,9 @@ VARIANTS: dict[str, HeadConfig] = {
         **{**vars(EAGLE3), "layers": 2, "qkv_bias": True, "attention_bias": True, "mlp_bias": True}
     ),
     "eagle3-qk-norm": HeadConfig(**{**vars(EAGLE3), "qk_norm": True}),
+    "eagle3-five-states": HeadConfig(
+        **{**vars(EAGLE3), "qk_norm": True, "feature_layers": (1, 2, 3, 2, 1), "draft_vocabulary": VOCABULARY}
+    ),
     "eagle3-narrow": HeadConfig(**{**vars(EAGLE3), "hidden": 32, "heads": 2, "kv_heads": 1, "head_dim": 24}),
     "eagle3-whole-vocabulary": HeadConfig(**{**vars(EAGLE3), "draft_vocabulary": VOCABULARY}),
     "eagle3-linear-rope": HeadConfig(

@@ -55,6 +55,51 @@ MIXED = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attent
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48, "decoder_sparse_step": 1, "norm_topk_prob": True}
 MULTIPLIERS = {"embedding_multiplier": 3.0, "residual_multiplier": 0.7, "attention_multiplier": 0.3}
 
+DELTA_NET = {
+    "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+    "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4,
+    "linear_key_head_dim": 12,
+    "linear_value_head_dim": 16,
+}
+MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 12, "mamba_chunk_size": 16}
+RECURRENT: dict[str, Callable[[], PreTrainedConfig]] = {
+    "qwen3.5": lambda: transformers.Qwen3_5TextConfig(**COMMON, **DELTA_NET, head_dim=24),
+    "qwen3.5-moe": lambda: transformers.Qwen3_5MoeTextConfig(
+        **COMMON, **DELTA_NET, num_experts=4, num_experts_per_tok=2, shared_expert_intermediate_size=48
+    ),
+    "qwen3-next": lambda: transformers.Qwen3NextConfig(
+        **COMMON, **DELTA_NET, **EXPERTS, num_experts=4, shared_expert_intermediate_size=48
+    ),
+    "olmo-hybrid": lambda: transformers.OlmoHybridConfig(**COMMON, **DELTA_NET),
+    "lfm2": lambda: transformers.Lfm2Config(**COMMON, layer_types=["conv", "full_attention", "conv"]),
+    "granite-h": lambda: transformers.GraniteMoeHybridConfig(
+        **COMMON,
+        **MAMBA,
+        **MULTIPLIERS,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        num_local_experts=4,
+        num_experts_per_tok=2,
+        shared_intermediate_size=48,
+    ),
+    "nemotron-h": lambda: transformers.NemotronHConfig(
+        **{**COMMON, "num_hidden_layers": 4},
+        layer_types=["linear_attention", "moe", "full_attention", "mlp"],
+        mamba_num_heads=8,
+        mamba_head_dim=16,
+        n_groups=2,
+        ssm_state_size=12,
+        head_dim=16,
+        chunk_size=16,
+        n_routed_experts=4,
+        moe_intermediate_size=48,
+        moe_shared_expert_intermediate_size=48,
+    ),
+    "falcon-h1": lambda: transformers.FalconH1Config(**COMMON, **MAMBA, mamba_d_ssm=128, head_dim=16),
+    "bamba": lambda: transformers.BambaConfig(**COMMON, **MAMBA, attn_layer_indices=[1]),
+}
+"""Layers with a state of the whole sequence: delta nets, short convolutions, Mamba-2 (alternating, and in parallel)."""
+
 
 def rope(kind: str, **changes: float) -> dict[str, Any]:
     return {"rope_type": kind, "rope_theta": 10000.0, "factor": 4.0, **changes}
@@ -88,6 +133,7 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
     "qwen3-moe": lambda: transformers.Qwen3MoeConfig(**ODD, **EXPERTS, num_experts=4),
     "olmoe": lambda: transformers.OlmoeConfig(**COMMON, num_experts=4, num_experts_per_tok=2),
     "yarn": lambda: transformers.LlamaConfig(**ODD, rope_parameters=rope("yarn", original_max_position_embeddings=64)),
+    **RECURRENT,
     "linear-rope": lambda: transformers.LlamaConfig(**ODD, rope_parameters=rope("linear")),
 }
 

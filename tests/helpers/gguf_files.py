@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import gguf
 import numpy as np
@@ -14,7 +15,7 @@ from gguf import GGMLQuantizationType as Kind
 from tokenizers import Tokenizer
 from transformers import PreTrainedModel
 
-from tests.helpers.gguf_writer import add_tokenizer, finish
+from tests.helpers.gguf_writer import CHAT, add_tokenizer, finish
 
 COMMON: dict[str, Any] = {
     "hidden_size": 256,
@@ -35,6 +36,17 @@ LLAMA3 = {
     "low_freq_factor": 1.0,
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 256,
+}
+MINISTRAL = {
+    "rope_type": "yarn",
+    "rope_theta": 1e6,
+    "factor": 16.0,
+    "original_max_position_embeddings": 32,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale": 1.0,
+    "mscale_all_dim": 1.0,
+    "llama_4_scaling_beta": 0.5,
 }
 GRANITE = {"attention_multiplier": 0.03, "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 8}
 GEMMA = {"head_dim": 64, "query_pre_attn_scalar": 64, "sliding_window": 16}
@@ -74,6 +86,16 @@ FAMILIES: dict[str, tuple[str, Any]] = {
     "qwen3": (
         "qwen3",
         lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=32, tie_word_embeddings=True),
+    ),
+    "qwen2vl": ("qwen2vl", lambda v: transformers.Qwen2Config(**COMMON, vocab_size=v)),
+    "qwen3vl": ("qwen3vl", lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=32)),
+    "ministral3": (
+        "mistral3",
+        lambda v: transformers.Ministral3Config(**COMMON, vocab_size=v, head_dim=32, rope_parameters=MINISTRAL),
+    ),
+    "qwen3-wide-heads": (
+        "qwen3",
+        lambda v: transformers.Qwen3Config(**COMMON, vocab_size=v, head_dim=128, tie_word_embeddings=True),
     ),
     "phi3": ("phi3", lambda v: transformers.Phi3Config(**COMMON, vocab_size=v)),
     "phi3-partial": (
@@ -149,22 +171,61 @@ def make(name: str, vocabulary: int) -> PreTrainedModel:
     return model
 
 
+Kinds: TypeAlias = Kind | Callable[[str], Kind]
+
+
+def q4_k_m(layers: int) -> Kinds:
+    """What llama.cpp's Q4_K_M has of each matrix, by its name: four bits, and six where they matter most."""
+
+    def kind(name: str) -> Kind:
+        if name.startswith(("token_embd", "output.")):
+            return Kind.Q6_K
+        layer = int(name.split(".")[1])
+        more = layer < layers // 8 or layer >= 7 * layers // 8 or (layer - layers // 8) % 3 == 2
+        return Kind.Q6_K if more and ("attn_v" in name or "ffn_down" in name) else Kind.Q4_K
+
+    return kind
+
+
 def write(
-    file: Path, name: str, model: PreTrainedModel, tokenizer: Tokenizer, kind: Kind = Kind.F32, **facts: Any
+    file: Path,
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    kind: Kinds = Kind.F32,
+    more: dict[str, np.ndarray] | None = None,
+    *,
+    pre: str = "smollm",
+    template: str = CHAT,
+    **facts: Any,
 ) -> Path:
-    """The model as a GGUF file, its matrices of `kind`; `facts` are fields beside the family's own."""
-    architecture, config = FAMILIES[name][0], model.config
+    """The model as a GGUF file, its matrices of `kind`; `facts` are fields, `more` tensors beside the family's own."""
+    return write_as(file, FAMILIES[name][0], model, tokenizer, kind, more, **facts)
+
+
+def write_as(
+    file: Path,
+    architecture: str,
+    model: PreTrainedModel,
+    tokenizer: Tokenizer,
+    kind: Kind = Kind.F32,
+    more: dict[str, np.ndarray] | None = None,
+    **facts: Any,
+) -> Path:
+    """The same, by GGUF's name of the architecture."""
+    config = model.config
     writer = gguf.GGUFWriter(file, architecture)
     _add_settings(writer, architecture, config)
-    add_tokenizer(writer, tokenizer)
+    add_tokenizer(writer, tokenizer, pre, template)
     for key, value in facts.items():
         writer.add_key_value(key.replace("__", "."), value, gguf.GGUFValueType.get_type(value))
-    for theirs, array in _tensors(architecture, model).items():
-        if array.ndim == 1 or kind == Kind.F32:
+    for theirs, array in {**_tensors(architecture, model), **(more or {})}.items():
+        own = Kind.F32 if array.ndim == 1 else kind if isinstance(kind, Kind) else kind(theirs)
+        if own == Kind.F32:
             writer.add_tensor(theirs, array)
         else:
-            data = quantized(array, kind)
-            writer.add_tensor(theirs, data, raw_shape=data.shape, raw_dtype=kind)
+            data = quantized(array, own)
+            writer.add_tensor(theirs, data, raw_shape=data.shape, raw_dtype=own)
     finish(writer)
     return file
 
@@ -197,9 +258,9 @@ def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> No
     writer.add_head_count_kv(config.num_key_value_heads)
     writer.add_layer_norm_rms_eps(config.rms_norm_eps)
     writer.add_rope_freq_base(rope["rope_theta"])
-    if architecture in ("llama", "smollm3", "granite", "phi3"):
+    if architecture in ("llama", "smollm3", "granite", "phi3", "mistral3"):
         writer.add_rope_dimension_count(int(head_dim * rope.get("partial_rotary_factor", 1.0)))
-    if architecture in ("qwen3", "gemma2", "gemma3"):
+    if architecture in ("qwen3", "qwen3vl", "gemma2", "gemma3", "mistral3"):
         writer.add_key_length(head_dim)
         writer.add_value_length(head_dim)
     if rope["rope_type"] in ("linear", "yarn"):
@@ -207,7 +268,12 @@ def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> No
         writer.add_rope_scaling_factor(rope["factor"])
         if rope["rope_type"] == "yarn":
             writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
-            if "beta_fast" in rope:
+            if architecture == "mistral3":
+                writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+                writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+                writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+                writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
+            elif "beta_fast" in rope:
                 writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
                 writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
                 writer.add_rope_scaling_yarn_ext_factor(1.0)
@@ -218,6 +284,10 @@ def _add_settings(writer: gguf.GGUFWriter, architecture: str, config: Any) -> No
         writer.add_attn_logit_softcapping(config.attn_logit_softcapping)
     if getattr(config, "final_logit_softcapping", None):
         writer.add_final_logit_softcapping(config.final_logit_softcapping)
+    if architecture in ("qwen2vl", "qwen3vl"):
+        writer.add_rope_dimension_sections([4, 6, 6, 0])
+    if architecture == "qwen3vl":
+        writer.add_num_deepstack_layers(3)
     if architecture == "granite":
         writer.add_attention_scale(config.attention_multiplier)
         writer.add_embedding_scale(config.embedding_multiplier)
@@ -238,7 +308,7 @@ def _tensors(architecture: str, model: PreTrainedModel) -> dict[str, np.ndarray]
         stem, suffix = ours.rsplit(".", 1)
         array = value.numpy()
         part = stem.rsplit(".", 1)[-1]
-        if architecture in ("llama", "smollm3", "granite") and part in heads:
+        if architecture in ("llama", "smollm3", "granite", "mistral3") and part in heads:
             array = permute(array, heads[part])
         if architecture.startswith("gemma") and ours.endswith("norm.weight"):
             array = array + 1

@@ -13,7 +13,7 @@ CHAT = (
 )
 
 
-def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer, pre: str = "smollm") -> None:
+def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer, pre: str = "smollm", template: str = CHAT) -> None:
     """A byte-level vocabulary, with its special tokens and a chat template."""
     vocab = tokenizer.get_vocab()
     tokens = sorted(vocab, key=vocab.__getitem__)
@@ -25,7 +25,7 @@ def add_tokenizer(writer: gguf.GGUFWriter, tokenizer: Tokenizer, pre: str = "smo
     merges = json.loads(tokenizer.to_str())["model"]["merges"]
     writer.add_token_merges([" ".join(merge) for merge in merges])
     writer.add_eos_token_id(2)
-    writer.add_chat_template(CHAT)
+    writer.add_chat_template(template)
 
 
 def finish(writer: gguf.GGUFWriter) -> None:

@@ -23,6 +23,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from specextend_cli.engine.attention.flash_packages import checked_package
+from specextend_cli.engine.attention.hybrid import is_before_ampere, is_hopper_or_later
 from tests import ROOT
 from tests.helpers.host_operations import INDEXING, READS
 
@@ -189,7 +191,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         "synchronize": None,
         "get_device_name": "a pretend device",
         "get_device_properties": SimpleNamespace(
-            total_memory=memory, multi_processor_count=8, shared_memory_per_block_optin=96 << 10
+            major=8, minor=9, total_memory=memory, multi_processor_count=8, shared_memory_per_block_optin=96 << 10
         ),
         "reset_peak_memory_stats": None,
         "max_memory_allocated": 0,
@@ -201,7 +203,11 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         # A module that is moved gets new parameters, as a parameter's memory cannot move.
         patch.setattr(torch.__future__, "get_overwrite_module_params_on_conversion", lambda: True)
         patch.setattr(threading.Thread, "run", run_there)
-        yield device
+        try:
+            yield device
+        finally:
+            for cached in (is_hopper_or_later, is_before_ampere, checked_package):
+                cached.cache_clear()  # a real GPU may follow
 
 
 class _PythonSide(TorchFunctionMode):

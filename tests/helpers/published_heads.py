@@ -197,7 +197,157 @@ def bare(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     return head
 
 
+QWEN3: dict[str, Any] = {
+    "model_type": "qwen3",
+    "head_dim": 16,
+    "attention_bias": False,
+    "attention_dropout": 0.0,
+    "layer_types": ["full_attention"],
+    "max_window_layers": 36,
+    "sliding_window": None,
+    "use_sliding_window": False,
+    "tie_word_embeddings": False,
+}
+
+
+def deepspec(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """Five states, named by the layers that put them out (here of three layers, so some are read twice); Qwen3's
+    norms of queries and keys; the whole vocabulary without maps; its target's configuration with keys added.
+    """
+    rope = {"rope_type": "default", "rope_theta": 1000000.0}
+    head = tiny_head("eagle3-five-states", vocabulary=vocabulary, draft_vocabulary=vocabulary, rope=rope)
+    save_file(named(head, "layers.0."), directory / "model.safetensors")
+    settings = {**QWEN3, "architectures": ["Qwen3Eagle3Model"], "dtype": "bfloat16", "rope_parameters": rope}
+    settings |= {"target_layer_ids": [0, 1, 2, 1, 0], "num_target_layers": 3, "draft_num_hidden_layers": 1}
+    settings |= {"target_model_name_or_path": "Qwen/Qwen3-4B", "ttt_length": 7, "step_loss_decay": 0.8}
+    write_config(directory, vocabulary, **settings)
+    return head
+
+
+def last_state(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """ModelOpt's for gpt-oss: the target's last state as it is, without fc, and a factor of the logits."""
+    yarn = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 2048}
+    scaling = {**yarn, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
+    rope = {**scaling, "rope_theta": 150000.0}
+    head = tiny_head("eagle3", vocabulary=vocabulary, feature_layers=(3,), rope=rope, max_position=65536)
+    with torch.no_grad():
+        head.fc.weight.copy_(torch.eye(64))
+        tensors = named(head, "midlayer.")
+        head.lm_head.weight.mul_(0.25)
+    del tensors["fc.weight"], tensors["embed_tokens.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    eagle = {"use_aux_hidden_state": False, "use_last_layernorm": True, "use_mtp_layernorm": False}
+    eagle |= {"use_input_layernorm_in_first_layer": True, "next_layer_regular": True, "parallel_draft_step": 1}
+    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "logit_scale": 0.25}
+    settings |= {"draft_vocab_size": 40, "rope_theta": 150000.0, "rope_scaling": scaling, "eagle_config": eagle}
+    write_config(directory, vocabulary, **settings, max_position_embeddings=65536)
+    return head
+
+
+def specdrift(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """EAGLE-3.1 as SGLang first had it: other names of the norms before fc, and of a second layer's first norm."""
+    head = tiny_head("eagle3.1", vocabulary=vocabulary, layers=2)
+    tensors = named(head, "layers.0.")
+    tensors["layers.1.hidden_norm.weight"] = tensors.pop("layers.1.input_layernorm.weight")
+    for i, which in enumerate(("low", "mid", "high")):
+        tensors[f"aux_norm_{which}.weight"] = tensors.pop(f"fc_norm.{i}.weight")
+    del tensors["embed_tokens.weight"]
+    save_file(tensors, directory / "model.safetensors")
+    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}
+    settings |= {"draft_vocab_size": 40, "use_aux_norm": True, "norm_output": True, "num_aux_hidden_states": 3}
+    ids = {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}
+    write_config(directory, vocabulary, **settings, num_hidden_layers=2, eagle_config=ids)
+    return head
+
+
+def angelslim_vl(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """For a target that also reads images: sections of positions; `tie_word_embeddings` beside an lm_head."""
+    rope = {"rope_type": "default", "rope_theta": 5000000.0}
+    head = tiny_head("eagle3", vocabulary=vocabulary, rope=rope)
+    save_file(named(head, "midlayer."), directory / "model.safetensors")
+    sections = {"type": "default", "rope_type": "default", "mrope_interleaved": True, "mrope_section": [3, 3, 2]}
+    settings = {"architectures": ["Eagle3LlamaForCausalLM"], "model_type": "llama", "target_model_type": "qwen3_vl"}
+    settings |= {"rope_scaling": sections, "rope_theta": 5000000.0, "tie_word_embeddings": True, "modal_type": "VLM"}
+    write_config(directory, vocabulary, **settings, draft_vocab_size=40)
+    return head
+
+
+def p_eagle(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """speculators' for several tokens at once: an embedding of its own, and what stands for states not yet there."""
+    rope = {"rope_type": "default", "rope_theta": 10000.0}
+    head = tiny_head("eagle3", vocabulary=vocabulary, norm_before_residual=True, rope=rope, qk_norm=True)
+    tensors = named(head, "layers.0.")
+    tensors["mask_hidden"] = torch.randn(1, 1, 192)
+    save_file(tensors, directory / "model.safetensors")
+    layer = {**SIZES, **QWEN3, "vocab_size": vocabulary, "rope_parameters": rope}
+    config: dict[str, Any] = {"architectures": ["PEagleSpeculator"], "speculators_model_type": "peagle"}
+    config |= {"transformer_layer_config": layer, "draft_vocab_size": 40, "mask_token_id": 5}
+    config |= {"norm_before_residual": True, "norm_before_fc": False, "fc_norm": False, "norm_output": False}
+    config |= {"eagle_aux_hidden_state_layer_ids": [0, 1, 2], "embed_requires_grad": True}
+    (directory / "config.json").write_text(json.dumps(config))
+    return head
+
+
+def eight_bits(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
+    """Matrices of eight bits in all ways that are read: FP8 with one scale or blocks of them, integers by row or group.
+
+    The head that is returned has the numbers that they stand for.
+    """
+    head = tiny_head("eagle3", vocabulary=vocabulary)
+    tensors = named(head, "midlayer.")
+    generator = torch.Generator().manual_seed(5)
+    with torch.no_grad():
+        for index, (key, module) in enumerate(_matrices(head)):
+            codes, full, beside = _coded(module.weight, index % 5, generator)
+            module.weight.copy_(full)
+            tensors[f"{key}.weight"] = codes
+            tensors |= {f"{key}.{name}": tensor for name, tensor in beside.items()}
+    tensors["midlayer.self_attn.k_proj.k_scale"] = torch.tensor(0.5)  # of a cache of keys that is not kept so here
+    save_file(tensors, directory / "model.safetensors")
+    quantization = {"quant_method": "compressed-tensors", "weight_block_size": [48, 40]}
+    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 40}
+    write_config(directory, vocabulary, **settings, quantization_config=quantization)
+    return head
+
+
+def _matrices(head: EagleHead) -> list[tuple[str, torch.nn.Linear]]:
+    found = [(name, module) for name, module in head.named_modules() if isinstance(module, torch.nn.Linear)]
+    return [(name.replace("layers.0.", "midlayer."), module) for name, module in found]
+
+
+def _coded(weight: Tensor, way: int, generator: torch.Generator) -> tuple[Tensor, Tensor, dict[str, Tensor]]:
+    """Codes, the numbers that they stand for, and what is saved beside the codes."""
+    rows, columns = weight.shape
+    if way < 2:
+        codes = (weight * 200).to(torch.float8_e4m3fn)
+        scale = (
+            torch.tensor(0.005)
+            if way == 0
+            else 0.003 + torch.rand(-(-rows // 48), -(-columns // 40), generator=generator) / 200
+        )
+        spread = scale if way == 0 else torch.empty(rows, columns)
+        for i, j in [(i, j) for i in range(0, rows, 48) for j in range(0, columns, 40)] if way else ():
+            spread[i : i + 48, j : j + 40] = scale[i // 48, j // 40]
+        name = "weight_scale" if way == 0 else "weight_scale_inv"
+        return codes, codes.float() * spread, {name: scale, "input_scale": torch.tensor(1.0)}
+    codes = torch.randint(-128, 128, (rows, columns), generator=generator).to(torch.int8)
+    groups = columns // 16 if way == 4 else 1
+    scale = torch.rand(rows, groups, generator=generator) / 2000 + 0.001
+    spread = torch.cat([scale[:, j : j + 1].expand(rows, columns // groups) for j in range(groups)], 1)
+    if way == 2:
+        return codes, codes.float() * spread, {"weight_scale": scale[:, 0]}
+    zero = torch.randint(-9, 9, (rows, groups), generator=generator).to(torch.int8)
+    shift = torch.cat([zero[:, j : j + 1].expand(rows, columns // groups) for j in range(groups)], 1)
+    return codes, (codes.float() - shift.float()) * spread, {"weight_scale": scale, "weight_zero_point": zero}
+
+
 LAYOUTS = (
+    deepspec,
+    last_state,
+    specdrift,
+    angelslim_vl,
+    p_eagle,
+    eight_bits,
     safeailab_1,
     safeailab_3,
     angelslim,

@@ -69,6 +69,64 @@ def test_sliding_windows_of_gemma_3_as_the_file_says(tmp_path: Path, smollm: Tok
             full(wrong)
 
 
+def test_gemma_3_as_in_ollama_s_store(tmp_path: Path, smollm: Tokenizer) -> None:
+    """With the tower in the same file, other names of RoPE's bases, and without the scale of positions."""
+    original = gguf_files.make("gemma3", smollm.get_vocab_size())
+    file = gguf_files.write(tmp_path / "tiny.gguf", "gemma3", original, smollm)
+    model = Gguf.read(file)
+    scaled = config_of(model)
+    for key in ("rope.freq_base", "rope.scaling.type", "rope.scaling.factor"):
+        del model.facts[f"gemma3.{key}"]
+    model.facts.update({"gemma3.rope.global.freq_base": 1e6, "gemma3.rope.local.freq_base": 20000.0})
+    config = config_of(model)
+    assert config["rope_parameters"]["full_attention"] == {"rope_type": "default", "rope_theta": 1e6}
+    assert config["rope_parameters"]["sliding_attention"] == {"rope_type": "default", "rope_theta": 20000.0}
+    model.facts["gemma3.block_count"] = 34
+    assert config_of(model)["rope_parameters"]["full_attention"] == scaled["rope_parameters"]["full_attention"]
+
+
+@pytest.mark.parametrize("tower", ["v.blk.0.attn_q.weight", "mm.mm_input_projection.weight", "a.conv1d.1.weight"])
+def test_towers_in_the_same_file_are_left_out(tower: str, tmp_path: Path, smollm: Tokenizer) -> None:
+    original = gguf_files.make("qwen2vl", smollm.get_vocab_size())
+    plain = gguf_files.write(tmp_path / "plain.gguf", "qwen2vl", original, smollm)
+    file = gguf_files.write(
+        tmp_path / "both.gguf", "qwen2vl", original, smollm, more={tower: np.ones((32, 64), np.float32)}
+    )
+    assert converted_size(file) == converted_size(plain)
+    whole = load_file(converted(tmp_path / "both", file) / "model.safetensors")
+    assert whole.keys() == load_file(converted(tmp_path / "plain", plain) / "model.safetensors").keys()
+
+
+def test_names_that_ollama_has_for_the_same(tmp_path: Path, smollm: Tokenizer) -> None:
+    file = gguf_files.write(tmp_path / "a.gguf", "qwen2vl", gguf_files.make("qwen2vl", 448), smollm)
+    model = Gguf.read(file)
+    config = config_of(model)
+    facts = {key.replace("qwen2vl.", "qwen25vl."): value for key, value in model.facts.items()}
+    model.facts.clear()
+    model.facts.update(facts, **{"general.architecture": "qwen25vl", "qwen25vl.vision.block_count": 32})
+    assert config_of(model) == config
+    file = gguf_files.write(tmp_path / "b.gguf", "ministral3", gguf_files.make("ministral3", 448), smollm)
+    model = Gguf.read(file)
+    config = config_of(model)
+    for theirs, ours in {
+        "rope.scaling_beta": "attention.temperature_scale",
+        "rope.scaling.mscale_all_dim": "rope.scaling.yarn_log_multiplier",
+        "rope.scaling.beta_fast": "rope.scaling.yarn_beta_fast",
+    }.items():
+        model.facts[f"mistral3.{theirs}"] = model.facts.pop(f"mistral3.{ours}")
+    assert config_of(model) == config
+
+
+def test_queries_that_grow_from_nowhere(tmp_path: Path, smollm: Tokenizer) -> None:
+    file = gguf_files.write(tmp_path / "a.gguf", "ministral3", gguf_files.make("ministral3", 448), smollm)
+    model = Gguf.read(file)
+    model.facts["mistral3.rope.scaling.type"] = "none"
+    with pytest.raises(ValueError, match="from where on"):
+        config_of(model)
+    del model.facts["mistral3.attention.temperature_scale"]
+    assert config_of(model)["model_type"] == "mistral"  # Mistral Small 3 in ollama's store
+
+
 @pytest.mark.parametrize("kind", [Kind.F16, Kind.BF16, Kind.Q5_0, Kind.Q5_1, Kind.Q6_K, Kind.Q5_K, Kind.IQ4_XS])
 def test_other_kinds_become_what_they_mean(kind: Kind, tmp_path: Path, smollm: Tokenizer) -> None:
     file = gguf_files.write(tmp_path / "tiny.gguf", "qwen2", gguf_files.make("qwen2", 448), smollm, kind)

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import save_file
+from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
@@ -21,7 +21,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.heads import agreement, load_head, probe, save_head
+from specextend_cli.models.heads import load_head, save_head
 from tests.engine.test_eagle import Plain, follows
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
@@ -31,11 +31,17 @@ from tests.helpers.published_heads import (
     LAYOUTS,
     SIZES,
     angelslim,
+    angelslim_vl,
     bare,
+    deepspec,
+    eight_bits,
+    last_state,
     named,
+    p_eagle,
     safeailab_1,
     safeailab_3,
     specbundle,
+    specdrift,
     specforge_31,
     speculators,
     yarn,
@@ -49,7 +55,9 @@ class PlainYarn(Plain):
         c, half = self.c, self.c.head_dim // 2
         theta, factor, trained = c.rope["rope_theta"], c.rope["factor"], c.rope["original_max_position_embeddings"]
         fast, slow = (half * math.log(trained / (turns * 2 * math.pi)) / math.log(theta) for turns in (32, 1))
-        low, high = max(math.floor(fast), 0), min(math.ceil(slow), c.head_dim - 1)
+        if c.rope.get("truncate", True):
+            fast, slow = math.floor(fast), math.ceil(slow)
+        low, high = max(fast, 0), min(slow, c.head_dim - 1)
         ramp = ((torch.arange(half).double() - low) / (high - low)).clamp(0, 1)
         angle = theta ** (-torch.arange(half).double() / half) * (ramp / factor + 1 - ramp)
         turned = torch.complex(x[..., :half], x[..., half:]) * torch.polar(
@@ -70,13 +78,13 @@ def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor)
 def test_every_published_layout(layout: Any, tmp_path: Path) -> None:
     """Logits equal an independent computation from the tensors that were written, step by step through a chain."""
     written, lm = layout(tmp_path), LanguageModel(tiny())
-    plain = (PlainYarn if layout is yarn else Plain)(written)
-    if layout in (safeailab_3, yarn, specbundle, specforge_31, bare):
+    plain = (PlainYarn if layout in (yarn, last_state) else Plain)(written)
+    if layout in (safeailab_3, yarn, specbundle, specforge_31, specdrift, last_state, bare):
         plain.w["embedding.weight"] = lm.model.get_input_embeddings().weight.double()
     if layout in (safeailab_1, bare):
         plain.w["lm_head.weight"] = lm.model.get_output_embeddings().weight.double()
     loaded = load_head(tmp_path, lm).head
-    silent = layout in (safeailab_3, angelslim, yarn, specbundle, specforge_31, bare)
+    silent = layout in (safeailab_3, angelslim, angelslim_vl, yarn, specbundle, specforge_31, eight_bits, bare)
     expected_layers = default_layers(3) if silent else written.config.feature_layers
     assert loaded.config.feature_layers == expected_layers
     variants = ("norm_before_residual", "norm_before_fc", "fc_norm", "feeds_normed", "qk_norm", "sliding_window")
@@ -110,6 +118,7 @@ def test_what_is_saved_can_be_loaded(name: str, tmp_path: Path) -> None:
     save_head(head, tmp_path, notes={"trained_on": "nothing"})
     loaded = load_head(tmp_path, lm)
     assert loaded.head.config == head.config
+    assert {reading.feeds_normed for reading in loaded.readings} == {head.config.feeds_normed}
     assert json.loads((tmp_path / "config.json").read_text())["trained_on"] == "nothing"
     tokens, features = torch.tensor(prompt(60)[:20]), torch.randn(20, 192)
     assert torch.equal(logits(loaded.head, lm, tokens, features), logits(head, lm, tokens, features))
@@ -118,38 +127,6 @@ def test_what_is_saved_can_be_loaded(name: str, tmp_path: Path) -> None:
     for unknown in ({"sliding_window": 128}, {"feeds_normed": True}):
         with pytest.raises(ValueError, match="this layout"):
             save_head(tiny_head("eagle3", **unknown), tmp_path)
-
-
-@torch.inference_mode()
-def test_the_reading_of_layer_ids_that_agrees_better_is_kept(tmp_path: Path) -> None:
-    """A head that repeats the target's last state agrees with it, if it reads that state and not the one before.
-
-    It speaks of the token before the one to continue, so all tokens are the same one.
-    """
-    lm = LanguageModel(tiny())
-    head = tiny_head("eagle3-whole-vocabulary")
-    for parameter in head.parameters():
-        parameter.zero_()
-    head.fc.weight[:, 128:] = torch.eye(64)
-    head.norm.weight.fill_(1.0)
-    head.lm_head.weight.copy_(lm.model.get_output_embeddings().weight)
-    head.embedding.weight.copy_(lm.model.get_input_embeddings().weight)
-    save_head(head, tmp_path)
-    config = json.loads((tmp_path / "config.json").read_text())
-    config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] = [0, 1, 2]
-    (tmp_path / "config.json").write_text(json.dumps(config))
-    loaded = load_head(tmp_path, lm)
-    assert loaded.other_layers == (1, 2, 3)
-    tokens = torch.full((40,), 3)
-    chosen = probe(loaded, lm, tokens)
-    assert chosen.config.feature_layers == (1, 2, 3)
-    assert agreement(chosen, lm, tokens, (1, 2, 3)) > 0.9
-    # In a target whose last layer adds nothing, the state before it says as much: then the ids are believed.
-    for part in (lm.model.model.layers[-1].self_attn.o_proj, lm.model.model.layers[-1].mlp.down_proj):
-        part.weight.zero_()
-    chosen = probe(load_head(tmp_path, lm), lm, tokens)
-    assert chosen.config.feature_layers == (0, 1, 2)
-    assert agreement(chosen, lm, tokens, (0, 1, 2)) > 0.9
 
 
 class Evil:
@@ -204,6 +181,20 @@ BROKEN: dict[str, tuple[Any, Any, str]] = {
     "a norm without tensors": (angelslim, lambda d: change(d, fc_norm=True), "cannot be used"),
     "a target of another width": (angelslim, lambda d: change(d, target_hidden_size=32), "cannot be used"),
     "a layer that is lost": (angelslim, lambda d: change(d, num_hidden_layers=2), "cannot be used"),
+    "states that are not there": (deepspec, lambda d: change(d, target_layer_ids=[0, 1, 2, 3, 1]), "cannot be used"),
+    "three of five states": (deepspec, lambda d: change(d, target_layer_ids=[0, 1, 2]), "cannot be used"),
+    "five unnamed states": (deepspec, lambda d: change(d, target_layer_ids=None), "cannot be used"),
+    "Gemma's layers": (deepspec, lambda d: change(d, model_type="gemma4_text"), "cannot be used"),
+    "another number of states": (specdrift, lambda d: change(d, num_aux_hidden_states=5), "cannot be used"),
+    "logits by a negative factor": (last_state, lambda d: change(d, logit_scale=-1.0), "cannot be used"),
+    "the target's logits by a factor": (bare, lambda d: change(d, logit_scale=0.5), "cannot be used"),
+    "a last state of another width": (last_state, lambda d: change(d, target_hidden_size=32), "cannot be used"),
+    "a compressed cache": (angelslim, lambda d: change(d, kv_lora_rank=512), "cannot be used"),
+    "another kind of draft model": (
+        speculators,
+        lambda d: change(d, speculators_model_type="dflash", architectures=["DFlashDraftModel"]),
+        "cannot be used",
+    ),
     "a bias that is lost": (safeailab_1, without_bias, "cannot be used"),
 }
 
@@ -216,6 +207,49 @@ def test_what_does_not_fit_is_refused(name: str, tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=message) as error:
         load_head(tmp_path, LanguageModel(tiny()))
     assert error.value.why
+
+
+def test_a_head_that_drafts_in_parallel_is_read_without_it(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    p_eagle(tmp_path)
+    assert load_head(tmp_path, lm).in_parallel
+    speculators(tmp_path)
+    assert not load_head(tmp_path, lm).in_parallel
+
+
+def test_copies_of_the_targets_matrices_are_shared(tmp_path: Path) -> None:
+    """DeepSpec trains with both frozen. One number that differs, and the head keeps its own."""
+    lm = LanguageModel(tiny())
+    written = deepspec(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    theirs = lm.model.get_input_embeddings(), lm.model.get_output_embeddings()
+    keys = "embed_tokens.weight", "lm_head.weight"
+    for key, module in zip(keys, theirs, strict=True):
+        tensors[key] = module.weight.detach().clone()
+    save_file(tensors, tmp_path / "model.safetensors")
+    loaded = load_head(tmp_path, lm).head
+    assert (loaded.embedding, loaded.lm_head) == theirs
+    written.embedding.weight.data.copy_(theirs[0].weight)
+    written.lm_head.weight.data.copy_(theirs[1].weight)
+    follows(loaded, Plain(written))
+    for key in keys:
+        tensors[key][-1, -1] += 1
+    save_file(tensors, tmp_path / "model.safetensors")
+    loaded = load_head(tmp_path, lm).head
+    assert loaded.embedding is not theirs[0]
+    assert loaded.lm_head is not theirs[1]
+
+
+def test_an_fc_that_is_not_used_is_left_out(tmp_path: Path) -> None:
+    """As by vLLM, where `use_aux_hidden_state` is false."""
+    lm = LanguageModel(tiny())
+    last_state(tmp_path)
+    tensors = load_file(tmp_path / "model.safetensors")
+    save_file({**tensors, "fc.weight": torch.randn(64, 192)}, tmp_path / "model.safetensors")
+    loaded = load_head(tmp_path, lm)
+    assert [reading.feature_layers for reading in loaded.readings] == [(3,)]
+    states = torch.randn(5, 64)
+    assert torch.equal(loaded.head.fuse(states), states)
 
 
 @pytest.mark.parametrize("key", ["layers.0.self_attn.qk_norm.weight", "fc.weight", "norm.weight", "t2d"])
@@ -245,7 +279,7 @@ def test_default_layers_are_not_written(tmp_path: Path) -> None:
     save_head(head, tmp_path, target_layers=3)
     assert "eagle_config" not in json.loads((tmp_path / "config.json").read_text())
     loaded = load_head(tmp_path, lm)
-    assert (loaded.head.config.feature_layers, loaded.other_layers) == (default_layers(3), None)
+    assert [reading.feature_layers for reading in loaded.readings] == [default_layers(3)]
 
 
 def test_angles_stay_exact_in_half_precision(tmp_path: Path) -> None:

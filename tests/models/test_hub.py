@@ -51,13 +51,24 @@ def fail(error: BaseException) -> Any:
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fail(AssertionError("asked the network")))
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail(AssertionError("asked the network")))
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fail(AssertionError("asked the network")))
 
 
 def publish(monkeypatch: pytest.MonkeyPatch, **sizes: int) -> None:
     """A repository with files of these sizes."""
     siblings = [SimpleNamespace(rfilename=name, size=size) for name, size in sizes.items()]
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *_, **__: SimpleNamespace(siblings=siblings))
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, home: Path, files: dict[str, str]) -> None:
+    """Let these files be downloaded; the cache is filled with the first."""
+
+    def download(repo: str, file: str, *, revision: str | None) -> str:
+        folder = home / "hub" / "models--owner--model" / "snapshots" / COMMIT
+        directory = folder if folder.is_dir() else snapshot(home, files)
+        return str(directory / file)
+
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
 
 
 def response(status: int) -> Any:
@@ -88,7 +99,7 @@ def test_an_incomplete_snapshot_is_not_cached(home: Path, missing: str) -> None:
 def test_a_draft_needs_no_tokenizer(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = {name: text for name, text in FILES.items() if name != "tokenizer.json"}
     publish(monkeypatch, **{name: len(text) for name, text in files.items()})
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(snapshot(home, files)))
+    serve(monkeypatch, home, files)
     directory = fetch(SOURCE, tokenizer=False)
     assert locate(SOURCE, tokenizer=False) == directory == fetch(SOURCE, tokenizer=False, offline=True)
     assert locate(SOURCE) is None
@@ -118,10 +129,7 @@ def test_download(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     sizes = {**FILES, "evil.py": "boom"}
     publish(monkeypatch, **{name: len(text) for name, text in sizes.items()})
 
-    def download(repo: str, *, revision: str | None, allow_patterns: list[str]) -> str:
-        return str(snapshot(home, {name: sizes[name] for name in allow_patterns}))
-
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    serve(monkeypatch, home, FILES)
     seen: list[tuple[str, int, int]] = []
     directory = fetch(SOURCE, progress=lambda *event: seen.append(event))
     total = sum(map(len, FILES.values()))
@@ -131,7 +139,6 @@ def test_download(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_repository_without_weights(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(monkeypatch)
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", lambda *_, **__: str(snapshot(home, {})))
     with pytest.raises(ModelError, match="not a model that this program can load"):
         fetch(SOURCE)
 

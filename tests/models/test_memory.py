@@ -51,16 +51,31 @@ def test_counts_are_those_of_a_real_model(family: str, tied: bool, tmp_path: Pat
     assert shape.kv_bytes_per_token(4) * 7 == sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
 
 
+def test_experts_are_counted_and_not_quantized(tmp_path: Path) -> None:
+    """Four bits are for linear layers; experts are stacked in one tensor, which bitsandbytes leaves as it is."""
+    transformers = pytest.importorskip("transformers")
+    sizes: dict[str, Any] = SIZES | {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48}
+    model = transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(**sizes))
+    model.config.save_pretrained(tmp_path)
+    shape = Shape.of(tmp_path)
+    assert (shape.experts, shape.active, shape.intermediate) == (8, 2, 48)
+    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
+    experts = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
+    assert shape.weight_bytes(2, "nf4") > 2 * experts
+
+
 def test_shipped_shapes_have_the_published_sizes() -> None:
     published = {
         "smollm2-135m": 134_515_008,
-        "smollm2-1.7b": 1_711_376_384,
-        "llama-3.1-8b": 8_030_261_248,
-        "llama-3.2-1b": 1_235_814_400,
-        "llama-3.2-3b": 3_212_749_824,
+        "llama-3.1-8b-eagle": 8_030_261_248,
+        "qwen3-0.6b": 596_049_920,
+        "qwen3-1.7b": 1_720_574_976,
+        "qwen3-14b-eagle3": 14_768_307_200,
+        "qwen3-30b-a3b-2507-eagle3": 30_532_122_624,
+        "qwen3-32b-eagle3": 32_762_123_264,
         "smollm3-3b": 3_075_098_624,
         "granite-4.0-micro": 3_402_836_480,
-        "qwen3-4b-2507-eagle3": 4_022_468_096,
+        "qwen3-4b-eagle3": 4_022_468_096,
         "qwen3-8b": 8_190_735_360,
         "vicuna-7b-16k": 6_738_415_616,
     }
@@ -68,18 +83,18 @@ def test_shipped_shapes_have_the_published_sizes() -> None:
         shape = load_preset(name).target.shape
         assert shape is not None
         assert shape.parameters == parameters, name
-    llama = load_preset("llama-3.1-8b")
-    assert llama.target.shape is not None
-    assert llama.draft.shape is not None
-    assert llama.target.shape.kv_bytes_per_token() == 128 * 1024
-    assert llama.draft.shape.kv_bytes_per_token() == 32 * 1024
+    pair = load_preset("qwen3-8b")
+    assert pair.target.shape is not None
+    assert pair.draft.shape is not None
+    assert pair.target.shape.kv_bytes_per_token() == 144 * 1024
+    assert pair.draft.shape.kv_bytes_per_token() == 112 * 1024
 
 
 def test_estimate_adds_up_and_grows_with_the_context() -> None:
-    preset = load_preset("llama-3.1-8b")
+    preset = load_preset("qwen3-8b")
     short, long = estimated(preset, context=8192), estimated(preset, context=16384)
-    assert short.kv == 8192 * 128 * 1024
-    assert long.total - short.total == 8192 * (128 + 32) * 1024
+    assert short.kv == 8192 * 144 * 1024
+    assert long.total - short.total == 8192 * (144 + 112) * 1024
     assert short.total == short.weights + short.kv + short.draft_weights + short.draft_kv + short.workspace
     single = estimated(preset, context=8192, dtype="float32")
     assert single.weights == 2 * short.weights

@@ -40,8 +40,6 @@ def test_shipped_presets_are_valid_and_the_default_comes_first() -> None:
         assert preset.target.shape is not None
         assert (preset.draft.shape is not None) == (preset.draft.model == "lm")
         assert preset.tested == (preset.name == DEFAULT)  # no other was ever loaded by its authors
-        if preset.name.endswith("-64k"):
-            assert f"{preset.window.context:,} tokens" in preset.description
 
 
 def test_heads_of_short_training_never_see_more_than_they_were_trained_on() -> None:
@@ -51,7 +49,8 @@ def test_heads_of_short_training_never_see_more_than_they_were_trained_on() -> N
         seen, tree = preset.retrieval, preset.tree
         if preset.draft.model == "eagle" and seen.positions == "compact":
             size = seen.sinks + seen.top_k * seen.chunk + seen.recent
-            assert size + seen.every * (tree.depth + 1) <= 2048, preset.name
+            assert preset.draft.trained is not None
+            assert size + seen.every * (tree.depth + 1) <= preset.draft.trained, preset.name
             checked += 1
     assert checked >= 12
 

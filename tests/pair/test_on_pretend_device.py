@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli import Options, Summarizer
+from specextend_cli import Summarizer
 from specextend_cli.documents.read import read
 from specextend_cli.engine.events import Retrieved
+from tests.helpers.flat_options import flat_options
 from tests.helpers.pretend_device import PretendDevice
 
 pytestmark = [pytest.mark.pair, pytest.mark.full]
@@ -20,7 +21,7 @@ def test_a_summary_by_the_pair(pretend: PretendDevice, tmp_path: Path) -> None:
     source.write_text(SAMPLE.read_text(encoding="utf-8")[:1200], encoding="utf-8")
     texts = []
     for device in ("cuda", "cpu"):
-        options = Options(
+        options = flat_options(
             device=device, dtype="float32", mode="abstractive", max_tokens=12, cache=False, compile=False, batch=1
         )
         with Summarizer(options) as made:

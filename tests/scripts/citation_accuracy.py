@@ -20,7 +20,8 @@ from specextend_cli.summarize.events import Plan, Sentence
 from specextend_cli.summarize.evidence import Citer
 from specextend_cli.summarize.planning import plan_work
 from specextend_cli.summarize.provenance import document_sentences
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
+from tests.helpers.flat_options import flat_options
 from tests.helpers.planted import Planted, plant
 
 WAYS = ("words", "attention", "both")
@@ -62,7 +63,7 @@ def main() -> None:
     began = time.monotonic()
     stated, cited, right = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     with (
-        Summarizer(Options(cache=False, device="cpu")) as summarizer,
+        Summarizer(flat_options(cache=False, device="cpu")) as summarizer,
         patch("specextend_cli.summarize.evidence.Citer", Recorder),
     ):
         # What is asked here is how well sentences are cited that nobody quoted.

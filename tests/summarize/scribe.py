@@ -14,7 +14,8 @@ from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
+from tests.helpers.flat_options import flat_options
 from tests.summarize.tiny_preset import SENTENCES
 
 Answer = Callable[[list[int], int], str]
@@ -74,7 +75,7 @@ def summarizer(
     path: Path, scribe: Scribe | None = None, *, cache: bool = False, asked: dict[str, Any] | None = None, **window: int
 ) -> Summarizer:
     """One that writes with `scribe` what is `asked` for, by the preset in `path` with other sizes."""
-    made = Summarizer(Options(preset=str(path), cache=cache, **(asked or {})))
+    made = Summarizer(flat_options(preset=str(path), cache=cache, **(asked or {})))
     made.preset = made.preset.model_copy(update={"window": made.preset.window.model_copy(update=window)})
     directory = path.parent / "target"
     encoder = _encoder(directory)

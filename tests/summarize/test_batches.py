@@ -10,7 +10,8 @@ from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize import text_generator
 from specextend_cli.summarize.events import ChunkSummarized, Level, Part, Text
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
+from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
 
 TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for n in range(45))
@@ -24,7 +25,7 @@ def small(preset: Preset) -> Preset:
 @cache
 def told(path, **options) -> list:
     """The events of a run that is made once for all tests."""
-    with Summarizer(Options(preset=str(path), dtype="float32", cache=False, **options)) as summarizer:
+    with Summarizer(flat_options(preset=str(path), dtype="float32", cache=False, **options)) as summarizer:
         summarizer.preset = small(summarizer.preset)
         return list(summarizer.run(document(TEXT)))
 
@@ -66,13 +67,13 @@ def test_who_chooses_a_draft_gets_it(presets, chosen) -> None:
 
 def test_what_was_summarized_before_an_interruption_is_kept(presets) -> None:
     path, whole = presets["one"], told(presets["one"], batch=2)[-1].summary
-    with Summarizer(Options(preset=str(path), dtype="float32", batch=2)) as summarizer:
+    with Summarizer(flat_options(preset=str(path), dtype="float32", batch=2)) as summarizer:
         summarizer.preset = small(summarizer.preset)
         run = summarizer.run(document(TEXT))
         while not isinstance(next(run), ChunkSummarized):
             pass
         run.close()
-    with Summarizer(Options(preset=str(path), dtype="float32", batch=2)) as summarizer:
+    with Summarizer(flat_options(preset=str(path), dtype="float32", batch=2)) as summarizer:
         summarizer.preset = small(summarizer.preset)
         resumed = list(summarizer.run(document(TEXT)))
     reused = [event.reused for event in resumed if isinstance(event, ChunkSummarized) and event.level == 1]
@@ -89,7 +90,7 @@ def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, mon
 
     def summarize(until: int) -> list:
         events = []
-        with Summarizer(Options(preset=str(path), dtype="float32", batch=16)) as summarizer:
+        with Summarizer(flat_options(preset=str(path), dtype="float32", batch=16)) as summarizer:
             summarizer.preset = small(summarizer.preset)
             run = summarizer.run(document(TEXT))
             for event in run:

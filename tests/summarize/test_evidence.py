@@ -7,14 +7,15 @@ import pytest
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize.events import ChunkSummarized, Sentence, Summarized, Text
 from specextend_cli.summarize.sentences import spans
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text_stream import TextStream
+from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
 
 def summarize(path, source, **options):
-    with Summarizer(Options(preset=str(path), dtype="float32", **{"cache": False, **options})) as made:
+    with Summarizer(flat_options(preset=str(path), dtype="float32", **{"cache": False, **options})) as made:
         return list(made.run(document(source)))
 
 

@@ -9,8 +9,9 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.summarize.events import Preview, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.focus import WEIGHT, gain, relevance
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.tfidf import terms
+from tests.helpers.flat_options import flat_options
 from tests.summarize.tiny_preset import guided
 
 PRICES = (
@@ -45,7 +46,7 @@ def preset(presets):
 
 def summarize(path, source=LONG, **options):
     document = read_bytes("a.md" if source is RIVERS else "a.txt", source.encode())
-    with Summarizer(Options(preset=str(path), cache=False, **options)) as made:
+    with Summarizer(flat_options(preset=str(path), cache=False, **options)) as made:
         events = list(made.run(document))
     warned = [event.message for event in events if isinstance(event, Warned)]
     return events[-1].summary, warned, events

@@ -16,6 +16,7 @@ from specextend_cli.summarize.events import ChunkRead, Event, Level, Part, Plan,
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import LAYER, guided, text
 
@@ -28,7 +29,7 @@ def preset(presets) -> Path:
 
 
 def summarize(path: Path, source: str = LONG, **options) -> tuple[Summary, list[Event]]:
-    with Summarizer(Options(preset=str(path), **options)) as made:
+    with Summarizer(flat_options(preset=str(path), **options)) as made:
         events = list(made.run(document(source)))
     return events[-1].summary, events
 
@@ -60,7 +61,7 @@ def test_a_document_is_read_in_chunks_and_quoted(preset) -> None:
 def test_the_extractive_summary_is_shown_before_anything_is_fetched_or_read(preset, monkeypatch) -> None:
     expected = summarize(preset, mode="extractive", style="bullets")[0].text
     monkeypatch.setattr("specextend_cli.summarize.summarizer.fetch", lambda *_, **__: pytest.fail("fetched"))
-    with Summarizer(Options(preset=str(preset), style="bullets")) as made:
+    with Summarizer(flat_options(preset=str(preset), style="bullets")) as made:
         first = next(made.run(document(LONG)))
     assert first == Preview(expected)
 

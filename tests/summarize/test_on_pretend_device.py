@@ -10,7 +10,8 @@ import torch
 from specextend_cli.cli.main import run
 from specextend_cli.engine.events import Step
 from specextend_cli.errors import FitError, ModelError
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
+from tests.helpers.flat_options import flat_options
 from tests.helpers.pretend_device import PretendDevice, pretend_device
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import guided, text
@@ -20,7 +21,7 @@ LONG = text(30)
 
 def told(preset: Path, device: str, **options: object) -> tuple[list[str], list[Step]]:
     """The chunk summaries and the summary, and the steps that wrote them."""
-    with Summarizer(Options(preset=str(preset), device=device, dtype="float32", cache=False, **options)) as made:
+    with Summarizer(flat_options(preset=str(preset), device=device, dtype="float32", cache=False, **options)) as made:
         events = list(made.run(document(LONG)))
         assert made._generator is None or made._generator.target.lm.device.type == device
     summary = events[-1].summary

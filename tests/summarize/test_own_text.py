@@ -12,9 +12,10 @@ from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.ui.jsonl import summary_record
 from specextend_cli.ui.writers import format_footer
+from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import guided, text, write
 
@@ -163,10 +164,10 @@ def test_the_footer_says_whose_sentences_they_are(presets) -> None:
 
 def test_the_embedded_pair_answers_no_question_in_its_own_words() -> None:
     with pytest.raises(UsageError, match=f"preset {DEFAULT} has no place for --focus") as refused:
-        Summarizer(Options(focus="Who pays?", mode="abstractive"))
+        Summarizer(flat_options(focus="Who pays?", mode="abstractive"))
     assert "--model" in refused.value.fix
     for mode in (None, "guided", "extractive"):
-        assert Summarizer(Options(focus="Who pays?", mode=mode)).request.focus == "Who pays?"
+        assert Summarizer(flat_options(focus="Who pays?", mode=mode)).request.focus == "Who pays?"
 
 
 def test_a_short_summary_is_not_asked_for_in_many_prompts(presets) -> None:

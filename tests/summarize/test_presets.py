@@ -22,17 +22,25 @@ from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.shape import Shape
-from specextend_cli.models.source_kinds import HubSource, LocalSource
+from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSource
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.eagle_head import WINDOW, with_head
-from specextend_cli.runtime.loading import describe
+from specextend_cli.runtime.loading import describe, heads_of
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator, load_generator
 from tests.engine.tiny_models import generate
 from tests.helpers.grid import but_for
-from tests.helpers.published_heads import angelslim, safeailab_1, safeailab_3, specbundle, speculators, yarn
+from tests.helpers.published_heads import (
+    angelslim,
+    deepspec,
+    p_eagle,
+    safeailab_1,
+    safeailab_3,
+    specbundle,
+    speculators,
+)
 from tests.summarize import tiny_preset
 
 PRESETS = {preset.name: preset for preset in list_presets()}
@@ -41,10 +49,9 @@ LAYOUTS = {
     "yuhuili/EAGLE-": safeailab_1,
     "jycha-98/EAGLE-": safeailab_1,
     "AngelSlim/": angelslim,
-    "TanBaby/": yarn,
     "RedHatAI/": speculators,
     "lmsys/SGLang-EAGLE3-": specbundle,
-    "Zjcxy-SmartAI/": specbundle,
+    "deepseek-ai/eagle3_": deepspec,
 }
 ROPE: dict[str, dict[str, Any]] = {
     "meta-llama/": {
@@ -67,15 +74,17 @@ DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
 
 def found(table: dict[str, Any], source: object, default: Any = None) -> Any:
-    repo = source.repo if isinstance(source, HubSource) else ""
+    repo = source.repo if isinstance(source, (HubSource, HubFileSource)) else ""
     return next((value for start, value in table.items() if repo.startswith(start)), default)
 
 
 GRANITE = {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 96, "logits_scaling": 10.0}
 GRANITE |= {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.0625}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Qwen/Qwen3-30B-A3B": ("Qwen3Moe", {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48}),
     "Qwen/Qwen3": ("Qwen3", {}),
-    "HuggingFaceTB/SmolLM3": ("SmolLM3", {"no_rope_layer_interval": 2}),  # every fourth layer is without RoPE
+    "unsloth/Qwen3": ("Qwen3", {}),
+    "ggml-org/SmolLM3": ("SmolLM3", {"no_rope_layer_interval": 2}),  # every fourth layer is without RoPE
     "google/gemma-3": (
         "Gemma3Text",
         {"sliding_window": 16, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
@@ -215,8 +224,21 @@ def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> Non
     assert describe(generator.drafter) == "ngram"
 
 
+def test_a_head_that_agrees_with_nothing_is_said_to(pair: Preset) -> None:
+    """The tiny head has random numbers. One that drafts in parallel is said to, too."""
+    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    (head,) = heads_of(generator.drafter)
+    (remark,) = head.remarks
+    assert remark.startswith("whichever way its configuration is read, it agrees with the target on ")
+    assert isinstance(pair.draft.source, LocalSource)
+    p_eagle(pair.draft.source.path, tiny_preset.tokenizer().get_vocab_size())
+    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    (head,) = heads_of(generator.drafter)
+    assert "P-EAGLE" in head.remarks[0]
+
+
 def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
-    preset = shrink(load_preset("smollm2-1.7b"), tmp_path)
+    preset = shrink(load_preset("qwen3-8b"), tmp_path)
     (tmp_path / "head").mkdir()
     safeailab_3(tmp_path / "head", tiny_preset.tokenizer().get_vocab_size())
     changed = with_head(preset, tmp_path / "head")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, fields
 from typing import get_args
 
 import pytest
@@ -12,10 +11,10 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import Style, spell_out
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.ui.jsonl import format_event, summary_record
+from tests.helpers.flat_options import flat_options
 from tests.summarize import tiny_preset
 from tests.summarize.scribe import Recorder, Scribe, document, full, run
 from tests.summarize.tiny_preset import SPECIALS, text
@@ -45,7 +44,7 @@ def asked(preset):
     """The prompts' texts and the summary, for a document of that many sentences."""
 
     def ask(sentences=30, source="", answer=None, **options):
-        made = Summarizer(Options(preset=str(preset), cache=False, **options))
+        made = Summarizer(flat_options(preset=str(preset), cache=False, **options))
         directory = made.preset.target.source.path
         encoder = TextEncoder.of(directory)
         made._prompt_builder = Recorder(made.preset, encoder, directory, request=made.request)
@@ -130,9 +129,9 @@ def test_what_cannot_be_asked_is_refused_before_any_model_is_loaded(asked, optio
 
 def test_a_preset_without_the_place_says_so(presets):
     with pytest.raises(UsageError, match="preset one has no place for --focus"):
-        Summarizer(Options(preset=str(presets["one"]), focus="Who?"))
+        Summarizer(flat_options(preset=str(presets["one"]), focus="Who?"))
     with pytest.raises(UsageError, match="no place for --lang"):
-        Summarizer(Options(language="French"))  # the embedded pair writes English
+        Summarizer(flat_options(language="French"))  # the embedded pair writes English
 
 
 def test_lengths(asked, preset):
@@ -182,20 +181,7 @@ def test_an_empty_sentence_takes_the_space_before_it_along():
     assert spell_out("a {style}\n{focus} b", {"style": "S {words}", "focus": ""}) == "a S {words} b"
 
 
-def test_options_hand_on_everything_that_is_asked():
-    values = {
-        SummaryRequest: ("short", "bullets", "Who?", "German", "{document}", "abstractive"),
-        EngineOptions: ("lm", "head", "full", 0.5, 7, "cpu", "float32", False, "reference"),
-    }
-    asked = {
-        kind: dict(zip((field.name for field in fields(kind)), given, strict=True)) for kind, given in values.items()
-    }
-    options = Options(**asked[SummaryRequest], **asked[EngineOptions])
-    assert asdict(options.request) == asked[SummaryRequest]
-    assert asdict(options.engine) == asked[EngineOptions]
-
-
 def test_a_request_leaves_the_preset_as_it_is(presets):
-    made = Summarizer(Options(preset=str(presets["three"]), length=5, mode="extractive", style="tldr"))
+    made = Summarizer(flat_options(preset=str(presets["three"]), length=5, mode="extractive", style="tldr"))
     assert made.preset == load_preset(presets["three"])
     assert (made.settings.mode, made.settings.summary_parts) == ("extractive", 1)

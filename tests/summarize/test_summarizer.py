@@ -14,7 +14,8 @@ from specextend_cli.models.memory import Estimate
 from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Stage, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text_generator import load_generator
-from tests.helpers.published_heads import safeailab_3
+from tests.helpers.flat_options import flat_options
+from tests.helpers.published_heads import deepspec, p_eagle, safeailab_3
 from tests.summarize.tiny_preset import text, tokenizer, write
 
 SHORT, LONG = text(6), text(30)
@@ -26,7 +27,7 @@ def document(source, name="harbour.txt"):
 
 def summarize(path, source=SHORT, **options):
     """The events of one run by itself."""
-    with Summarizer(Options(preset=str(path), **{"cache": False, **options})) as summarizer:
+    with Summarizer(flat_options(preset=str(path), **{"cache": False, **options})) as summarizer:
         return list(summarizer.run(document(source)))
 
 
@@ -87,6 +88,22 @@ def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path
     assert Stage(f"drafts: {events[-1].summary.drafter}") in events
     with pytest.raises(UsageError, match="no directory"):
         summarize(presets["one"], draft_head=str(tmp_path / "nowhere"))
+
+
+@pytest.mark.usefixtures("always")
+def test_a_head_as_deepspec_publishes_it_changes_no_word(presets, plain, tmp_path):
+    deepspec(tmp_path, tokenizer().get_vocab_size())
+    events = summarize(presets["one"], draft="eagle", draft_head=str(tmp_path))
+    assert events[-1].summary.text == plain
+    assert events[-1].summary.drafter == "eagle3 of layers 1, 2, 3, 2, 1"
+    assert any(event.nodes > 1 for event in events if isinstance(event, Step))
+
+
+def test_what_speaks_against_a_head_is_said(presets, tmp_path):
+    p_eagle(tmp_path, tokenizer().get_vocab_size())
+    said = [event.name for event in summarize(presets["one"], draft_head=str(tmp_path)) if isinstance(event, Stage)]
+    assert [stage.partition(":")[0] for stage in said].count("the draft head") == 2
+    assert any("P-EAGLE" in stage for stage in said)
 
 
 @pytest.mark.usefixtures("always")

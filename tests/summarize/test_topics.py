@@ -14,10 +14,11 @@ from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.ranking.topics import title, topics
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.word_count import count_words
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.writers import WRITERS
+from tests.helpers.flat_options import flat_options
 
 LONG = " ".join(
     f"{one}{two}" for one in ("sea", "sun", "ice") for two in ("bed", "dog", "man", "top", "way", "ed", "ice", "ly")
@@ -140,7 +141,9 @@ MARKDOWN = "\n\n".join(
 
 def outline(length: int, source: str = MARKDOWN, **options):
     document = read_bytes("a.md", source.encode())
-    with Summarizer(Options(mode="extractive", style="outline", length=length, cache=False, **options)) as summarizer:
+    with Summarizer(
+        flat_options(mode="extractive", style="outline", length=length, cache=False, **options)
+    ) as summarizer:
         events = list(summarizer.run(document))
     return events[-1].summary, events
 
@@ -184,7 +187,7 @@ def test_short_outlines_and_other_styles_have_no_headings() -> None:
     assert all(line.count(" ") > 5 for line in outline(30)[0].text.split("\n"))
     document = read_bytes("a.md", MARKDOWN.encode())
     for style in ("paragraph", "bullets", "tldr", "abstract"):
-        with Summarizer(Options(mode="extractive", style=style, length=100, cache=False)) as summarizer:
+        with Summarizer(flat_options(mode="extractive", style=style, length=100, cache=False)) as summarizer:
             summary = summarizer.summarize(document)
         assert all(len(line.split()) > 5 for line in summary.text.split("\n") if line)
 

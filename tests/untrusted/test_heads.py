@@ -92,7 +92,6 @@ UNFIT: list[tuple[Any, Settings, str]] = [
     (tied, {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 512}, "one kind"),
     (bare, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),  # no embedding of its own would tell
     (safeailab_3, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),
-    (angelslim, {"quantization_config": {"quant_method": "fp8"}}, "quantiz"),
     (angelslim, {"attention_bias": True}, "attention_bias"),
     (angelslim, {"mlp_bias": True}, "mlp_bias"),
     (yarn, {"qkv_bias": True}, "qkv_bias"),
@@ -128,7 +127,7 @@ def test_sizes_are_whole_numbers(key: str, tmp_path: Path, lm: LanguageModel) ->
 FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings", "attention_bias"]
 
 
-@pytest.mark.parametrize("flag", [*FLAGS, "mlp_bias", "qkv_bias", "bias", "use_sliding_window"])
+@pytest.mark.parametrize("flag", [*FLAGS, "mlp_bias", "qkv_bias", "bias", "use_sliding_window", "use_aux_hidden_state"])
 def test_flags_are_true_or_false(flag: str, tmp_path: Path, lm: LanguageModel) -> None:
     """`bool("false")` is True."""
     for value in ("true", "no", "", 0, 1, [], {}):
@@ -289,8 +288,8 @@ ROPES: list[Settings] = [
     {"rope_scaling": {"rope_type": "llama3", "factor": 4.0}},
     {"rope_scaling": {"rope_type": ["linear"]}},
     {"rope_scaling": "linear"},
-    {"rope_scaling": {"rope_type": "default", "mrope_section": [1, 2, 3]}},
-    {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0}}},
+    {"rope_scaling": {"rope_type": "default", "sections": [1, 2, 3]}},
+    {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": -5.0}}},
 ]
 
 
@@ -301,11 +300,25 @@ def test_positions_that_make_no_sense(settings: Settings, tmp_path: Path, lm: La
     refused(tmp_path, lm)
 
 
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 3]}},  # positions of text are the same in all
+        {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0}}},
+    ],
+)
+def test_positions_in_other_words(settings: Settings, tmp_path: Path, lm: LanguageModel) -> None:
+    angelslim(tmp_path)
+    change(tmp_path, rope_theta=500.0, **settings)
+    assert load_head(tmp_path, lm).head.config.rope == {"rope_type": "default", "rope_theta": 500.0}
+
+
+@pytest.mark.parametrize("key", ["eagle_aux_hidden_state_layer_ids", "target_layer_ids"])
 @pytest.mark.parametrize("ids", [["0", 1, 2], [0.5, 1, 2], [True, 1, 2], {"0": 1}, "012", 3, [[0], 1, 2]])
-def test_layers_are_named_by_numbers(ids: Any, tmp_path: Path, lm: LanguageModel) -> None:
+def test_layers_are_named_by_numbers(ids: Any, key: str, tmp_path: Path, lm: LanguageModel) -> None:
     speculators(tmp_path)
-    change(tmp_path, eagle_aux_hidden_state_layer_ids=ids)
-    refused(tmp_path, lm, "eagle_aux_hidden_state_layer_ids")
+    change(tmp_path, **{key: ids})
+    refused(tmp_path, lm, key)
     with pytest.raises(ModelError):
         HeadShape.of(tmp_path)
 

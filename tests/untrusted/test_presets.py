@@ -249,11 +249,11 @@ def test_names_of_files_in_a_repository_are_no_patterns(monkeypatch: pytest.Monk
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", lambda *args, **options: found)
     asked: list[str] = []
 
-    def download(repo: str, *, allow_patterns: list[str], **options: object) -> str:
-        asked.extend(huggingface_hub.utils.filter_repo_objects(named, allow_patterns=allow_patterns))
-        return str(home)
+    def download(repo: str, file: str, *, revision: str | None) -> str:
+        asked.append(file)
+        return str(home / file)
 
-    monkeypatch.setattr(huggingface_hub, "snapshot_download", download)
+    monkeypatch.setattr(huggingface_hub, "hf_hub_download", download)
     with pytest.raises(ModelError, match="not a model"):
         hub.obtain(HubSource(kind="hub", repo="owner/x"), name="mine")
     assert "nested/config.json" not in asked

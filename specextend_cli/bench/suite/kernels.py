@@ -20,12 +20,13 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.roofline import seconds
 from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.engine.attention import Backend, backend_for
-from specextend_cli.engine.attention.hybrid import has_flash_attn
+from specextend_cli.engine.attention import Backend
+from specextend_cli.engine.attention.flash_packages import installed
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
+from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import LMDrafter
@@ -252,7 +253,7 @@ def methods(ring: Ring) -> dict[str, Call]:
         return lambda k, v: backend(ring.q, k, v, scale, mask)
 
     calls: dict[str, Call] = {"triton, mask packed": lambda k, v: attend(ring.q, k, v, scale, words=words, tree=n)}
-    for name in ("triton", "torch", *(["flash_attn"] if device.type == "cuda" and has_flash_attn() else [])):
+    for name in ("triton", "torch", *(["flash_attn"] if device.type == "cuda" and installed() else [])):
         calls[name] = by_backend(backend_for(device, name))
     calls["scores, triton"] = lambda k, v: chunk_attention(query, k[0], scale)
     calls["scores, torch"] = lambda k, v: chunk_attention_torch(query, k[0], scale)

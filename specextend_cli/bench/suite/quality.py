@@ -34,7 +34,7 @@ from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize import summarizer as library
 from specextend_cli.summarize.factcheck import FactSource
-from specextend_cli.summarize.request import Mode
+from specextend_cli.summarize.request import Mode, SummaryRequest
 from specextend_cli.summarize.sentences import spans
 
 Words: TypeAlias = Literal["document", "reference"]
@@ -158,9 +158,9 @@ class Ours:
 
     def summary(self, method: str, document: Document, words: int) -> tuple[str, float]:
         """The text, and the seconds it took; models are loaded and chunks are planned before."""
-        mode = None if method == "default" else method
-        options: Any = {**self._options, "length": words, "mode": mode, "cache": False}
-        summarizer = library.Summarizer(library.Options(**options))
+        mode: Any = None if method == "default" else method
+        request = SummaryRequest(length=words, mode=mode)
+        summarizer = library.Summarizer(library.Options(request=request, cache=False, **self._options))
         summarizer._generator = self._generator
         for _ in summarizer.load():
             pass

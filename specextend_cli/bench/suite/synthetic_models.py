@@ -17,7 +17,8 @@ from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.roofline import Roofline, work
 from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.engine.attention import Backend, backend_for
+from specextend_cli.engine.attention import Backend
+from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.drafters import EagleDrafter

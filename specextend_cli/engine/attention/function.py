@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -50,6 +51,8 @@ class ForwardContext:
 
     Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only. `positions`
     are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window share `blocks`.
+    `parents` says what `tree_mask` does to layers that have states, whose forms see `recurrent.Rows.add_tree`; without
+    it, they read the mask.
     """
 
     backend: Backend
@@ -58,7 +61,19 @@ class ForwardContext:
     record_last: bool = False
     queries: Queries = field(default_factory=dict)
     positions: Tensor | None = None
+    parents: Sequence[int] | Tensor | None = None
     blocks: dict[int, list[Block]] = field(default_factory=dict)
+
+
+    def tree_parents(self) -> Sequence[int] | Tensor:
+        """`parents`, or what the mask says: of each row the number of its parent in the tree, -1 without one."""
+        if self.parents is not None:
+            return self.parents
+        assert self.tree_mask is not None
+        rows, slots = self.tree_mask.shape
+        seen = self.tree_mask.tolist()
+        start = slots - rows
+        return [max((at for at in range(start + row) if seen[row][at]), default=-1) for row in range(rows)]
 
 
 class UnsupportedError(Exception):

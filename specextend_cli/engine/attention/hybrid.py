@@ -6,13 +6,12 @@ need one. Two softmaxes over disjoint keys merge exactly by their log-sum-exps:
     out = w * prefix + (1 - w) * tree,   w = sigmoid(lse_prefix - lse_tree)
 
 Grouped queries are folded into the query axis instead of repeating keys, as the prefix has no order to keep. The flash
-kernels are torch's own (`hybrid`) or those of the flash-attn package (`flash_attn`).
+kernels are torch's own, cuDNN's among them; `flash_packages` has others.
 """
 
 from __future__ import annotations
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError, version
 
 import torch
 from torch import Tensor
@@ -20,20 +19,22 @@ from torch import Tensor
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
+HALVES = (torch.float16, torch.bfloat16)
 _PIECE = 512  # tokens
 _SCORES = 1 << 24
 """Scores that are computed at a time where no flash kernel can: 64 MB."""
 
 
 @cache
-def has_flash_attn() -> bool:
-    """Whether the flash-attn package can be used. flash-attn-4 has the same import name, and other functions."""
-    try:
-        version("flash-attn")
-        from flash_attn import flash_attn_func  # noqa: F401
-    except (PackageNotFoundError, ImportError, OSError):  # OSError: compiled for another torch
-        return False
-    return True
+def is_hopper_or_later(device: torch.device) -> bool:
+    """Whether the device is a GPU of compute capability 9.0 or above."""
+    return device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] >= 9
+
+
+@cache
+def is_before_ampere(device: torch.device) -> bool:
+    """Whether the device is a GPU of compute capability below 8.0."""
+    return device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] < 8
 
 
 def flash(
@@ -49,10 +50,10 @@ def flash(
         kernel = _aten._scaled_dot_product_cudnn_attention
         out, lse, *_ = kernel(q, k, v, None, True, 0.0, causal, False, scale=scale)
         lse = lse.reshape(q.shape[:3])
-    elif q.dtype in (torch.float16, torch.bfloat16):
+    elif q.dtype in HALVES and not is_before_ampere(q.device):
         out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
-        # The CUDA flash kernel has no float32; the memory-efficient one pads its log-sum-exp to 32 rows.
+        # The flash kernel needs Ampere, and has no float32; the memory-efficient one pads its log-sum-exp to 32 rows.
         out, lse, *_ = _aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
         lse = lse[..., : q.shape[2]]
     return out, lse.float()
@@ -65,15 +66,14 @@ def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
     """
     n, total = q.shape[2], k.shape[2]
     whole = n >= _PIECE and n % _PIECE == 0 and total % _PIECE == 0
-    d, halves = q.shape[3], (torch.float16, torch.bfloat16)
-    return whole and q.dtype in halves and d <= 128 and d % 8 == 0 and _has_cudnn(q.device, q.dtype, d)
+    d = q.shape[3]
+    return whole and q.dtype in HALVES and d <= 128 and d % 8 == 0 and _has_cudnn(q.device, q.dtype, d)
 
 
 @cache
 def _has_cudnn(device: torch.device, dtype: torch.dtype, d: int) -> bool:
     """Whether cuDNN's attention is there for such heads, and gives what torch's flash kernel gives."""
-    is_new = device.type == "cuda" and torch.cuda.get_device_capability(device)[0] >= 9
-    if not is_new or not torch.backends.cudnn.is_available():
+    if not is_hopper_or_later(device) or not torch.backends.cudnn.is_available():
         return False
     shapes = (1, 4, 512, d), (1, 2, 512, d), (1, 2, 512, d)
     generator = torch.Generator(device).manual_seed(0)
@@ -117,22 +117,6 @@ def hybrid(
     # cuDNN takes heads as they are.
     dense, dense_lse = flash(q if _suits_cudnn(q, keys) else _fold(q, k), keys, values, scale)
     return merge(dense.reshape(q.shape), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
-
-
-def flash_attn(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
-) -> Tensor:
-    """See `Backend`. By the flash-attn package, in half precision on CUDA; anything else goes to `hybrid`."""
-    if not softmax.is_plain or not q.is_cuda or q.dtype not in (torch.float16, torch.bfloat16):
-        return hybrid(q, k, v, scale, tree_mask, softmax)
-    if tree_mask is None:
-        return _packaged(q, k, v, scale, causal=True)[0]  # aligned to the last keys: a chunk over its prefix and itself
-    prefix = k.shape[2] - tree_mask.shape[1]
-    out, lse = masked(q, k[:, :, prefix:], v[:, :, prefix:], scale, tree_mask)
-    if prefix == 0:
-        return out.to(q.dtype)
-    dense, dense_lse = _packaged(q, k[:, :, :prefix], v[:, :, :prefix], scale, causal=False)
-    return merge(dense, dense_lse, out, lse).to(q.dtype)
 
 
 def merge(a: Tensor, lse_a: Tensor, b: Tensor, lse_b: Tensor) -> Tensor:
@@ -186,11 +170,3 @@ def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tens
     grouped_k, grouped_v = k.transpose(0, 1).expand(by_group), v.transpose(0, 1).expand(by_group)
     out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True)
     return out.reshape(q.shape), lse.reshape(q.shape[:3])
-
-
-def _packaged(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
-    from flash_attn import flash_attn_func
-
-    rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
-    out, lse, _ = flash_attn_func(*rows_first, softmax_scale=scale, causal=causal, return_attn_probs=True)
-    return out.transpose(1, 2), lse

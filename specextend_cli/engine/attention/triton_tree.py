@@ -16,7 +16,8 @@ import os
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import flash_attn, has_flash_attn, hybrid
+from specextend_cli.engine.attention.flash_packages import flash_attn, reads_prompts
+from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
@@ -30,9 +31,9 @@ _LOG2_E = math.log2(math.e)
 def triton_tree(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
-    """See `Backend`. Prefill and inputs that the kernel does not take go to `hybrid`, or flash-attn where installed."""
+    """See `Backend`. What the kernel does not take, prompts among it, goes to `hybrid` or `flash_attn`."""
     if not _takes(q, tree_mask):
-        other = flash_attn if q.is_cuda and has_flash_attn() else hybrid
+        other = flash_attn if reads_prompts(q) else hybrid
         return other(q, k, v, scale, tree_mask, softmax)
     if tree_mask is None:
         return attend(q, k, v, scale, softmax=softmax)

@@ -128,7 +128,7 @@ class ModelDrafter(ABC):
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = self.working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
+            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask, parents=parents)
             return self._expand(tokens, parents, positions, context)
 
         return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)

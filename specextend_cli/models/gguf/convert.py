@@ -27,6 +27,7 @@ from specextend_cli.models.tensor_file import TensorFile
 
 _AT_ONCE = 1 << 22  # numbers
 _IGNORED = ("rope_freqs.weight",)  # is in the configuration
+_TOWERS = ("v.", "a.", "mm.")  # what reads images and sound; ollama keeps it in the language model's file
 
 
 def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
@@ -46,7 +47,8 @@ def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
                 raise ValueError(f"it lacks the tensor {name}")
             if (found := model.tensors[name].shape) != shape:
                 raise ValueError(f"its {name} has the shape {found} instead of {shape}")
-        if extra := sorted(name for name in model.tensors if name not in table and name not in _IGNORED):
+        extra = sorted(model.tensors.keys() - table.keys() - set(_IGNORED))
+        if extra := [name for name in extra if not name.startswith(_TOWERS)]:
             raise ValueError(f"its tensor {extra[0]!r:.60} has no place in a {config['model_type']} model")
     return model, config, table
 
@@ -55,7 +57,8 @@ def converted_size(file: Path) -> int:
     """Bytes of the converted weights; ModelError as `read_gguf`."""
     model, _, table = read_gguf(file)
     numbers = sum(int(np.prod(shape)) for _, shape in table.values())
-    coded = sum(tensor.rows * tensor.columns * _parts(tensor) for tensor in model.tensors.values())
+    tensors = [model.tensors[name] for name in table]
+    coded = sum(tensor.rows * tensor.columns * _parts(tensor) for tensor in tensors)
     return 2 * numbers + (GROUP // 2 + 4) * coded // GROUP
 
 
@@ -83,7 +86,7 @@ def _readable(file: Path) -> Iterator[None]:
         raise ModelError(
             f"cannot convert {file.name}",
             why=f"it is not a GGUF that this program reads: {reason(error)}",
-            fix="fetch it again if it is damaged; docs/presets.md says which are read",
+            fix="fetch it again if it is damaged; docs/gguf.md says which are read",
         ) from error
 
 

@@ -17,6 +17,7 @@ from specextend_cli.models.gguf.tokenizer import special_ids
 
 _MOST = 1 << 26  # of any size
 _GEMMA_27B = (46, 62)  # layers of Gemma 2's and 3's largest model, whose attention is scaled otherwise
+_GEMMA_LONG = (34, 48, 62)  # layers of Gemma 3's models whose positions are scaled by 8, which ollama's files leave out
 _SOFTCAPS = {"attn_logit_softcapping": 50.0, "final_logit_softcapping": 30.0}  # Gemma 2's
 _LLAMA3_LENGTHS = [1 << n for n in range(7, 18)]  # original context lengths
 
@@ -47,8 +48,18 @@ FAMILIES = {
     "phi3": Family("phi3", "Phi3ForCausalLM", fused=True),
     "gemma2": Family("gemma2", "Gemma2ForCausalLM", gemma=True),
     "gemma3": Family("gemma3_text", "Gemma3ForCausalLM", gemma=True, qk_norm=True),
+    "qwen2vl": Family("qwen2", "Qwen2ForCausalLM", qkv_bias=True),
+    "qwen25vl": Family("qwen2", "Qwen2ForCausalLM", qkv_bias=True),
+    "qwen3vl": Family("qwen3", "Qwen3ForCausalLM", qk_norm=True),
+    "mistral3": Family("mistral", "MistralForCausalLM", permuted=True),
 }
-"""By `general.architecture`. Mistral's files call themselves llama."""
+"""By `general.architecture`. Mistral's files call themselves llama, Qwen2.5-VL's qwen2vl, in ollama's store qwen25vl.
+
+Text models inside others are read alone: their sections of RoPE are one on text (`models/text_part.py`).
+"""
+_MINISTRAL = Family("ministral3", "Ministral3ForCausalLM", permuted=True)
+_TEMPERATURE = ("attention.temperature_scale", "rope.scaling_beta")
+"""Where a mistral3 file says how queries grow with their position, llama.cpp's and ollama's; Ministral 3 has it."""
 
 
 def family(model: Gguf) -> Family:
@@ -67,6 +78,8 @@ def family(model: Gguf) -> Family:
         raise ValueError("it is a model of embeddings, which generates no text")
     if facts.get(f"{architecture}.expert_count"):
         raise ValueError("it is a mixture of experts; dense models are read")
+    if architecture == "mistral3" and any(facts.get(f"mistral3.{key}") for key in _TEMPERATURE):
+        return _MINISTRAL
     return FAMILIES[architecture]
 
 
@@ -97,7 +110,8 @@ def config_of(model: Gguf) -> dict[str, Any]:
     usual = hidden // heads if own.fused else size("rope.dimension_count", hidden // heads)
     head_dim = size("attention.key_length", usual)
     rotated = size("rope.dimension_count", head_dim)
-    theta = number("rope.freq_base", 1e6 if architecture == "gemma3" else 10000.0)
+    # ollama's older files have rope.global.freq_base and rope.local.freq_base.
+    theta = number("rope.freq_base", number("rope.global.freq_base", 1e6 if architecture == "gemma3" else 10000.0))
     if rotated != head_dim and not own.fused:
         raise ValueError(f"it rotates {rotated} of {head_dim} numbers of a head")
     # The embedding may be padded beyond the vocabulary's tokens.
@@ -139,17 +153,25 @@ def config_of(model: Gguf) -> dict[str, Any]:
             given = facts.get(f"{architecture}.{key}", architecture == "gemma2")
             config[key] = number(key, cap) if given else None
         if architecture == "gemma3":
-            local = {"rope_type": "default", "rope_theta": number("rope.freq_base_swa", 10000.0)}
-            rope = {"full_attention": config["rope_parameters"], "sliding_attention": local}
-            config["rope_parameters"] = rope
+            theta = number("rope.freq_base_swa", number("rope.local.freq_base", 10000.0))
+            rope = config["rope_parameters"]
+            if window and layers in _GEMMA_LONG and "gemma3.rope.scaling.factor" not in facts:
+                rope |= {"rope_type": "linear", "factor": 8.0}
+            local = {"rope_type": "default", "rope_theta": theta}
+            config["rope_parameters"] = {"full_attention": rope, "sliding_attention": local}
     elif architecture == "granite":
         config["attention_multiplier"] = number("attention.scale")
         config["embedding_multiplier"] = number("embedding_scale")
         config["residual_multiplier"] = number("residual_scale")
         config["logits_scaling"] = number("logit_scale")
+    elif own is _MINISTRAL:
+        growth = number(_TEMPERATURE[0], facts.get(f"{architecture}.{_TEMPERATURE[1]}"))
+        config["rope_parameters"]["llama_4_scaling_beta"] = growth
+        if config["rope_parameters"]["rope_type"] != "yarn":
+            raise ValueError("its queries grow with their position, and nothing says from where on")
     if not own.gemma and (capped := [key for key in _SOFTCAPS if facts.get(f"{architecture}.{key}")]):
         raise ValueError(f"it has {capped[0]}, which no {own.model_type} model of transformers has")
-    if own.permuted or architecture == "qwen3":
+    if own.permuted or own.model_type == "qwen3":
         config["attention_bias"] = "blk.0.attn_q.bias" in model.tensors
         config["mlp_bias"] = "blk.0.ffn_up.bias" in model.tensors
     return config
@@ -238,10 +260,16 @@ def _yarn(facts: dict[str, Any], prefix: str, factor: float) -> dict[str, float]
             raise ValueError(f"it says {prefix}.{key} {value!r:.40}")
         return float(f"{value:.7g}")
 
-    # -1: the usual strength, which is 1.
-    if number("yarn_ext_factor", 1.0) not in (1.0, -1.0) or number("yarn_log_multiplier", 0.0):
+    # -1: the usual strength, which is 1. With DeepSeek's multiplier, Ministral scales by both its terms, that is, by 1.
+    multiplied = number("yarn_log_multiplier", number("mscale_all_dim", 0.0))
+    if number("yarn_ext_factor", 1.0) not in (1.0, -1.0) or (multiplied and not prefix.startswith("mistral3.")):
         raise ValueError("it scales positions by a form of YaRN that transformers does not have")
-    found = {"beta_fast": number("yarn_beta_fast", 32.0), "beta_slow": number("yarn_beta_slow", 1.0)}
+    found = {
+        "beta_fast": number("yarn_beta_fast", number("beta_fast", 32.0)),
+        "beta_slow": number("yarn_beta_slow", number("beta_slow", 1.0)),
+    }
+    if multiplied:
+        return found | {"mscale": multiplied, "mscale_all_dim": multiplied}
     attention = number("yarn_attn_factor", number("attn_factor", 1.0))
     if attention != 1:
         found["attention_factor"] = attention * (1 + 0.1 * math.log(factor))

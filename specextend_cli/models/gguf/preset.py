@@ -7,32 +7,26 @@ from typing import Any
 from specextend_cli.errors import ModelError
 from specextend_cli.models.gguf.convert import read_gguf
 from specextend_cli.models.gguf.source import GgufFile, gguf_file, plain_name
-from specextend_cli.models.preset import Preset, Prompts, Target, Window
+from specextend_cli.models.preset import Preset, Target, Window
+from specextend_cli.models.preset_defaults import context, window_sizes
 from specextend_cli.models.shape import Shape
 
 _LEAST = 256  # tokens
-_CONTEXT = 8192  # tokens; more of them are for a preset of the user's own
 
 
 def preset_for(source: GgufFile) -> Preset:
     """The preset of that file; ModelError: it is absent, damaged, or of a kind that is not supported."""
     model, config, _ = read_gguf(gguf_file(source))
-    if (context := config["max_position_embeddings"]) < _LEAST:
-        raise ModelError(f"the model in {source} cannot summarize", why=f"it reads at most {context} tokens")
-    tokens = min(_CONTEXT, context)
+    if (most := config["max_position_embeddings"]) < _LEAST:
+        raise ModelError(f"the model in {source} cannot summarize", why=f"it reads at most {most} tokens")
     kind = f"{config['model_type']}, {config['num_hidden_layers']} layers"
-    # Models that think before they answer are asked not to: a summary needs no steps, and they take many tokens.
-    thinks = "enable_thinking" in str(model.facts.get("tokenizer.chat_template", ""))
     return Preset(
         name=plain_name(source),
         title=_line(model.facts.get("general.name")) or plain_name(source),
         description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.{_caveat(model.facts)}",
         licence=_line(model.facts.get("general.license")) or "as its publisher says",
         target=Target(source=source, shape=Shape.from_config(config)),
-        window=Window(
-            context=tokens, chunk=2 * tokens // 3, chunk_summary_tokens=tokens // 16, summary_tokens=tokens // 10
-        ),
-        prompts=Prompts(template_options={"enable_thinking": False} if thinks else {}),
+        window=Window(**window_sizes(min(context(None, None), most))),
     )
 
 

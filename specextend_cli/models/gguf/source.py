@@ -45,5 +45,9 @@ def converted_name(source: GgufFile) -> str:
 
 def plain_name(source: GgufFile) -> str:
     """A name for presets and directories, of lower-case letters, digits, dots and dashes."""
-    name = source.name if isinstance(source, OllamaSource) else source.path.stem
+    return simple_name(source.name if isinstance(source, OllamaSource) else source.path.stem)
+
+
+def simple_name(name: str) -> str:
+    """A name in the same characters, for any other one."""
     return re.sub(r"[^a-z0-9.]+", "-", name.lower()).strip("-.") or "model"

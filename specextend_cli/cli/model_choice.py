@@ -1,0 +1,170 @@
+"""The model of a command where none was named: chosen, offered on a terminal, fetched with consent, and said."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from specextend_cli.cli.options import AUTO
+from specextend_cli.errors import FitError, ModelError
+from specextend_cli.humanize import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from specextend_cli.models.choice import Candidate, Choice, Machine
+    from specextend_cli.ui.streams import Output
+
+QUOTING = ("extractive", "guided")
+"""Modes whose sentences are the document's own."""
+_ANSWERS = {"": "yes", "y": "yes", "yes": "yes", "n": "no", "no": "no", "never": "never"}
+
+
+def chosen_model(model: str | None, device: str = "auto", tokens: int | None = None) -> Choice:
+    """The choice for this machine, without questions, network or torch; a `model` that was named is taken.
+
+    `tokens` is the size of the document, where it is known.
+    """
+    from specextend_cli.models.choice import Choice
+
+    if model is not None and model != AUTO:
+        return Choice(model, "named")
+    return _choose(_machine(device), tokens)
+
+
+def embedded() -> Choice:
+    """The embedded preset, for a summary that quotes."""
+    from specextend_cli.models.choice import Choice
+    from specextend_cli.models.preset import DEFAULT
+
+    return Choice(DEFAULT, "quotes")
+
+
+def model_for(
+    output: Output, model: str | None, tokens: Callable[[], int], *, device: str, offline: bool, mute: bool = False
+) -> Choice:
+    """The choice for a run. On a terminal, the best model that is not on disk is offered, and fetched with consent.
+
+    `tokens` reads the document, where its size matters. With `mute`, nothing is asked or said.
+    """
+    from specextend_cli.models.choice import Choice
+
+    if model is not None and model != AUTO:
+        return Choice(model, "named")
+    machine, count = _machine(device), None
+    may_ask = _may_ask(output) and not offline and not mute
+    choice = _choose(machine, None)
+    if machine.device == "cpu" and (choice.reason == "on disk" or (choice.offer and may_ask)):
+        machine, count = _measured(output, machine), tokens()
+        choice = _choose(machine, count)
+    if choice.offer is not None and may_ask and _agrees(output, choice.offer) and _fetched(output, choice.offer.name):
+        return _choose(machine, count)
+    if choice.reason == "none fits" and not mute:
+        output.status(announcement(choice, offline=offline))
+    return choice
+
+
+def announcement(choice: Choice, *, offline: bool = False) -> str:
+    """One line: what runs where no model was named, why, and the command that changes it."""
+    from specextend_cli.models.preset import DEFAULT
+
+    if choice.reason == "configured":
+        return f"model: {choice.preset}, as configured (specextend models use)"
+    if choice.reason != "none fits":
+        return f"model: {choice.preset}, the first of the list that is on disk and fits (specextend presets list)"
+    quotes = f"model: {DEFAULT}, which quotes the document and does not write"
+    if choice.offer is not None:
+        size = "" if choice.offer.fetch is None else f" ({format_bytes(choice.offer.fetch)})"
+        unless = ", and this run is offline" if offline else ""
+        pull = f"specextend models pull {choice.offer.name}"
+        return f"{quotes}: no model that writes is on disk{unless}; to have one write: {pull}{size}"
+    why = f": {choice.passed[-1]}" if choice.passed else ""
+    return f"{quotes}{why}; to decide otherwise: specextend models use NAME"
+
+
+def _choose(machine: Machine, tokens: int | None) -> Choice:
+    from specextend_cli.models.candidates import candidates
+    from specextend_cli.models.choice import USUAL_TOKENS, choose
+    from specextend_cli.models.configuration import read_configuration
+    from specextend_cli.models.store import cache_root
+    from specextend_cli.summarize.runs import RunStore
+
+    configuration = read_configuration()
+    if configuration.model is not None:
+        return choose(machine, (), configuration.model)
+    runs = RunStore(cache_root() / "texts.sqlite")
+
+    def rates(name: str) -> tuple[float, float] | None:
+        found = runs.rates(name, "abstractive") if machine.device == "cpu" else None
+        return None if found is None else (found.read, found.written)
+
+    found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
+    return choose(machine, found)
+
+
+def _machine(device: str) -> Machine:
+    from specextend_cli.runtime.machine import this_machine
+
+    return this_machine(device)
+
+
+def _measured(output: Output, machine: Machine) -> Machine:
+    """The machine with its speed, measured where it is not known."""
+    from dataclasses import replace
+
+    from specextend_cli.runtime.loading_thread import result_of
+    from specextend_cli.runtime.machine import measured_speed
+    from specextend_cli.ui.views import open_view
+
+    if machine.speed is not None:
+        return machine
+    with open_view(output, "this machine") as view:
+        return replace(machine, speed=result_of(measured_speed(), view.add))
+
+
+def _may_ask(output: Output) -> bool:
+    """Whether somebody is there to answer, and was not asked never to be."""
+    from specextend_cli.models.configuration import read_configuration
+
+    asked = not output.quiet and sys.stdin.isatty() and output.stderr.isatty()
+    return asked and read_configuration().offer
+
+
+def _agrees(output: Output, one: Candidate) -> bool:
+    """Ask once; "never" is kept. The end of the input is a no."""
+    from specextend_cli.models.configuration import configure
+    from specextend_cli.models.download_speed import expected_seconds
+    from specextend_cli.models.presets import load_preset
+
+    preset = load_preset(one.name)
+    size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
+    seconds = None if one.fetch is None else expected_seconds(one.fetch)
+    time = "" if seconds is None else f" (about {format_seconds(seconds)})"
+    rate = "" if one.rate is None else f" at about {one.rate:.0f} tokens a second"
+    output.note(
+        f"{preset.title.partition(',')[0]}{size}{time}, {preset.licence}, writes summaries on this machine{rate}."
+    )
+    while True:
+        output.stderr.write("Fetch it? [Y/n/never] ")
+        output.stderr.flush()
+        line = sys.stdin.readline()
+        answer = _ANSWERS.get(line.strip().lower()) if line else "no"
+        if answer == "never":
+            configure("offer", False)
+        if answer is not None:
+            return answer == "yes"
+
+
+def _fetched(output: Output, name: str) -> bool:
+    """Fetch a preset's models; whether that succeeded. What went wrong is said, and the run goes on without."""
+    from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.sources import fetch_pair
+    from specextend_cli.ui.streams import format_error
+    from specextend_cli.ui.views import fetching
+
+    try:
+        with fetching(output, name) as progress:
+            fetch_pair(load_preset(name), progress=progress)
+    except (ModelError, FitError) as error:
+        output.note(format_error(error))
+        return False
+    return True

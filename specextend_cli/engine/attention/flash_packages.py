@@ -1,0 +1,131 @@
+"""FlashAttention by its packages: flash-attn, compiled when it is installed, and flash-attn-4, compiled as it runs.
+
+Both are imported as `flash_attn`, and have other functions there; so the distribution says which one is installed. A
+function is compared with attention in plain products before it is used.
+
+Of itself, only flash-attn is chosen, on Ampere and Ada. On Hopper and later cuDNN's kernel is nearly twice as fast as
+FlashAttention-2 (679 against 353 TFLOP/s on an H100), and flash-attn-4 is a beta that was not measured. It is called
+directly: `torch.nn.attention.activate_flash_attention_impl` would replace torch's kernel for the whole process.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention.hybrid import HALVES, hybrid, is_hopper_or_later, masked, merge
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+
+_ROWS = 128  # queries of the comparison, behind as many other keys
+_CLOSE = 0.03
+
+
+class FlashPackage(NamedTuple):
+    """`flash_attn_func` of `module` returns log-sum-exps where its argument `with_lse` is true."""
+
+    distribution: str
+    module: str
+    with_lse: str
+
+
+FLASH_ATTN = FlashPackage("flash-attn", "flash_attn", "return_attn_probs")
+FLASH_ATTN_4 = FlashPackage("flash-attn-4", "flash_attn.cute", "return_lse")
+
+
+@cache
+def installed() -> tuple[FlashPackage, ...]:
+    """Those that can be imported."""
+    return tuple(package for package in (FLASH_ATTN, FLASH_ATTN_4) if _function(package) is not None)
+
+
+def is_best_for_prompts(device: torch.device) -> bool:
+    """Whether a package reads prompts faster on this device than torch's kernels do, by what is known of them."""
+    return device.type == "cuda" and FLASH_ATTN in installed() and not is_hopper_or_later(device)
+
+
+def reads_prompts(q: Tensor) -> bool:
+    """Whether `flash_attn` is the best back end for such queries of a prompt, and computes them as it should."""
+    fits = q.is_cuda and q.dtype in HALVES and is_best_for_prompts(q.device)
+    return fits and checked_package(q.device, q.dtype, q.shape[3]) is not None
+
+
+@cache
+def checked_package(device: torch.device, dtype: torch.dtype, head_dim: int) -> FlashPackage | None:
+    """The package for such heads on this device: the newest on Hopper and later; None where none computes them."""
+    packages = reversed(installed()) if is_hopper_or_later(device) else installed()
+    return next((package for package in packages if _is_right(package, device, dtype, head_dim)), None)
+
+
+def flash_attn(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
+    """See `Backend`. By a package, in half precision on CUDA; anything else goes to `hybrid`.
+
+    RuntimeError where no package computes such heads.
+    """
+    if not softmax.is_plain or not q.is_cuda or q.dtype not in HALVES:
+        return hybrid(q, k, v, scale, tree_mask, softmax)
+    package = checked_package(q.device, q.dtype, q.shape[3])
+    if package is None:
+        names = " and ".join(package.distribution for package in installed()) or "flash-attn"
+        raise RuntimeError(f"{names} cannot be used for heads of {q.shape[3]} dimensions in {q.dtype} on this device")
+    if tree_mask is None:
+        # Aligned to the last keys: a chunk over its prefix and itself.
+        return _attend(package, q, k, v, scale, causal=True)[0]
+    prefix = k.shape[2] - tree_mask.shape[1]
+    out, lse = masked(q, k[:, :, prefix:], v[:, :, prefix:], scale, tree_mask)
+    if prefix == 0:
+        return out.to(q.dtype)
+    dense, dense_lse = _attend(package, q, k[:, :, :prefix], v[:, :, :prefix], scale, causal=False)
+    return merge(dense, dense_lse, out, lse).to(q.dtype)
+
+
+def _function(package: FlashPackage) -> Callable[..., Any] | None:
+    try:
+        version(package.distribution)
+        function: Callable[..., Any] | None = getattr(import_module(package.module), "flash_attn_func", None)
+    except PackageNotFoundError:
+        return None
+    except Exception:  # it was compiled for another torch, or asks for other versions than there are
+        return None
+    return function
+
+
+def _attend(
+    package: FlashPackage, q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool
+) -> tuple[Tensor, Tensor]:
+    function = import_module(package.module).flash_attn_func
+    rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
+    out, lse, *_ = function(*rows_first, softmax_scale=scale, causal=causal, **{package.with_lse: True})
+    return out.transpose(1, 2), lse
+
+
+def _is_right(package: FlashPackage, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+    """Whether it gives what attention is, for a prompt's piece behind a prefix, and for a prefix alone."""
+    q, k, v = (
+        _waves((1, heads, rows, head_dim), step, device).to(dtype)
+        for heads, rows, step in ((4, _ROWS, 0.7), (2, 2 * _ROWS, 1.1), (2, 2 * _ROWS, 1.9))
+    )
+    everything = torch.ones(_ROWS, 2 * _ROWS, dtype=torch.bool, device=device)
+    for causal, mask in ((True, everything.tril(_ROWS)), (False, everything)):
+        expected, sums = masked(q, k, v, 0.1, mask)
+        try:
+            out, lse = _attend(package, q, k, v, 0.1, causal=causal)
+        except Exception:  # what it does not take, each says in its own way
+            return False
+        if out.shape != expected.shape or lse.shape != sums.shape:
+            return False
+        if not torch.allclose(out.float(), expected, atol=_CLOSE) or not torch.allclose(lse, sums, atol=_CLOSE):
+            return False
+    return True
+
+
+def _waves(shape: tuple[int, ...], step: float, device: torch.device) -> Tensor:
+    """Numbers between -1 and 1, the same everywhere."""
+    return torch.arange(torch.Size(shape).numel(), dtype=torch.float32, device=device).mul_(step).sin_().reshape(shape)

@@ -1,0 +1,146 @@
+"""Which preset runs where no model was named: a pure function of the machine, the presets and the user's configuration.
+
+Presets that write are tried by rank, the most faithful first (`Preset.rank`). The first that fits the memory that is
+free, and on processors reads and writes the document within `LIMIT`, is taken if it is on disk; the first such one that
+is not can be offered. What is left is the embedded preset, which quotes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Literal, NamedTuple, TypeAlias
+
+from specextend_cli.humanize import format_bytes, format_seconds
+from specextend_cli.models.memory import HEADROOM
+from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.models.shape import Shape
+
+LIMIT = 600.0
+"""Seconds that reading and writing a document may take on a processor."""
+USUAL_TOKENS = 12_000
+"""Tokens of a document that is not known yet: some twenty pages."""
+_FRAME = 200  # tokens of a prompt around its part of the document
+_WRITTEN = 0.8  # of the tokens that a text has room for: how many it usually has
+
+Device: TypeAlias = Literal["cuda", "mps", "cpu"]
+Obstacle: TypeAlias = Literal[
+    "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
+]
+    "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
+]
+Reason: TypeAlias = Literal["named", "quotes", "configured", "on disk", "none fits"]
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What a processor does in a second: bytes of weights read to decode a token, multiply-adds to read prompts."""
+
+    weight_bytes: float
+    multiply_adds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """The device that would run a model, bytes of its memory that are free, and a processor's measured speed."""
+
+    device: Device
+    free: int
+    speed: Speed | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A preset that writes. None: not known.
+
+    `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`,
+    and `rate` tokens a second are written. `gated`: its owner has to be asked first, and nobody is logged in.
+    `needs_cuda`: its four bits are bitsandbytes'; `lacks`: the command that installs what it needs.
+    """
+
+    name: str
+    rank: int
+    need: int | None
+    is_present: bool
+    fetch: int | None = None
+    gated: bool = False
+    needs_cuda: bool = False
+    lacks: str = ""
+    tokens: int = USUAL_TOKENS
+    seconds: float | None = None
+    rate: float | None = None
+
+
+class Passed(NamedTuple):
+    """A preset that would have been preferred, why it does not run, and by how much."""
+
+    name: str
+    why: Obstacle
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name} is {self.why}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The preset that runs, and why; `offer` is the best one that could be fetched.
+
+    `passed` has those that would have been preferred, by rank.
+    """
+
+    preset: str
+    reason: Reason
+    offer: Candidate | None = None
+    passed: tuple[Passed, ...] = ()
+
+
+def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | None = None) -> Choice:
+    """The preset for this machine; `configured` is what the user's configuration names."""
+    if configured is not None:
+        return Choice(configured, "configured")
+    passed: list[Passed] = []
+    offer: Candidate | None = None
+    for one in sorted(candidates, key=lambda one: (one.rank, not one.is_present, one.name)):
+        why = obstacle(machine, one)
+        if why is None and one.is_present:
+            return Choice(one.name, "on disk", passed=tuple(passed))
+        if why is None and offer is None:
+            offer = one
+        passed.append(why or Passed(one.name, "not on disk"))
+    return Choice(DEFAULT, "none fits", offer, tuple(passed))
+
+
+def obstacle(machine: Machine, one: Candidate) -> Passed | None:
+    """Why a preset cannot be taken on this machine, on disk or not; None where it can."""
+    if one.need is None:
+        return Passed(one.name, "of unknown size")
+    if one.needs_cuda and machine.device != "cuda":
+        return Passed(one.name, "for NVIDIA GPUs")
+    if one.lacks:
+        return Passed(one.name, "lacking a package", one.lacks)
+    if one.need > HEADROOM * machine.free:
+        return Passed(one.name, "too large", f"{format_bytes(one.need)} of {format_bytes(machine.free)} free")
+    if machine.device == "cpu" and one.seconds is not None and one.seconds > LIMIT:
+        return Passed(one.name, "too slow", f"about {format_seconds(one.seconds)} for {one.tokens:,} tokens")
+    if one.gated and not one.is_present:
+        return Passed(one.name, "gated", "accept its licence, then: hf auth login")
+    return None
+
+
+def expected_rates(preset: Preset, shape: Shape, speed: Speed, weight_bytes: int) -> tuple[float, float]:
+    """Seconds for a token read and for one written, on a processor, by its speed and the model's sizes."""
+    window = preset.window
+    attention = shape.layers * shape.heads * shape.head_dim * min(window.chunk, window.context)  # half of it, twice
+    read = (shape.linear_parameters + attention) / speed.multiply_adds
+    return read, weight_bytes / speed.weight_bytes
+
+
+def expected_seconds(preset: Preset, tokens: int, read: float, written: float) -> float:
+    """Seconds that a document of so many tokens takes, where a token read and one written take `read` and `written`."""
+    window = preset.window
+    prompts = ceil(tokens / window.chunk)
+    notes = _WRITTEN * window.chunk_summary_tokens * prompts if prompts > 1 else 0.0
+    answer = _WRITTEN * window.summary_tokens
+    return (tokens + prompts * _FRAME + notes) * read + (notes + answer) * written

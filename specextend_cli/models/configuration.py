@@ -1,0 +1,77 @@
+"""The user's configuration: which model runs where none is named, and whether one may be offered.
+
+`config.toml` in the user's configuration directory has `model`, a preset; `offer`, whether a model may be offered for
+download; and `gguf`, files that may be chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import platformdirs
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from specextend_cli.errors import UsageError
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+
+class Configuration(BaseModel):
+    """The contents of the file; `model` None leaves the choice to the program."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    model: str | None = None
+    offer: bool = True
+    gguf: tuple[str, ...] = ()
+
+
+def configuration_file() -> Path:
+    """The file, whether it is there or not."""
+    return Path(platformdirs.user_config_dir("specextend")) / "config.toml"
+
+
+def read_configuration() -> Configuration:
+    """What the file says; the defaults where there is none. UsageError: it is not valid, with the key and the fix."""
+    file = configuration_file()
+    try:
+        data = tomllib.loads(file.read_text(encoding="utf-8"))
+        return Configuration.model_validate_json(json.dumps(data, default=str))
+    except FileNotFoundError:
+        return Configuration()
+    except ValidationError as error:
+        first = error.errors()[0]
+        key = ".".join(map(str, first["loc"]))
+        known = ", ".join(Configuration.model_fields)
+        raise UsageError(f"{file}: {key}: {first['msg']}", why=f"its keys are {known}", fix=f"edit {file}") from error
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UsageError(f"cannot read {file}", why=str(error), fix=f"correct or remove {file}") from error
+
+
+def configure(key: str, value: str | bool | None) -> None:
+    """Set a key of the file, None removes it; other lines and comments stay. UsageError: it cannot be written."""
+    read_configuration()  # a file with other faults is not made worse
+    file = configuration_file()
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+        kept = [line for line in lines if not re.match(rf"\s*{key}\s*=", line)]
+        said = [] if value is None else [f"{key} = {_toml(value)}"]
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = file.with_name(f"{file.name}.{os.getpid()}")
+        made.write_text("".join(f"{line}\n" for line in (*said, *kept)), encoding="utf-8")
+        made.replace(file)
+    except OSError as error:
+        raise UsageError(f"cannot write {file}", why=error.strerror or str(error)) from error
+
+
+def _toml(value: Any) -> str:
+    """A string or truth value; JSON's are TOML's, with DEL escaped."""
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

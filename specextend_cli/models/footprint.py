@@ -1,0 +1,84 @@
+"""The memory of a target and its draft, from their shapes alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.models.shape import HeadShape, Shape
+
+HEADROOM = 0.92
+"""The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
+
+_GRAPH_ROWS = 256  # of all graphs: trees of up to 64 nodes, batches of up to 32 sequences, drafts
+_PREFILL = 1024  # tokens of a prefill step, which bound its activations
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """Bytes, by use. Activations are bounded, not measured.
+
+    Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
+    """
+
+    weights: int
+    kv: int
+    draft_weights: int
+    draft_kv: int
+    workspace: int
+    complete: bool = True
+
+    @property
+    def total(self) -> int:
+        """Bytes in all."""
+        return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """A pair's shapes and number formats (bytes a number); `draft` is None where there is no model, or none is known.
+
+    `own` says that the target drafts for itself.
+    """
+
+    target: Shape
+    draft: Shape | HeadShape | None
+    retrieval: Retrieval
+    tree: TreeShape
+    quantization: str = "none"
+    item: int = 2
+    draft_item: int = 2
+    own: bool = False
+    complete: bool = True
+
+    def at(self, tokens: int) -> Estimate:
+        """With a cache of so many tokens."""
+        working = 0 if self.retrieval.policy == "full" else min(tokens, self.retrieval.size)
+        draft_kv = self.draft.kv_bytes_per_token(self.draft_item) * (tokens + working) if self.draft else 0
+        if self.own:
+            draft_kv += self.target.kv_bytes_per_token(self.item) * working
+        return Estimate(
+            weights=self.target.weight_bytes(self.item, self.quantization),
+            kv=self.target.kv_bytes_per_token(self.item) * tokens,
+            draft_weights=self.draft.weight_bytes(self.draft_item) if self.draft else 0,
+            draft_kv=draft_kv,
+            workspace=self._workspace(),
+            complete=self.complete,
+        )
+
+    @property
+    def graphs(self) -> int:
+        """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, its logits."""
+        shape = self.target
+        row = shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab
+        return _GRAPH_ROWS * row * self.item
+
+    def _workspace(self) -> int:
+        """Activations of one prefill step in one layer, and two copies of a tree's logits in single precision.
+
+        For a head, also all layers' states of the step, before its feature layers are selected.
+        """
+        shape = self.target
+        row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
+        states = (shape.layers + 1) * shape.hidden if isinstance(self.draft, HeadShape) else 0
+        return _PREFILL * self.item * (row + states) + 2 * 4 * self.tree.nodes * shape.vocab

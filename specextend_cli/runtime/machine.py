@@ -1,0 +1,139 @@
+"""The machine as `models/choice.py` sees it: device, free memory, and how fast a processor is, measured once."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Callable, Generator
+from dataclasses import asdict
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+from re import MULTILINE, search
+from time import perf_counter
+
+import psutil
+
+from specextend_cli.models.choice import Machine, Speed
+from specextend_cli.models.memory import gpu_memory
+from specextend_cli.models.store import cache_root
+from specextend_cli.runtime.loading_thread import Stage
+
+_FILE = "speed.json"
+_ROUNDS = 7
+_WEIGHTS = (32_768, 4_096)
+"""Rows and columns of a matrix of four bits that no processor's cache holds: 64 MB."""
+_PROMPT = (256, 2_048, 6_144)
+"""Rows of a piece of a prompt, and the matrix that it meets."""
+
+
+def this_machine(device: str = "auto") -> Machine:
+    """The device that `device` means, without importing torch; its speed where it was measured before."""
+    number = int(device.partition(":")[2] or 0)
+    if device == "auto" or device.startswith("cuda"):
+        found = gpu_memory(number) if built_for_cuda() else None
+        if found is not None:
+            return Machine("cuda", found[1])
+    free = psutil.virtual_memory().available
+    if device == "mps":
+        return Machine("mps", free)
+    return Machine("cpu", free, _stored())
+
+
+def built_for_cuda() -> str | None:
+    """The CUDA version that the installed torch was built for, read from its version file without importing it."""
+    try:
+        path = Path(str(distribution("torch").locate_file("torch/version.py")))
+        found = search(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", path.read_text(encoding="utf-8"), MULTILINE)
+    except (PackageNotFoundError, OSError, UnicodeDecodeError):
+        return None
+    return found[1] if found else None
+
+
+def measured_speed() -> Generator[Stage, None, Speed]:
+    """The processor's speed: stored, or measured now, which takes a second or two, and stored."""
+    if (known := _stored()) is not None:
+        return known
+    from specextend_cli.runtime.native import make_library
+
+    yield from make_library()
+    yield Stage("measuring this processor, once")
+    speed = _measure()
+    if psutil.getloadavg()[0] < 1.5 * (os.cpu_count() or 1):  # else it is that of a machine with other work to do
+        _store(speed)
+    return speed
+
+
+def _measure() -> Speed:
+    import torch
+
+    from specextend_cli.engine.native import is_loaded
+    from specextend_cli.engine.native.kernels import int4_matmul
+    from specextend_cli.runtime.devices import dtype_of
+    from specextend_cli.runtime.threads import fit_threads
+
+    fit_threads()
+    dtype = dtype_of("auto", torch.device("cpu"))
+    rows, columns = _WEIGHTS
+    x = torch.full((1, columns), 0.5, dtype=dtype)
+    if is_loaded():
+        codes = torch.full((rows // 16, columns // 8, 64), 0x5A, dtype=torch.uint8)
+        scales = torch.full((rows // 16, columns // 32, 2, 16), 0.01, dtype=torch.bfloat16)
+        decoding = codes.nbytes + scales.nbytes, _seconds(lambda: int4_matmul(x, codes, scales))
+    else:
+        weight = torch.full((rows // 4, columns), 0.01, dtype=dtype)
+        decoding = weight.nbytes, _seconds(lambda: torch.nn.functional.linear(x, weight))
+    n, columns, rows = _PROMPT
+    read, matrix = torch.full((n, columns), 0.5, dtype=dtype), torch.full((rows, columns), 0.01, dtype=dtype)
+    reading = _seconds(lambda: torch.nn.functional.linear(read, matrix))
+    return Speed(decoding[0] / decoding[1], n * columns * rows / reading)
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    call()
+    times = []
+    for _ in range(_ROUNDS):
+        began = perf_counter()
+        call()
+        times.append(perf_counter() - began)
+    return min(times)
+
+
+def _key() -> str:
+    """What the speed depends on: a home directory may be shared by several machines."""
+    from specextend_cli.engine.native import version
+    from specextend_cli.engine.native.compiler import processor
+
+    model = search(r"^model name\s*:\s*(.+)$", _cpuinfo(), MULTILINE)
+    digest = sha256("\n".join(processor()).encode()).hexdigest()[:12]
+    facts = (model[1] if model else platform.processor(), os.cpu_count(), digest, version()[:12])
+    return json.dumps(facts)
+
+
+def _cpuinfo() -> str:
+    try:
+        return Path("/proc/cpuinfo").read_text()
+    except OSError:  # no Linux
+        return ""
+
+
+def _stored() -> Speed | None:
+    try:
+        found = json.loads((cache_root() / _FILE).read_text())[_key()]
+        speed = Speed(float(found["weight_bytes"]), float(found["multiply_adds"]))
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return speed if min(speed.weight_bytes, speed.multiply_adds) > 0 else None
+
+
+def _store(speed: Speed) -> None:
+    """Keep it; a cache that cannot be written keeps nothing."""
+    file = cache_root() / _FILE
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        made = file.with_name(f"{_FILE}.{os.getpid()}")
+        made.write_text(json.dumps({_key(): asdict(speed)}))
+        made.replace(file)
+    except OSError:
+        pass

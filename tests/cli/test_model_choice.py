@@ -1,0 +1,208 @@
+"""No model named: what is offered on a terminal, fetched with consent, and said; and what is kept of the answer."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from specextend_cli.models.choice import Speed
+from specextend_cli.models.configuration import configuration_file
+from specextend_cli.models.presets import load_preset
+from specextend_cli.models.sources import is_present
+from specextend_cli.runtime import machine
+from tests.cli.shell import Terminal, run
+from tests.helpers.hub_server import StandInHub
+from tests.summarize.tiny_preset import text
+
+SHAPE = """
+[target.shape]
+layers = 3
+hidden = 64
+heads = 4
+kv_heads = 2
+head_dim = 16
+intermediate = 96
+vocab = 600
+"""
+PAIR = '[draft]\nkind = "ngram"\n[retrieval]'
+QUESTION = b"[Y/n/never] "
+
+
+class Home:
+    """A user whose own preset "a-tiny", the first by rank, is on a Hub; documents are read from `document`."""
+
+    def __init__(self, hub: StandInHub, folder: Path, files: Path) -> None:
+        self.hub, self.folder = hub, folder
+        self.repository = hub.publish_folder("someone/tiny", files / "target")
+        self.environment = hub.environment(folder / "hf")
+        self.document = folder / "a.txt"
+        self.document.write_text(text(12))
+        own = (files / "one.toml").read_text()
+        start, end = own.index("[draft]"), own.index("[retrieval]")
+        own = own[:start] + '[draft]\nkind = "ngram"\n' + own[end:]
+        own = own.replace('kind = "local"\npath = "target"', 'kind = "hub"\nrepo = "someone/tiny"\n' + SHAPE)
+        preset = folder / "config" / "specextend" / "presets" / "a-tiny.toml"
+        preset.parent.mkdir(parents=True)
+        preset.write_text("rank = 1\n" + own)
+        machine._store(Speed(20e9, 200e9))  # else every test would measure it
+
+    def ask(self, *arguments: object, **settings: Any) -> Terminal:
+        command = ("summarize", self.document, "--device", "cpu", *arguments)
+        return Terminal(*command, env=self.environment, columns=100, **settings)
+
+    def pipe(self, *arguments: object, **settings: Any) -> Any:
+        command = ("summarize", self.document, "--device", "cpu", *arguments)
+        return run(*command, env=self.environment, **settings)
+
+
+@pytest.fixture
+def user(home: Path, presets: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> Iterator[Home]:
+    with StandInHub() as hub:
+        made = Home(hub, home, presets["one"].parent)
+        hub.use(monkeypatch, home / "hf")
+        yield made
+
+
+def seen(terminal: Terminal) -> str:
+    return " ".join(" ".join(terminal.screen()).split())
+
+
+def test_consent_fetches_and_the_model_writes(user: Home) -> None:
+    terminal = user.ask("-v", real=True)
+    terminal.until(QUESTION)
+    assert "a-tiny" not in terminal.output.decode()  # the model's title is asked about, not the preset's name
+    assert not user.repository.fetched
+    terminal.press(b"y\n")
+    assert terminal.wait() == 0
+    shown = seen(terminal)
+    assert "Tiny" in shown
+    assert "writes summaries on this machine at about" in shown
+    assert "model a-tiny, the first of the list that is on disk and fits" in shown
+    assert is_present(load_preset("a-tiny"))
+    before = len(user.repository.fetched)
+    again = user.pipe("-v")
+    assert again.returncode == 0
+    assert "model     a-tiny" in again.stderr
+    assert len(user.repository.fetched) == before
+
+
+@pytest.mark.parametrize("answer", [b"n\n", b"perhaps\nno\n", b"\x04"])
+def test_a_refusal_quotes_and_asks_again_next_time(user: Home, answer: bytes) -> None:
+    for _ in range(2 if answer == b"n\n" else 1):
+        terminal = user.ask()
+        terminal.until(QUESTION)
+        terminal.press(answer)
+        assert terminal.wait() == 0
+        assert "model: smollm2-135m, which quotes" in seen(terminal)
+        assert "specextend models pull a-tiny" in seen(terminal)
+    assert not user.hub.requests
+
+
+def test_never_is_kept_until_it_is_taken_back(user: Home) -> None:
+    terminal = user.ask()
+    terminal.until(QUESTION)
+    terminal.press(b"never\n")
+    assert terminal.wait() == 0
+    again = user.ask()
+    assert again.wait() == 0
+    assert QUESTION not in again.output
+    assert "specextend models pull a-tiny" in seen(again)
+    assert run("models", "use", "auto").returncode == 0
+    third = user.ask()
+    third.until(QUESTION)
+    third.press(b"n\n")
+    assert third.wait() == 0
+    assert not user.hub.requests
+
+
+@pytest.mark.parametrize("how", ["pipe", "offline", "quiet"])
+def test_nobody_is_asked_and_nothing_fetched(user: Home, how: str) -> None:
+    if how == "pipe":
+        done = user.pipe()
+        assert done.returncode == 0
+        assert "model: smollm2-135m, which quotes the document" in done.stderr
+        assert "specextend models pull a-tiny" in done.stderr
+        assert done.stdout
+    else:
+        terminal = user.ask("--offline" if how == "offline" else "--quiet")
+        assert terminal.wait() == 0
+        assert QUESTION not in terminal.output
+        assert ("this run is offline" in seen(terminal)) == (how == "offline")
+    assert not user.hub.requests
+
+
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [
+        ({"gated": True}, "gated"),
+        ({"wrong_bytes": True}, "error:"),
+        ({"broken_after": 100}, "error:"),
+    ],
+)
+def test_a_download_that_fails_is_said_and_the_document_is_quoted(user: Home, trouble: dict, said: str) -> None:
+    user.repository = user.hub.publish("someone/tiny", user.repository.files, **trouble)
+    terminal = user.ask()
+    terminal.until(QUESTION)
+    terminal.press(b"\n")
+    assert terminal.wait() == 0
+    assert said in seen(terminal)
+    assert "model: smollm2-135m, which quotes" in seen(terminal)
+    assert not is_present(load_preset("a-tiny"))
+
+
+def test_what_was_interrupted_is_never_loaded_and_goes_on(user: Home) -> None:
+    user.repository = user.hub.publish("someone/tiny", user.repository.files, bytes_per_second=60_000)
+    terminal = user.ask()
+    terminal.until(QUESTION)
+    terminal.press(b"y\n")
+    terminal.until(b"downloading")
+    terminal.press(b"\x03")
+    assert terminal.wait() == 130
+    assert not is_present(load_preset("a-tiny"))
+    user.repository = user.hub.publish("someone/tiny", user.repository.files)
+    terminal = user.ask()
+    terminal.until(QUESTION)
+    terminal.press(b"y\n")
+    assert terminal.wait() == 0
+    assert is_present(load_preset("a-tiny"))
+
+
+def test_a_configured_model_runs_and_one_that_is_gone_is_an_error(user: Home) -> None:
+    assert run("models", "use", "a-tiny").returncode == 0
+    assert 'model = "a-tiny"' in configuration_file().read_text()
+    done = user.pipe("--dry-run", "--json", "--offline")
+    assert "a-tiny, as configured" not in done.stdout
+    assert done.returncode == 0
+    (configuration_file().parent / "presets" / "a-tiny.toml").unlink()
+    gone = user.pipe(real=True)
+    assert gone.returncode == 2
+    assert "there is no preset 'a-tiny'" in gone.stderr
+    assert run("models", "use", "a-tiny").returncode == 2
+
+
+@pytest.mark.parametrize("contents", ["model = 3", "modle = 'x'", "= x", "offer = 'no'"])
+def test_a_broken_configuration_is_2_and_names_its_file(user: Home, contents: str) -> None:
+    configuration_file().write_text(contents)
+    done = user.pipe()
+    assert done.returncode == 2
+    assert str(configuration_file()) in done.stderr
+
+
+def test_quoting_modes_need_no_writer(user: Home) -> None:
+    done = user.pipe("--mode", "extractive", "-v", real=True)
+    assert done.returncode == 0
+    assert "models pull" not in done.stderr
+    assert "model     smollm2-135m, which quotes" in done.stderr
+
+
+def test_commands_show_the_same_choice(user: Home) -> None:
+    listed = run("presets", "list", env=user.environment)
+    assert "›" not in listed.stdout.partition("a-tiny")[2].partition("\n")[0]  # it is not on disk
+    planned = run("plan", user.document, env=user.environment, real=True, **{})
+    assert "models pull a-tiny" in planned.stderr
+    assert "models pull a-tiny" in run("doctor", env=user.environment).stdout
+    assert json.loads(run("plan", user.document, "--json", env=user.environment, real=True).stdout)["preset"]

@@ -1,0 +1,157 @@
+"""The model that runs where none is named: machines and states in one table."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specextend_cli.models.choice import (
+    Candidate,
+    Choice,
+    Machine,
+    Speed,
+    choose,
+    expected_rates,
+    expected_seconds,
+    obstacle,
+)
+from specextend_cli.models.preset import DEFAULT
+from specextend_cli.models.presets import load_preset
+
+GB = 1_000_000_000
+# name: rank, GB that it needs, seconds for a document of 12,000 tokens on two cores, GB to fetch
+PRESETS = {
+    "32b": (1, 70, 9000, 65),
+    "30b-a3b": (2, 34, 2500, 31),
+    "8b": (3, 21, 2200, 16),
+    "8b-4bit": (4, 10, 1900, 16),
+    "4b": (5, 9, 1000, 8),
+    "1.7b": (6, 5, 480, 1.1),
+    "0.6b": (7, 2, 160, 0.6),
+}
+
+
+def candidates(on_disk: str = "", *, gated: str = "", tokens: int = 12_000) -> list[Candidate]:
+    return [
+        Candidate(
+            name,
+            rank,
+            int(need * GB),
+            name in on_disk.split(),
+            int(fetch * GB),
+            gated=name in gated.split(),
+            seconds=seconds * tokens / 12_000,
+            tokens=tokens,
+        )
+        for name, (rank, need, seconds, fetch) in PRESETS.items()
+    ]
+
+
+# device, GB free, on disk, tokens of the document -> what runs, what is offered
+TABLE = [
+    # GPUs with nothing on disk: the embedded one runs, and the best that fits is offered
+    ("cuda", 80, "", 12_000, DEFAULT, "32b"),
+    ("cuda", 47, "", 12_000, DEFAULT, "30b-a3b"),
+    ("cuda", 24, "", 12_000, DEFAULT, "8b"),
+    ("cuda", 16, "", 12_000, DEFAULT, "8b-4bit"),
+    ("cuda", 12, "", 12_000, DEFAULT, "8b-4bit"),
+    ("cuda", 10, "", 12_000, DEFAULT, "4b"),
+    ("cuda", 8, "", 12_000, DEFAULT, "1.7b"),
+    ("cuda", 4, "", 12_000, DEFAULT, "0.6b"),
+    ("cuda", 2, "", 12_000, DEFAULT, None),
+    # the same with all on disk
+    ("cuda", 80, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "32b", None),
+    ("cuda", 47, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "30b-a3b", None),
+    ("cuda", 24, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "8b", None),
+    ("cuda", 16, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "8b-4bit", None),
+    ("cuda", 8, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "1.7b", None),
+    ("cuda", 3, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "0.6b", None),
+    ("cuda", 1, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, DEFAULT, None),
+    # what is on disk is preferred to a better one that would have to be fetched, which is known all the same
+    ("cuda", 80, "1.7b", 12_000, "1.7b", None),
+    ("cuda", 80, "0.6b 4b", 12_000, "4b", None),
+    ("cuda", 24, "32b", 12_000, DEFAULT, "8b"),
+    ("cuda", 24, "32b 0.6b", 12_000, "0.6b", None),
+    # a GPU on which another program has most of the memory
+    ("cuda", 9, "8b 1.7b", 12_000, "1.7b", None),
+    ("cuda", 3, "8b 1.7b", 12_000, DEFAULT, "0.6b"),
+    # the document's size does not matter on a GPU
+    ("cuda", 24, "8b", 500_000, "8b", None),
+    ("mps", 16, "8b-4bit 1.7b", 500_000, "8b-4bit", None),
+    ("mps", 12, "", 500_000, DEFAULT, "8b-4bit"),
+    # processors: memory, and ten minutes
+    ("cpu", 64, "", 12_000, DEFAULT, "1.7b"),
+    ("cpu", 16, "", 12_000, DEFAULT, "1.7b"),
+    ("cpu", 4, "", 12_000, DEFAULT, "0.6b"),
+    ("cpu", 1, "", 12_000, DEFAULT, None),
+    ("cpu", 64, "", 7_000, DEFAULT, "4b"),
+    ("cpu", 64, "", 15_500, DEFAULT, "0.6b"),
+    ("cpu", 64, "", 46_000, DEFAULT, None),
+    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 2_000, "8b", None),
+    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 7_000, "4b", None),
+    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 12_000, "1.7b", None),
+    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 15_500, "0.6b", None),
+    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 46_000, DEFAULT, None),
+    ("cpu", 4, "32b 8b 4b 1.7b 0.6b", 2_000, "0.6b", None),
+    ("cpu", 64, "8b", 12_000, DEFAULT, "1.7b"),
+    ("cpu", 64, "8b", 2_000, "8b", None),
+    ("cpu", 64, "1.7b", 15_500, DEFAULT, "0.6b"),
+    ("cpu", 2.1, "1.7b 0.6b", 2_000, DEFAULT, None),
+]
+
+
+@pytest.mark.parametrize(("device", "free", "on_disk", "tokens", "runs", "offered"), TABLE)
+def test_the_choice(device: str, free: float, on_disk: str, tokens: int, runs: str, offered: str | None) -> None:
+    machine = Machine(device, int(free * GB))  # type: ignore[arg-type]
+    choice = choose(machine, candidates(on_disk, tokens=tokens))
+    assert choice.preset == runs
+    assert choice.reason == ("none fits" if runs == DEFAULT else "on disk")
+    if runs == DEFAULT:
+        assert (choice.offer.name if choice.offer else None) == offered
+    # Every preset that would have been preferred has its reason.
+    before = [name for name in PRESETS if runs == DEFAULT or PRESETS[name][0] < PRESETS[runs][0]]
+    assert [one.name for one in choice.passed] == before
+
+
+def test_the_table_is_large_enough() -> None:
+    assert len(TABLE) >= 40
+
+
+def test_what_the_configuration_names_runs_whatever_fits() -> None:
+    choice = choose(Machine("cpu", GB), candidates("0.6b"), configured="32b")
+    assert choice == Choice("32b", "configured")
+
+
+def test_a_gated_model_is_not_offered_and_runs_where_it_is_on_disk() -> None:
+    machine = Machine("cuda", 24 * GB)
+    choice = choose(machine, candidates(gated="8b"))
+    assert choice.offer is not None
+    assert choice.offer.name == "8b-4bit"
+    assert {one.name: one.why for one in choice.passed}["8b"] == "gated"
+    assert choose(machine, candidates("8b", gated="8b")).preset == "8b"
+
+
+def test_unknown_sizes_are_never_taken_and_unknown_speeds_do_not_matter() -> None:
+    [one] = [one for one in candidates("1.7b") if one.name == "1.7b"]
+    machine = Machine("cpu", 64 * GB)
+    assert obstacle(machine, replace(one, need=None)) == ("1.7b", "of unknown size", "")
+    assert obstacle(machine, replace(one, seconds=None)) is None
+    assert obstacle(machine, replace(one, seconds=601.0)) == ("1.7b", "too slow", "about 10:01 for 12,000 tokens")
+    gpu = Machine("cuda", 64 * GB)
+    assert obstacle(gpu, replace(one, needs_cuda=True, seconds=601.0)) is None
+    assert obstacle(gpu, replace(one, lacks="pip install x")) == ("1.7b", "lacking a package", "pip install x")
+    assert obstacle(machine, replace(one, needs_cuda=True)) == ("1.7b", "for NVIDIA GPUs", "")
+
+
+def test_expected_seconds_grow_with_the_document_and_the_model() -> None:
+    preset = load_preset("smollm3-3b")
+    shape = preset.target.shape
+    assert shape is not None
+    speed = Speed(weight_bytes=20e9, multiply_adds=200e9)
+    read, written = expected_rates(preset, shape, speed, weight_bytes=2 * GB)
+    assert written == pytest.approx(0.1)
+    assert shape.linear_parameters / 200e9 < read < 2 * shape.linear_parameters / 200e9
+    short, long = (expected_seconds(preset, tokens, read, written) for tokens in (1_000, 100_000))
+    assert short < long
+    assert 100_000 * read < long < 2 * 100_000 * read + 1_000

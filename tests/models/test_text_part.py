@@ -1,0 +1,321 @@
+"""Text models inside others: their logits and tokens are the whole model's, and nothing else of the files is read."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import mmap
+import struct
+import sys
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file, save_file
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from specextend_cli.engine.cpu.native_model import run_natively
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import Library
+from specextend_cli.engine.target import Target
+from specextend_cli.errors import ModelError
+from specextend_cli.models.gguf.convert import convert
+from specextend_cli.models.load import load_model
+from specextend_cli.models.shape import Shape
+from specextend_cli.models.text_part import WRAPPERS, text_name
+from specextend_cli.models.token_ids import check_token_ids
+from specextend_cli.runtime.loading import end_tokens
+from tests.engine.test_families import ALL as ALL_DRAFTERS
+from tests.engine.tiny_models import VOCABULARY, generate, prompt
+from tests.helpers import gguf_files, wrappers
+from tests.helpers.decoding import NEW, POLICIES, run, small
+from tests.helpers.grid import but_for, pairs
+from tests.helpers.wrappers import save, tensor_names
+
+DECODED = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "smolvlm", "llava")
+NATIVE = ("mistral3", "qwen2_5_vl", "qwen3_vl")
+
+
+@cache
+def whole(name: str) -> PreTrainedModel:
+    return wrappers.make(name)
+
+
+@cache
+def by_generate(name: str) -> tuple[int, ...]:
+    return tuple(generate(whole(name), prompt(), NEW))
+
+
+@torch.inference_mode()
+def logits(model: PreTrainedModel, vocabulary: int = VOCABULARY) -> Tensor:
+    model.set_attn_implementation("eager")
+    ids = torch.tensor([prompt(60, vocabulary=vocabulary)])
+    return model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save(whole("mistral3"), tmp_path_factory.mktemp("saved"))
+
+
+@pytest.fixture
+def model(saved: Path, tmp_path: Path) -> Path:
+    for file in saved.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path
+
+
+def change(directory: Path, **settings: Any) -> None:
+    file = directory / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), **settings}))
+
+
+@pytest.mark.parametrize("published", [True, False], ids=["published", "in-memory"])
+@pytest.mark.parametrize("name", but_for(("gemma3", "mistral3-tied", "qwen2_vl", "qwen3_vl", "smolvlm"), wrappers.ALL))
+def test_the_text_part_computes_what_the_whole_does(
+    name: str, published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if name == "gemma3n":
+        wrappers.without_timm(monkeypatch)
+    original = whole(name)
+    text = load_model(save(original, tmp_path, published=published))
+    assert torch.equal(logits(text), logits(original))
+    assert text.config.get_text_config() is text.config
+    tied = text.get_output_embeddings().weight is text.get_input_embeddings().weight
+    assert tied == text.config.tie_word_embeddings == name.endswith("-tied")
+
+
+def test_all_that_are_loaded_are_tested() -> None:
+    assert {name.partition("-")[0] for name in wrappers.ALL} == WRAPPERS
+
+
+@pairs(name=DECODED, drafter=ALL_DRAFTERS, policy=POLICIES)
+def test_every_drafter(name: str, drafter: str, policy: str, tmp_path: Path) -> None:
+    target = Target(LanguageModel(load_model(save(whole(name), tmp_path))))
+    retrieval = small(policy)
+    written = run(target, ALL_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
+    assert written == list(by_generate(name))
+    assert len(set(written)) > 5
+
+
+@pytest.mark.parametrize("positions", ["absolute", "compact"])
+def test_a_working_set_turns_the_keys_of_a_text_part(positions: str, tmp_path: Path) -> None:
+    """M-RoPE's sections are one on text: with everything in the working set, the draft is the target."""
+    target = Target(LanguageModel(load_model(save(whole("qwen3_vl"), tmp_path))))
+    retrieval = small("retrieval", top_k=100, positions=positions)
+    written, meter = run(target, ALL_DRAFTERS["self"](target, retrieval), prompt(), retrieval)
+    assert written == list(by_generate("qwen3_vl"))
+    assert meter.accepted_lengths[1] <= 1
+
+
+@pytest.mark.parametrize("name", NATIVE)
+def test_the_native_forward_takes_it(name: str, library: Library, tmp_path: Path) -> None:
+    library.load()
+    lm = LanguageModel(load_model(save(whole(name), tmp_path)), backend="split")
+    run_natively(lm)
+    assert lm.forward_backend is not None
+    target = Target(lm)
+    assert run(target, ALL_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))[0] == list(
+        by_generate(name)
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which pages of a file were read")
+def test_towers_are_not_read(model: Path) -> None:
+    """A large one is a hole in the disk, of which the kernel knows no pages until they are read."""
+    size = 1 << 28
+    name, entry = "vision_tower.large.weight", {"dtype": "F32", "shape": [size // 4], "data_offsets": [0, size]}
+    header, tower = json.dumps({name: entry}).encode(), model / "model-2.safetensors"
+    with tower.open("wb") as file:
+        file.write(struct.pack("<Q", len(header)) + header)
+        file.truncate(8 + len(header) + size)
+    (model / "model.safetensors").rename(model / "model-1.safetensors")
+    places = dict.fromkeys(tensor_names(model / "model-1.safetensors"), "model-1.safetensors")
+    index = {"metadata": {}, "weight_map": {**places, name: "model-2.safetensors"}}
+    (model / "model.safetensors.index.json").write_text(json.dumps(index))
+    assert torch.equal(logits(load_model(model)), logits(whole("mistral3")))
+    assert Shape.of(model).weight_bytes(4) < 1 << 20
+    assert read_bytes(tower) < 1 << 20
+    tower.read_bytes()
+    assert read_bytes(tower) >= size
+
+
+def read_bytes(file: Path) -> int:
+    """Of the file's pages, those in memory."""
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+        pages = np.empty(-(-len(mapped) // mmap.PAGESIZE), np.uint8)
+        view = np.frombuffer(mapped, np.uint8)
+        status = ctypes.CDLL(None).mincore(*map(ctypes.c_void_p, (view.ctypes.data, len(mapped), pages.ctypes.data)))
+        del view
+    assert status == 0
+    return int((pages & 1).sum()) * mmap.PAGESIZE
+
+
+@pytest.mark.parametrize("name", ["mistral3", "mistral3-tied", "qwen2_5_vl", "qwen3_vl-tied", "llava"])
+def test_what_is_estimated_is_what_is_loaded(name: str, tmp_path: Path) -> None:
+    save(whole(name), tmp_path)
+    text = load_model(tmp_path)
+    assert Shape.of(tmp_path).parameters == sum(weight.numel() for weight in text.parameters())
+    (tmp_path / "model.safetensors").unlink()
+    assert Shape.of(tmp_path).tied == text.config.tie_word_embeddings
+
+
+GEMMA = {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34}
+QWEN = {
+    **{"hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28, "num_key_value_heads": 4},
+    **{"num_hidden_layers": 28, "vocab_size": 152064, "tie_word_embeddings": False, "model_type": "qwen2_5_vl"},
+}
+
+
+def test_sizes_that_published_configurations_leave_out() -> None:
+    """Gemma 3's have what is not transformers' default; Qwen2.5-VL's are older than parts for text."""
+    shape = Shape.from_config({"model_type": "gemma3", "text_config": GEMMA, "vision_config": {}})
+    assert (shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.vocab) == (34, 8, 4, 256, 262_208)
+    assert shape.tied
+    shape = Shape.from_config({**QWEN, "vision_config": {"depth": 32}})
+    assert shape.parameters == 7_615_616_512  # of Qwen2.5 7B
+    with pytest.raises(ModelError) as caught:
+        Shape.from_config({"model_type": "gemma3", "text_config": {**GEMMA, "num_hidden_layers": 0}})
+    assert "layers" in caught.value.why
+
+
+def test_what_the_wrapper_says_for_both(model: Path) -> None:
+    change(model, eos_token_id=[5, 7], dtype="bfloat16")
+    config = json.loads((model / "config.json").read_text())
+    for key in ("dtype", "eos_token_id", "tie_word_embeddings"):
+        config["text_config"].pop(key, None)
+    change(model, text_config=config["text_config"])
+    (model / "generation_config.json").unlink()
+    loaded = load_model(model)
+    assert loaded.dtype == torch.bfloat16
+    assert end_tokens(LanguageModel(loaded)) == {5, 7}
+    (model / "generation_config.json").write_text(json.dumps({"eos_token_id": [1, 9]}))
+    assert end_tokens(LanguageModel(load_model(model))) == {1, 9}
+
+
+def test_a_tied_wrapper_whose_file_has_an_output_layer(model: Path) -> None:
+    """Mistral Small 3's configuration leaves out that its embeddings are not tied; the default says they are."""
+    change(model, tie_word_embeddings=True)
+    assert torch.equal(logits(load_model(model)), logits(whole("mistral3")))
+    assert not Shape.of(model).tied
+
+
+REFUSED = {
+    "clip": (transformers.CLIPConfig, "it is not known of 'clip'"),
+    "siglip vision": (transformers.SiglipVisionConfig, ""),
+    "qwen2_audio": (transformers.Qwen2AudioConfig, "it is not known of 'qwen2_audio'"),
+}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_others_are_refused_with_the_reason(kind: str, model: Path) -> None:
+    config, why = REFUSED[kind]
+    (model / "config.json").write_text(config().to_json_string())
+    with pytest.raises(ModelError) as caught:
+        load_model(model)
+    assert why in caught.value.why
+    with pytest.raises(ModelError):
+        Shape.of(model)
+
+
+def test_a_wrapper_without_a_part_for_text(model: Path) -> None:
+    change(model, model_type="internvl_chat", text_config=None, auto_map={"AutoConfig": "x.Y"})
+    with pytest.raises(ModelError) as caught:
+        load_model(model)
+    assert caught.value.why.endswith("no text model as a part")
+    assert "presets list" in str(caught.value.fix)
+
+
+def edit(directory: Path, **settings: Any) -> None:
+    config = json.loads((directory / "config.json").read_text())
+    change(directory, text_config={**config["text_config"], **settings})
+
+
+@pytest.mark.parametrize(
+    ("settings", "why"),
+    [
+        ({"num_hidden_layers": 2}, "model.layers.2."),
+        ({"vocab_size": 98}, "vocab_size 98, its embedding has 97"),
+        ({"num_hidden_layers": 10**9}, "more than any model has"),
+        ({"vocab_size": 10**12}, "more than any model has"),
+        ({"model_type": "bert"}, ""),
+        ({"model_type": 3}, ""),
+        ({"model_type": "llama"}, ""),
+    ],
+)
+def test_text_parts_that_contradict_the_tensors(settings: dict[str, Any], why: str, model: Path) -> None:
+    edit(model, **settings)
+    if settings == {"model_type": "llama"}:
+        assert load_model(model)  # Mistral's layers are Llama's
+        return
+    with pytest.raises(ModelError) as caught:
+        load_model(model)
+    assert why in caught.value.why
+
+
+def test_whole_numbers_are_no_weights_of_a_text_part(model: Path) -> None:
+    tensors = load_file(model / "model.safetensors")
+    tower, text = "multi_modal_projector.linear_1.weight", "language_model.model.layers.0.mlp.up_proj.weight"
+    save_file({**tensors, tower: tensors[tower].to(torch.int8)}, model / "model.safetensors", {"format": "pt"})
+    assert load_model(model)
+    save_file({**tensors, text: tensors[text].to(torch.int8)}, model / "model.safetensors", {"format": "pt"})
+    with pytest.raises(ModelError, match="is not what"):
+        load_model(model)
+
+
+def test_a_draft_that_is_wrapped_is_counted_by_its_text(model: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    check_token_ids(model, tmp_path_factory.mktemp("target"), VOCABULARY)
+    with pytest.raises(ModelError, match="cannot write its target's tokens"):
+        check_token_ids(model, tmp_path_factory.mktemp("target"), 32_000)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("language_model.model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
+        ("model.language_model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
+        ("model.text_model.norm.weight", "model.norm.weight"),
+        ("model.embed_tokens.weight", "model.embed_tokens.weight"),
+        ("language_model.lm_head.weight", "lm_head.weight"),
+        ("lm_head.weight", "lm_head.weight"),
+        ("vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight", None),
+        ("vision_model.text_model.layers.0.weight", None),
+        ("model.visual.blocks.0.attn.qkv.weight", None),
+        ("visual.blocks.0.attn.qkv.weight", None),
+        ("model.multi_modal_projector.linear_1.weight", None),
+        ("audio_tower.layers.0.fc1.weight", None),
+    ],
+)
+def test_names_of_tensors(name: str, expected: str | None) -> None:
+    assert text_name(name) == expected
+
+
+GGUF = {"qwen2_5_vl": "qwen2vl", "qwen3_vl": "qwen3vl", "mistral3": "llama", "gemma3": "gemma3"}
+
+
+@pytest.mark.parametrize("name", but_for(("qwen3_vl", "gemma3"), GGUF))
+def test_from_gguf_as_from_safetensors(name: str, tmp_path: Path, smollm: Tokenizer) -> None:
+    """llama.cpp's converter takes the text part alone; what it writes is decoded to the whole model's tokens."""
+    original = wrappers.make(name, vocabulary=smollm.get_vocab_size())
+    with torch.no_grad():
+        for parameter in original.parameters():
+            parameter.copy_(parameter.bfloat16())
+    text = load_model(save(original, tmp_path))
+    slides = [kind == "sliding_attention" for kind in getattr(text.config, "layer_types", None) or ()]
+    facts: dict[str, Any] = {"gemma3__attention__sliding_window_pattern": slides} if name == "gemma3" else {}
+    file = gguf_files.write_as(tmp_path / "tiny.gguf", GGUF[name], text, smollm, **facts)
+    into = tmp_path / "converted"
+    into.mkdir()
+    convert(file, into)
+    loaded = load_model(into, dtype="float32")
+    size = smollm.get_vocab_size()
+    torch.testing.assert_close(logits(loaded, size), logits(original, size), rtol=1e-4, atol=1e-4)
+    target, tokens = Target(LanguageModel(loaded)), prompt(100, vocabulary=size)
+    written = run(target, ALL_DRAFTERS["ngram"](target, small("full")), tokens, small("full"), new=16)[0]
+    assert written == generate(original, tokens, 16)
