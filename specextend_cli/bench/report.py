@@ -117,9 +117,6 @@ def _spread(counts: Counter[int]) -> str | None:
     return "-".join(dict.fromkeys(ends)) or None
 
 
-# ---------------------------------------------------------------------------------------------------------- plots
-
-
 def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
     """Every plot that has data."""
     return (
@@ -186,9 +183,6 @@ def _by_length(
     if any(lines.values()):
         note = "Error bars: 95% interval over documents."
         yield LinePlot(title, "prompt (tokens)", y_label, lines, note, over_plain=True)
-
-
-# ---------------------------------------------------------------------------------------------------------- facts
 
 
 def provenance(benchmark: Benchmark) -> dict[str, str]:
@@ -274,9 +268,6 @@ def _setting(value: object) -> str:
 def _settings(values: dict[str, object]) -> str:
     """The settings that were set, not None or empty."""
     return ", ".join(f"{name} {_setting(value)}" for name, value in values.items() if value not in (None, [], (), ""))
-
-
-# ---------------------------------------------------------------------------------------------------------- formats
 
 
 def render(benchmark: Benchmark, format: Format) -> str:
