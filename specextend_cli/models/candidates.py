@@ -16,14 +16,16 @@ from specextend_cli.errors import SpecextendError
 from specextend_cli.models import ollama
 from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
 from specextend_cli.models.memory import estimate, graph_bytes, target_shape
-from specextend_cli.models.preset import Preset
+from specextend_cli.models.preset import Dtype, Preset
 from specextend_cli.models.presets import load_preset, preset_files, read_preset
 from specextend_cli.models.shape import Shape
-from specextend_cli.models.source_kinds import GgufSource, HubFileSource, WheelSource
+from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import is_present, locate
 
 _LAST = 1 << 20
 """The rank of a file that the configuration names, of which nothing is known."""
+_LARGE = 500_000_000  # weights
+_MIXED = 1.6  # bytes read to those of a Q4_K_M file: its tensors of six bits become bfloat16
 _NEED = 2_000  # tokens of a window beside the document: prompt and answer
 
 Rates = Callable[[str], tuple[float, float] | None]
@@ -68,16 +70,23 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     assert preset.rank is not None
     one = Candidate(preset.name, preset.rank, None, is_present(preset), _missing(preset), tokens=tokens)
     try:
-        need = estimate(preset, context=min(preset.window.context, tokens + _NEED))
+        dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
+        need = estimate(preset, context=min(preset.window.context, tokens + _NEED), dtype=dtype)
         shape = target_shape(preset.target)
     except SpecextendError:  # a damaged directory: naming it says what is wrong
         return one
     if need is None or shape is None:
         return one
-    graphs = graph_bytes(preset) if machine.device == "cuda" else 0
+    source = preset.target.source
+    has_codes = isinstance(source, (HubFileSource, WheelSource, GgufSource, OllamaSource))
+    # Beside the weights: graphs on a GPU; the codes of four or eight bits on a processor.
+    beside = graph_bytes(preset) if machine.device == "cuda" else has_codes * _weight_bytes(preset, shape)
     gated, needs_cuda = preset.gated and not _logged_in(), preset.target.quantization == "nf4"
     lacks = "" if not needs_cuda or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
-    one = replace(one, need=need.total + graphs, gated=gated, needs_cuda=needs_cuda, lacks=lacks)
+    is_slow = not has_codes and shape.parameters > _LARGE
+    one = replace(
+        one, need=need.total + beside, gated=gated, needs_cuda=needs_cuda, is_slow_on_cpu=is_slow, lacks=lacks
+    )
     known = rates(preset.name)
     if known is None and machine.speed is not None:
         known = expected_rates(preset, shape, machine.speed, _weight_bytes(preset, shape))
@@ -90,7 +99,7 @@ def _weight_bytes(preset: Preset, shape: Shape) -> int:
     """Bytes that a step of decoding reads: those of the file whose codes the kernels read, or of the full weights."""
     source = preset.target.source
     if isinstance(source, (HubFileSource, WheelSource)):
-        return source.file_bytes
+        return int(source.file_bytes * (_MIXED if "Q4_K_M" in source.file else 1.0))
     if isinstance(source, GgufSource) and source.path.is_file():
         return source.path.stat().st_size
     return shape.weight_bytes()

@@ -26,7 +26,14 @@ _WRITTEN = 0.8  # of the tokens that a text has room for: how many it usually ha
 
 Device: TypeAlias = Literal["cuda", "mps", "cpu"]
 Obstacle: TypeAlias = Literal[
-    "not on disk", "too large", "too slow", "gated", "for NVIDIA GPUs", "lacking a package", "of unknown size"
+    "not on disk",
+    "too large",
+    "too slow",
+    "gated",
+    "for NVIDIA GPUs",
+    "for GPUs",
+    "lacking a package",
+    "of unknown size",
 ]
 Reason: TypeAlias = Literal["named", "quotes", "configured", "on disk", "none fits"]
 
@@ -41,10 +48,14 @@ class Speed:
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """The device that would run a model, bytes of its memory that are free, and a processor's measured speed."""
+    """The device that would run a model, bytes of its memory that are free, and a processor's measured speed.
+
+    `has_bfloat16`: whether it multiplies such numbers; else they take twice the memory.
+    """
 
     device: Device
     free: int
+    has_bfloat16: bool = True
     speed: Speed | None = None
 
 
@@ -54,7 +65,8 @@ class Candidate:
 
     `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`
     and is written at `rate` tokens a second. `gated`: its owner has to be asked first, and nobody is logged in.
-    `needs_cuda`: its four bits are bitsandbytes'; `lacks`: the command that installs what it needs.
+    `needs_cuda`: its four bits are bitsandbytes'. `is_slow_on_cpu`: a large one whose weights are not in four or eight
+    bits. `lacks`: the command that installs what it needs.
     """
 
     name: str
@@ -64,6 +76,7 @@ class Candidate:
     fetch: int | None = None
     gated: bool = False
     needs_cuda: bool = False
+    is_slow_on_cpu: bool = False
     lacks: str = ""
     tokens: int = USUAL_TOKENS
     seconds: float | None = None
@@ -116,6 +129,8 @@ def obstacle(machine: Machine, one: Candidate) -> Passed | None:
         return Passed(one.name, "of unknown size")
     if one.needs_cuda and machine.device != "cuda":
         return Passed(one.name, "for NVIDIA GPUs")
+    if one.is_slow_on_cpu and machine.device == "cpu":
+        return Passed(one.name, "for GPUs")
     if one.lacks:
         return Passed(one.name, "lacking a package", one.lacks)
     if one.need > HEADROOM * machine.free:

@@ -42,10 +42,10 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
         # Without `including_emulation`, older GPUs say that they have it, and compute it in several steps.
         return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
     able = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-    return torch.bfloat16 if able and _multiplies_bfloat16() else torch.float32
+    return torch.bfloat16 if able and multiplies_bfloat16() else torch.float32
 
 
-def _multiplies_bfloat16() -> bool:
+def multiplies_bfloat16() -> bool:
     """Whether the CPU has instructions for it: with AVX-512 alone, oneDNN emulates them at a third of the speed."""
     from specextend_cli.engine.native import CannotCompileError
     from specextend_cli.engine.native.shared_library import INSTRUCTIONS, instructions

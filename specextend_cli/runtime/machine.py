@@ -18,6 +18,7 @@ import psutil
 from specextend_cli.models.choice import Machine, Speed
 from specextend_cli.models.memory import gpu_memory
 from specextend_cli.models.store import cache_root
+from specextend_cli.runtime.devices import multiplies_bfloat16
 from specextend_cli.runtime.loading_thread import Stage
 
 _FILE = "speed.json"
@@ -38,7 +39,7 @@ def this_machine(device: str = "auto") -> Machine:
     free = psutil.virtual_memory().available
     if device == "mps":
         return Machine("mps", free)
-    return Machine("cpu", free, _stored())
+    return Machine("cpu", free, multiplies_bfloat16(), _stored())
 
 
 def built_for_cuda() -> str | None:

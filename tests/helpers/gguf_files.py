@@ -194,9 +194,6 @@ def write(
     tokenizer: Tokenizer,
     kind: Kinds = Kind.F32,
     more: dict[str, np.ndarray] | None = None,
-    *,
-    pre: str = "smollm",
-    template: str = CHAT,
     **facts: Any,
 ) -> Path:
     """The model as a GGUF file, its matrices of `kind`; `facts` are fields, `more` tensors beside the family's own."""
@@ -208,11 +205,14 @@ def write_as(
     architecture: str,
     model: PreTrainedModel,
     tokenizer: Tokenizer,
-    kind: Kind = Kind.F32,
+    kind: Kinds = Kind.F32,
     more: dict[str, np.ndarray] | None = None,
+    *,
+    pre: str = "smollm",
+    template: str = CHAT,
     **facts: Any,
 ) -> Path:
-    """The same, by GGUF's name of the architecture."""
+    """The same, by GGUF's name of the architecture, with a pre-tokenizer and a chat template."""
     config = model.config
     writer = gguf.GGUFWriter(file, architecture)
     _add_settings(writer, architecture, config)

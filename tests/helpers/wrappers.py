@@ -13,6 +13,7 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForMultimodalLM, PreTrainedConfig, PreTrainedModel
 
 from tests.engine.tiny_models import COMMON, MIXED, UNTIED
+from tests.helpers.gguf_files import MINISTRAL
 
 TEXT = {**COMMON, "head_dim": 32}
 TOWER = {
@@ -53,6 +54,11 @@ EXACT: dict[str, Callable[[], PreTrainedConfig]] = {
         {**TEXT, "model_type": "mistral", "sliding_window": None},
         {**TOWER, "head_dim": 16},
         tie_word_embeddings=True,
+    ),
+    "mistral3-ministral": of(
+        "mistral3",
+        {**TEXT, "model_type": "ministral3", "rope_parameters": {**MINISTRAL, "original_max_position_embeddings": 64}},
+        {**TOWER, "head_dim": 16},
     ),
     "qwen2_vl": of("qwen2_vl", {**WIDE, **sections()}, {**QWEN2_TOWER, "hidden_size": 128}),
     "qwen2_5_vl": of("qwen2_5_vl", {**WIDE, **sections()}, {**QWEN25_TOWER, "out_hidden_size": 128}),

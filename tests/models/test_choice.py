@@ -139,6 +139,8 @@ def test_unknown_sizes_are_never_taken_and_unknown_speeds_do_not_matter() -> Non
     assert obstacle(machine, replace(one, seconds=None)) is None
     assert obstacle(machine, replace(one, seconds=601.0)) == ("1.7b", "too slow", "about 10:01 for 12,000 tokens")
     gpu = Machine("cuda", 64 * GB)
+    assert obstacle(machine, replace(one, is_slow_on_cpu=True)) == ("1.7b", "for GPUs", "")
+    assert obstacle(gpu, replace(one, is_slow_on_cpu=True)) is None
     assert obstacle(gpu, replace(one, needs_cuda=True, seconds=601.0)) is None
     assert obstacle(gpu, replace(one, lacks="pip install x")) == ("1.7b", "lacking a package", "pip install x")
     assert obstacle(machine, replace(one, needs_cuda=True)) == ("1.7b", "for NVIDIA GPUs", "")

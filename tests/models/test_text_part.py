@@ -7,6 +7,7 @@ import json
 import mmap
 import struct
 import sys
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -37,7 +38,7 @@ from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.wrappers import save, tensor_names
 
-DECODED = ("gemma3", "mistral3", "qwen2_5_vl", "qwen3_vl", "smolvlm", "llava")
+DECODED = ("gemma3", "mistral3", "mistral3-ministral", "qwen2_5_vl", "qwen3_vl", "smolvlm", "llava")
 NATIVE = ("mistral3", "qwen2_5_vl", "qwen3_vl")
 
 
@@ -94,9 +95,15 @@ def test_all_that_are_loaded_are_tested() -> None:
     assert {name.partition("-")[0] for name in wrappers.ALL} == WRAPPERS
 
 
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], LanguageModel]:
+    """The text part of a model by its name, loaded once."""
+    return cache(lambda name: LanguageModel(load_model(save(whole(name), tmp_path_factory.mktemp(name)))))
+
+
 @pairs(name=DECODED, drafter=FAMILY_DRAFTERS, policy=POLICIES)
-def test_every_drafter(name: str, drafter: str, policy: str, tmp_path: Path) -> None:
-    target = Target(LanguageModel(load_model(save(whole(name), tmp_path))))
+def test_every_drafter(name: str, drafter: str, policy: str, loaded: Callable[[str], LanguageModel]) -> None:
+    target = Target(loaded(name))
     retrieval = small(policy)
     written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
     assert written == list(by_generate(name))
