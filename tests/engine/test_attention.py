@@ -8,21 +8,9 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.tiled import tiled
 from specextend_cli.engine.attention_backends import backend_for
+from tests.helpers.attention_inputs import inputs, random_tree_mask
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
-
-
-def inputs(heads: int, kv_heads: int, n: int, total: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    generator = torch.Generator().manual_seed(n * total + d)
-    shapes = (1, heads, n, d), (1, kv_heads, total, d), (1, kv_heads, total, d)
-    return tuple(torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
-
-
-def random_tree_mask(n: int) -> torch.Tensor:
-    mask = torch.eye(n, dtype=torch.bool)
-    for i in range(1, n):
-        mask[i] |= mask[torch.randint(0, i, ()).item()]
-    return mask
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])

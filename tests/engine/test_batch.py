@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -17,23 +16,16 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import ARCHITECTURES, generate, prompt, tiny
+from tests.helpers.decoding import decode_together
 from tests.helpers.grid import but_for, grid
 from tests.helpers.pretend_device import PretendDevice
-
-
-def run(lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> list[list[int]]:
-    written: list[list[int]] = [[] for _ in requests]
-    for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-        if isinstance(event, Step):
-            written[number].extend(event.tokens)
-    return written
 
 
 @grid(name=ARCHITECTURES, slots=[1, 3, 8])
 def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)
-    written = run(
+    written = decode_together(
         LanguageModel(tiny(name)), [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)], slots
     )
     assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
@@ -50,7 +42,7 @@ def test_sampling_and_penalties_equal_single_sequences() -> None:
     for kind in kinds:
         events = decode(Target(lm), NoDrafter(), prompt(30), stop=Stop(20), sampling=kind)
         alone.append([token for event in events if isinstance(event, Step) for token in event.tokens])
-    assert run(lm, [BatchRequest(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
+    assert decode_together(lm, [BatchRequest(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
 
 
 KINDS = {
@@ -123,7 +115,7 @@ def test_slow_prefill_starts_only_a_few_sequences(monkeypatch) -> None:
         elif isinstance(event, (Prefilled, Finished)):
             told.append(type(event))
     assert told == ([Prefilled] * 4 + [Finished] * 4) * 2 + [Prefilled] * 2 + [Finished] * 2
-    assert written == run(lm, requests(), 8)
+    assert written == decode_together(lm, requests(), 8)
 
 
 def test_a_shared_prefix_is_read_once() -> None:
@@ -136,7 +128,7 @@ def test_a_shared_prefix_is_read_once() -> None:
     events = list(decode_batch(lm, requests(), slots=2, prefill_chunk=16))
     read = [[event.done for n, event in events if n == i and isinstance(event, Prefilling)] for i in range(4)]
     assert read == [[0, 16, 20, 36], [20], [20, 36, 52], [0, 16, 20, 36]]
-    assert run(lm, requests(), 2) == [generate(tiny(), p, 9) for p in prompts]
+    assert decode_together(lm, requests(), 2) == [generate(tiny(), p, 9) for p in prompts]
     # Whoever wants hidden states gets those of every prompt, whole.
     asked = list(decode_batch(lm, requests()[:2], slots=2, prefill_chunk=16, features=[1]))
     states = [sum(len(event.states) for n, event in asked if n == i and isinstance(event, States)) for i in range(2)]

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from specextend_cli.engine.cuda import draft_ops
 from specextend_cli.engine.cuda.draft_ops import Level
-from tests.engine.test_fused_ops import devices
 from tests.helpers import torch_kernels
+from tests.helpers.triton_marks import devices
 
 
 @devices

@@ -11,46 +11,19 @@ import transformers
 
 from specextend_cli.engine import native
 from specextend_cli.engine.batch import BatchRequest, decode_batch
-from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, LMDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.drafters import LMDrafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-from tests.engine.test_batch import run as run_batch
-from tests.engine.tiny_heads import tiny_head
-from tests.engine.tiny_models import COMMON, FAMILIES, UNTIED, by_generate, generate, make, prompt, tiny, windowed_draft
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, Make, run, small
+from tests.engine.tiny_models import COMMON, FAMILIES, UNTIED, by_generate, generate, make, prompt, tiny
+from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, decode_together, run, small
 from tests.helpers.grid import but_for, grid, pairs
 
-
-def eagle(
-    name: str, target: Target, retrieval: Retrieval, window: int | None = None, **changes: object
-) -> EagleDrafter:
-    width = target.lm.config.hidden_size
-    sizes = {"target_hidden": width} if name.startswith("eagle3") else {"target_hidden": width, "hidden": width}
-    return EagleDrafter(tiny_head(name, **sizes, **changes), target, retrieval, window=window)
-
-
-ALL: dict[str, Make] = {
-    **DRAFTERS,
-    "eagle1": lambda target, retrieval: eagle("eagle1", target, retrieval),
-    "eagle3": lambda target, retrieval: eagle("eagle3", target, retrieval),
-    "eagle3-window": lambda target, retrieval: eagle("eagle3", target, retrieval, 32),
-    "eagle3.1": lambda target, retrieval: eagle("eagle3.1", target, retrieval),
-    "eagle3-sliding": lambda target, retrieval: eagle("eagle3", target, retrieval, sliding_window=128),
-    "blend-eagle": lambda target, retrieval: BlendDrafter(
-        [eagle("eagle1", target, retrieval), NgramDrafter(), eagle("eagle3", target, retrieval)]
-    ),
-    "lm-sliding": lambda target, retrieval: LMDrafter(LanguageModel(windowed_draft()), target, retrieval),
-    "lm-sliding-window": lambda target, retrieval: LMDrafter(
-        LanguageModel(windowed_draft()), target, retrieval, window=32
-    ),
-}
 SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
 WINDOWED = [name for name in FAMILIES if "window" in name or name in ("gemma2", "gemma3", "gpt-oss", "granite-swa")]
 
@@ -59,17 +32,16 @@ WINDOWED = [name for name in FAMILIES if "window" in name or name in ("gemma2", 
 def test_every_family(name: str, drafter: str, policy: str) -> None:
     target = Target(LanguageModel(tiny(name)))
     retrieval = small(policy)
-    written = run(target, ALL[drafter](target, retrieval), prompt(), retrieval)[0]
+    written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
     assert written == by_generate(NEW, name=name)
     assert len(set(written)) > 5  # or little would be shown by it
 
 
 @pairs(name=WINDOWED, backend=["torch", "reference", "split"])
 def test_every_back_end(name: str, backend: str) -> None:
-    target = Target(LanguageModel(tiny(name), backend=backend))
-    assert run(target, ALL["blend"](target, small("retrieval")), prompt(), small("retrieval"))[0] == by_generate(
-        NEW, name=name
-    )
+    target, retrieval = Target(LanguageModel(tiny(name), backend=backend)), small("retrieval")
+    written = run(target, FAMILY_DRAFTERS["blend"](target, retrieval), prompt(), retrieval)[0]
+    assert written == by_generate(NEW, name=name)
 
 
 def gemma3() -> transformers.PreTrainedModel:
@@ -83,12 +55,12 @@ def long_answer() -> list[int]:
     return generate(gemma3(), prompt(300), NEW)
 
 
-@grid(drafter=ALL, policy=POLICIES)
+@grid(drafter=FAMILY_DRAFTERS, policy=POLICIES)
 def test_windows_in_long_prompts(drafter: str, policy: str) -> None:
     target = Target(LanguageModel(gemma3()))
     assert target.score_layers == {2}  # the last layer sees 64 tokens only
     retrieval = small(policy)
-    written = run(target, ALL[drafter](target, retrieval), prompt(300), retrieval)[0]
+    written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(300), retrieval)[0]
     assert written == long_answer()
     assert len(set(written)) > 5
 
@@ -109,7 +81,7 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)
     requests = [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)]
-    written = run_batch(LanguageModel(tiny(name)), requests, slots)
+    written = decode_together(LanguageModel(tiny(name)), requests, slots)
     assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
 
 

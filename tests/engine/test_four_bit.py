@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import PreTrainedModel, Qwen2Config
 
 from specextend_cli.engine.four_bit import FourBitLinear, full_weights, round_to_four_bit, use_four_bit
@@ -15,38 +15,12 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, run, small
+from tests.helpers.four_bit_weights import four_bit, random_weights
 from tests.helpers.grid import grid
 
 pytestmark = pytest.mark.skipif(
     torch.backends.cpu.get_cpu_capability() not in ("AVX2", "AVX512"), reason="no 4-bit kernel for this processor"
 )
-
-
-def random_weights(model: nn.Module, seed: int = 0) -> dict[str, Tensor]:
-    """Codes and scales for every projection of a model's layers, and its full weights set to what they mean."""
-    generator, weights = torch.Generator().manual_seed(seed), {}
-    for name, module in model.named_modules():
-        if isinstance(module, nn.Linear) and ".layers." in name:
-            rows, columns = module.weight.shape
-            codes = torch.randint(0, 256, (rows, columns // 2), generator=generator, dtype=torch.uint8)
-            scales = torch.randn(rows, columns // 32, 2, generator=generator).mul_(0.05).bfloat16()
-            scales[..., 1] *= 0.2
-            weights |= {f"{name}.weight.codes": codes, f"{name}.weight.scales": scales}
-            unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, -1, 32).float() - 8
-            full = (unpacked * scales[..., :1].float() + scales[..., 1:].float()).reshape(rows, columns)
-            module.weight.data = full.to(module.weight.dtype)
-    return weights
-
-
-def broad() -> PreTrainedModel:
-    """Heads as broad as our attention kernel wants them, states as the heads that draft know them."""
-    return make(Qwen2Config(**{**COMMON, "num_attention_heads": 2, "num_key_value_heads": 1}), 0)
-
-
-def four_bit(dtype: torch.dtype = torch.float32, made: Callable[[], PreTrainedModel] = tiny) -> PreTrainedModel:
-    model = made().to(dtype)
-    assert use_four_bit(model, random_weights(model))
-    return model
 
 
 @pytest.mark.parametrize("rows", [1, 3, 16, 17, 40])

@@ -7,16 +7,12 @@ import torch
 
 from specextend_cli.engine.cuda import fused_ops
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
-from tests.engine.test_triton import INTERPRETING, TRITON, interpreted
 from tests.helpers import torch_kernels
+from tests.helpers.triton_marks import devices
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 NEAR = {torch.float32: 2e-6, torch.float16: 2e-3, torch.bfloat16: 4e-2}
 """Of the largest number: the interpreter cuts bfloat16 where a GPU rounds it."""
-on_gpu = [pytest.mark.gpu, pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton on a GPU")]
-devices = pytest.mark.parametrize(
-    "device", [pytest.param("cpu", marks=interpreted), pytest.param("cuda", marks=on_gpu)]
-)
 
 
 def some(*shape: int, dtype: torch.dtype, device: str, seed: int = 0) -> torch.Tensor:

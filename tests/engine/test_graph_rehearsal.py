@@ -20,15 +20,15 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.test_graphs import check_identity, few_graphs  # noqa: F401 - a fixture
-from tests.engine.test_triton import interpreted
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, RECURRENT, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
+from tests.helpers.graph_identity import check_identity, use_few_graphs
 from tests.helpers.grid import but_for
 from tests.helpers.rehearsed_capture import CaptureError, Rehearsal
 from tests.helpers.repeated_capture import only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
+from tests.helpers.triton_marks import interpreted
 
 NEW, LENGTH = 16, 150
 SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
@@ -149,7 +149,8 @@ KERNELS = [(fused_ops, name) for name in ("add_norm", "rope_and_store", "store",
 
 @interpreted
 @pytest.mark.parametrize("drafter", ["eagle3"])
-def test_with_the_kernels_themselves(drafter: str, few_graphs: None, monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: F811
+def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
     for module, name in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
         monkeypatch.setattr(module, name, rehearsal.opaque(getattr(module, name)))

@@ -18,8 +18,6 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs
-from specextend_cli.engine.cuda.capture import Capture
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
@@ -32,16 +30,16 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.test_identity import Impatient, Rarely
-from tests.engine.test_triton import interpreted
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.draft_gates import Impatient, Rarely
+from tests.helpers.graph_identity import SHAPE, check_identity, use_few_graphs
 from tests.helpers.grid import grid
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
+from tests.helpers.triton_marks import interpreted
 
 LONG = prompt(150)
-SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
 BATCH = 4
 OF_TARGET = len(TREE_BUCKETS) + len([b for b in BATCH_BUCKETS if b // 2 < BATCH])
 OF_DRAFTS = len(PENDING_BUCKETS) + 1
@@ -468,25 +466,6 @@ def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> Non
 
 @interpreted
 @pytest.mark.parametrize("drafter", ["none", "eagle3"])
-def test_with_the_kernels_themselves(drafter: str, few_graphs: None) -> None:
+def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    use_few_graphs(monkeypatch)
     check_identity("cpu", drafter, Repeated(), new=4, length=40)
-
-
-@pytest.fixture
-def few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """And short texts to check them by: the interpreter takes milliseconds for each row and head of a layer."""
-    monkeypatch.setattr(graph_check, "_READ", (9, 4))
-    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
-    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (4, 1))
-
-
-def check_identity(device: str, drafter: str, capture: Capture, *, new: int, length: int) -> None:
-    """Everything by graphs, with fused layers, writes what `generate` does, and drafts what is drafted without."""
-    target, retrieval = Target(LanguageModel(tiny().to(device), backend="triton")), small("retrieval")
-    _, without = run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new, shape=SHAPE)
-    made = DRAFTERS[drafter](target, retrieval)
-    assert not use_checked_graphs(target, made, SHAPE, batch=2, capture=capture)
-    written, meter = run(target, made, prompt(length), retrieval, new=new, shape=SHAPE)
-    assert written == generate(tiny().to(device), prompt(length), new)
-    assert meter.accepted_lengths == without.accepted_lengths
-    drop_graphs(target.lm, made)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 import torch
 from transformers import (
@@ -36,6 +34,7 @@ from tests.engine.tiny_models import (
     tiny,
 )
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, WORKING_SETS, run, small
+from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.grid import but_for, pairs
 
 
@@ -62,21 +61,6 @@ def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tok
     assert run(target, drafter, prompt(), retrieval)[0] == by_generate(NEW)
     assert len(proposed) > 20
     assert max(proposed) < min(tokens, VOCABULARY)
-
-
-class Impatient(DraftGate):
-    """Suspends models after the fourth step, and in every second sequence."""
-
-    steps = sequences = 0
-
-    def begin(self) -> bool:
-        self.steps, self.sequences = 0, self.sequences + 1
-        return self.sequences % 2 == 0
-
-    def learn(self, *args: Any) -> bool:
-        super().learn(*args)
-        self.steps += 1
-        return self.steps == 4
 
 
 @pytest.mark.parametrize("drafter", DRAFTERS)
@@ -202,14 +186,6 @@ def test_prompts_as_long_as_the_drafter_s_chunk(drafter: str, length: int) -> No
     for positions in ("absolute", "compact"):
         retrieval = small("retrieval", positions=positions)
         assert run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=12)[0] == expected
-
-
-class Rarely(DraftGate):
-    """A gate that is shut for 75 steps at a time: more tokens than a drafter reads at once afterwards."""
-
-    def next_shape(self, length: int) -> TreeShape:
-        self.asked = getattr(self, "asked", 0) + 1
-        return self.shape if self.asked % 80 < 5 else TreeShape(nodes=1)
 
 
 @pytest.mark.parametrize("drafter", but_for(("ngram", "lm"), ["ngram", "self", "lm", "lm-window", "blend"]))

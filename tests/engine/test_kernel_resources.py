@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 import torch
 
-from tests.engine.test_triton import INTERPRETING, TRITON
+from tests.helpers.triton_marks import INTERPRETING, TRITON
 from tests.scripts.kernel_resources import CHIPS, Launch, compiled, launches
 
 pytestmark = [

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import pytest
 import torch
@@ -28,9 +28,9 @@ from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
-from tests.engine.test_four_bit import broad, random_weights
 from tests.engine.tiny_models import generate, prompt
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.four_bit_weights import broad, halves, matrix, random_weights
 from tests.helpers.grid import grid
 
 TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
@@ -41,27 +41,6 @@ ours = pytest.mark.parametrize(
     indirect=True,
     scope="module",
 )
-
-
-Part: TypeAlias = tuple[Tensor, Tensor]
-
-
-def matrix(rows: int, columns: int, seed: int = 0, scales: Tensor | None = None) -> tuple[list[Part], Tensor]:
-    """Codes and scales, and what they mean."""
-    generator = torch.Generator().manual_seed(seed)
-    codes = torch.randint(0, 256, (rows, columns // 2), generator=generator, dtype=torch.uint8)
-    if scales is None:
-        scales = torch.randn(rows, columns // 32, 2, generator=generator).bfloat16()
-    unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, -1, 32).double() - 8
-    return [(codes, scales)], (unpacked * scales[..., :1] + scales[..., 1:]).flatten(1)
-
-
-def halves(rows: int, columns: int, size: float = 1.0) -> tuple[list[Part], Tensor]:
-    """Upper and lower halves of eight bits, and what they mean."""
-    scale = torch.randn(rows, columns // 32, generator=torch.Generator().manual_seed(2)).mul_(size).bfloat16()
-    upper, first = matrix(rows, columns, 0, torch.stack((16 * scale, 0 * scale), -1))
-    lower, second = matrix(rows, columns, 1, torch.stack((scale, 8 * scale), -1))
-    return upper + lower, first + second
 
 
 @contextmanager

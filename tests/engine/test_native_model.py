@@ -28,10 +28,9 @@ from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
-from tests.engine.test_four_bit import broad, four_bit, random_weights
-from tests.engine.test_native import halves
 from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
 from tests.helpers.grid import grid
 
 LONG = prompt(200)

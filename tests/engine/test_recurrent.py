@@ -26,11 +26,11 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
-from tests.engine.test_batch import run as run_batch
-from tests.engine.test_families import ALL
-from tests.engine.test_tree import trees
 from tests.engine.tiny_models import COMMON, MAMBA, RECURRENT, VOCABULARY, by_generate, generate, make, prompt, tiny
+from tests.helpers.decoding import FAMILY_DRAFTERS as ALL
 from tests.helpers.decoding import NEW, POLICIES, run, small
+from tests.helpers.decoding import decode_together as run_batch
+from tests.helpers.draft_trees import trees
 from tests.helpers.grid import but_for, grid, pairs
 
 SOME = ("qwen3.5", "lfm2", "granite-h", "falcon-h1")

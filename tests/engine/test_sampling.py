@@ -22,9 +22,9 @@ from specextend_cli.engine.sampling import BatchSampler, Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.test_tree import trees
 from tests.engine.tiny_heads import EAGLE1, EAGLE3
 from tests.engine.tiny_models import COMMON, make
+from tests.helpers.draft_trees import trees
 from tests.helpers.grid import but_for
 from tests.helpers.pretend_device import PretendDevice
 from tests.helpers.random_drafter import RandomDrafter

@@ -7,7 +7,6 @@ runs the tests marked `interpreted` in a process of its own.
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -17,70 +16,25 @@ import torch
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
-from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
-from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, attend_placed, pack, triton_tree
+from specextend_cli.engine.attention.triton_scores import chunk_attention
+from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
 from specextend_cli.engine.attention_backends import backend_for
-from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.target import Target
-from tests.engine.tiny_models import generate, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, run, small
+from tests.helpers.attention_inputs import inputs, random_tree_mask
+from tests.helpers.triton_attention import (
+    HEADS,
+    TOLERANCE,
+    check,
+    check_identity,
+    check_options,
+    check_placed,
+    check_scores,
+    check_sequences,
+    exact,
+)
+from tests.helpers.triton_marks import INTERPRETING, TRITON, interpreted
 
-try:
-    import triton
-except ImportError:
-    triton = None
-
-INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
-TRITON = tuple(int(part) for part in re.findall(r"\d+", getattr(triton, "__version__", "0.0"))[:2])
-TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
-HEADS = [(4, 4), (6, 2), (8, 1)]
 SIZES = [(1, 0), (1, 690), (7, 63), (33, 140)]  # queries, keys before them
-
-interpreted = pytest.mark.skipif(not INTERPRETING, reason="runs in a process of its own: test_in_the_interpreter")
-
-
-def inputs(heads: int, kv_heads: int, n: int, total: int, d: int, dtype: torch.dtype) -> tuple[torch.Tensor, ...]:
-    generator = torch.Generator().manual_seed(n * total + d)
-    shapes = (1, heads, n, d), (1, kv_heads, total, d), (1, kv_heads, total, d)
-    return tuple(torch.randn(shape, generator=generator).to(dtype) for shape in shapes)
-
-
-def random_tree_mask(n: int) -> torch.Tensor:
-    generator = torch.Generator().manual_seed(n)
-    mask = torch.eye(n, dtype=torch.bool)
-    for i in range(1, n):
-        mask[i] |= mask[int(torch.randint(0, i, (), generator=generator))]
-    return mask
-
-
-def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, mask: torch.Tensor | None) -> torch.Tensor:
-    return reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), scale, None if mask is None else mask.cpu())
-
-
-def check(
-    shape: tuple[int, int, int, int, int],
-    dtype: torch.dtype,
-    device: str = "cpu",
-    ways: int = 0,
-    keys: int = 64,
-    masked: bool = True,
-) -> None:
-    """Heads, key heads, queries, keys before them, head dimension; `ways` splits and `keys` a step, not the plan's."""
-    heads, kv_heads, n, prefix, d = shape
-    q, k, v = (tensor.to(device) for tensor in inputs(heads, kv_heads, n, prefix + n, d, dtype))
-    mask = random_tree_mask(n).to(device) if masked else None
-    if ways:
-        small_gpu = plan(heads // kv_heads * n, prefix + n, kv_heads, d, k.element_size(), Chip())
-        words, tree = (None, None) if mask is None else (pack(mask), n)
-        out = attend(q, k, v, 0.1, words=words, tree=tree, launch=small_gpu._replace(splits=ways, keys=keys))
-    else:
-        out = triton_tree(q, k, v, 0.1, mask)
-    assert out.dtype == dtype
-    assert out.shape == q.shape
-    for other in (exact(q, k, v, 0.1, mask), hybrid(q, k, v, 0.1, mask).cpu().float()):
-        assert (out.cpu().float() - other).abs().max() < TOLERANCE[dtype]
 
 
 @pytest.mark.full
@@ -176,39 +130,6 @@ def test_strided_views_are_read_in_place() -> None:
         assert (triton_tree(*views, 0.1, wide_mask) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
-def check_placed(device: str, dtype: torch.dtype) -> None:
-    """One launch, any cache and length: the keys behind it are garbage."""
-    layers, heads, kv_heads, n, d = 3, 4, 2, 9, 64
-    q = inputs(heads, kv_heads, n, 260, d, dtype)[0].to(device)
-    mask = random_tree_mask(n).to(device)
-    for capacity, length in ((9, 9), (64, 64), (100, 73), (260, 137), (260, 260)):
-        buffer = torch.randn(2, layers, kv_heads, capacity, d, generator=torch.Generator().manual_seed(length))
-        buffer = buffer.to(device, dtype)
-        place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:2], 0, buffer.stride(2)], device=device)
-        k, v = buffer[:, 1, None, :, :length].clone()
-        buffer[..., length:, :] = torch.nan
-        words = pack(mask, torch.full((16, 2), -1, device=device))  # of surplus rows and words, zeros
-        more = torch.cat((q, q[:, :, :7]), 2)
-        sizes = torch.tensor([length, n], device=device)
-        out = attend_placed(more, q, 0.1, place, sizes, 1, kv_heads, words=words)[:, :, :n]
-        assert (out.cpu().float() - exact(q, k, v, 0.1, mask)).abs().max() < TOLERANCE[dtype]
-
-
-def check_sequences(device: str, dtype: torch.dtype) -> None:
-    """One query of each of several sequences, which differ in length."""
-    b, layers, heads, kv_heads, capacity, d = 4, 3, 6, 2, 320, 64
-    generator = torch.Generator().manual_seed(0)
-    buffer = torch.randn(2, layers, b, kv_heads, capacity, d, generator=generator).to(device, dtype)
-    q = torch.randn(b, heads, 1, d, generator=generator).to(device, dtype)
-    place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=device)
-    lengths = [5, 1, 320, 77]
-    out = attend_placed(q, q, 0.1, place, torch.tensor([*lengths, 1], device=device), 2, kv_heads)
-    for sequence, length in enumerate(lengths):
-        k, v = buffer[:, 2, sequence, None, :, :length]
-        one = slice(sequence, sequence + 1)
-        assert (out[one].cpu().float() - exact(q[one], k, v, 0.1, None)).abs().max() < TOLERANCE[dtype]
-
-
 @interpreted
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_a_cache_and_its_length_on_the_device(dtype: torch.dtype) -> None:
@@ -270,44 +191,12 @@ def test_capped_scores_and_sinks(masked: bool, ways: int) -> None:
     check_options("cpu", torch.float32, masked, ways)
 
 
-def check_options(device: str, dtype: torch.dtype, masked: bool, ways: int) -> None:
-    q, k, v = (tensor.to(device) for tensor in inputs(6, 2, 7, 190, 64, dtype))
-    mask = random_tree_mask(7) if masked else None
-    words, tree = (None, None) if mask is None else (pack(mask.to(device)), 7)
-    launch = plan(21, 190, 2, 64, k.element_size(), Chip())._replace(splits=ways)
-    sinks = torch.linspace(-4, 4, 6)
-    for options in (SoftmaxOptions(0.7), SoftmaxOptions(None, sinks), SoftmaxOptions(0.7, sinks)):
-        there = options._replace(sinks=None if options.sinks is None else options.sinks.to(device))
-        out = attend(q, k, v, 0.1, words=words, tree=tree, launch=launch, softmax=there)
-        expected = reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), 0.1, mask, options)
-        assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
-
-
-def check_scores(device: str, dtype: torch.dtype) -> None:
-    for heads, kv_heads, total, d in ((4, 4, 1, 64), (6, 2, 300, 96), (8, 1, 513, 128)):
-        q, k, _ = (tensor.to(device) for tensor in inputs(heads, kv_heads, 2, total, d, dtype))
-        queries, keys = q[0, :, 1], k[0]
-        for chunk in (1, 32, 128):
-            out = chunk_attention(queries, keys, 0.1, chunk=chunk).cpu()
-            expected = chunk_attention_torch(queries.cpu().float(), keys.cpu().float(), 0.1, chunk=chunk)
-            assert torch.allclose(out, expected, rtol=1e-3, atol=1e-6)
-            assert abs(float(out.sum()) - 1) < 1e-4
-
-
 @interpreted
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 def test_scores_of_chunks(dtype: torch.dtype) -> None:
     check_scores("cpu", dtype)
     with pytest.raises(ValueError, match="does not divide"):
         chunk_attention(torch.zeros(2, 64), torch.zeros(1, 9, 64), 0.1, chunk=24)
-
-
-def check_identity(device: str, drafter: str, new: int, length: int = 150) -> None:
-    model = tiny().to(device)
-    expected = generate(model, prompt(length), new)
-    target = Target(LanguageModel(model, backend="triton"))
-    retrieval = small("retrieval")
-    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new)[0] == expected
 
 
 @interpreted

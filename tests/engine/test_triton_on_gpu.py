@@ -6,11 +6,10 @@ import pytest
 import torch
 
 from specextend_cli.engine.cuda.capture import cuda_graph
-from tests.engine.test_graphs import check_identity as graphed_identity
-from tests.engine.test_triton import (
+from tests.helpers.decoding import DRAFTERS
+from tests.helpers.graph_identity import check_identity as graphed_identity
+from tests.helpers.triton_attention import (
     HEADS,
-    INTERPRETING,
-    TRITON,
     check,
     check_identity,
     check_options,
@@ -18,7 +17,7 @@ from tests.engine.test_triton import (
     check_scores,
     check_sequences,
 )
-from tests.helpers.decoding import DRAFTERS
+from tests.helpers.triton_marks import INTERPRETING, TRITON
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
 

@@ -14,7 +14,7 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.split_kv import SplitKV
-from tests.engine.test_attention import inputs, random_tree_mask
+from tests.helpers.attention_inputs import inputs, random_tree_mask
 from tests.helpers.grid import but_for
 
 BACKENDS = {"reference": lambda: reference, "torch": lambda: hybrid, "split": SplitKV}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
@@ -24,7 +25,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import tiny_head
-from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, small_draft
+from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, small_draft, windowed_draft
 from tests.helpers.random_drafter import RandomDrafter
 
 NEW = 32
@@ -44,24 +45,37 @@ DRAFTERS: dict[str, Make] = {
         LanguageModel(small_draft().to(target.lm.device)), target, retrieval, window=32
     ),
     "blend": lambda target, retrieval: BlendDrafter([NgramDrafter(), LMDrafter(target.lm, target, retrieval)]),
-    "eagle1": lambda target, retrieval: EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
-    "eagle3": lambda target, retrieval: EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
-    "eagle3-window": lambda target, retrieval: EagleDrafter(
-        tiny_head("eagle3").to(target.lm.device), target, retrieval, window=32
-    ),
-    "eagle3.1": lambda target, retrieval: EagleDrafter(tiny_head("eagle3.1").to(target.lm.device), target, retrieval),
-    "eagle3-sliding": lambda target, retrieval: EagleDrafter(
-        tiny_head("eagle3", sliding_window=128).to(target.lm.device), target, retrieval
-    ),
+    "eagle1": lambda target, retrieval: eagle("eagle1", target, retrieval),
+    "eagle3": lambda target, retrieval: eagle("eagle3", target, retrieval),
+    "eagle3-window": lambda target, retrieval: eagle("eagle3", target, retrieval, window=32),
+    "eagle3.1": lambda target, retrieval: eagle("eagle3.1", target, retrieval),
+    "eagle3-sliding": lambda target, retrieval: eagle("eagle3", target, retrieval, sliding_window=128),
     "blend-eagle": lambda target, retrieval: BlendDrafter(
         [
-            EagleDrafter(tiny_head("eagle1").to(target.lm.device), target, retrieval),
+            eagle("eagle1", target, retrieval),
             NgramDrafter(),
             NgramTableDrafter(usual_table()),
-            EagleDrafter(tiny_head("eagle3").to(target.lm.device), target, retrieval),
+            eagle("eagle3", target, retrieval),
         ]
     ),
 }
+FAMILY_DRAFTERS: dict[str, Make] = {
+    **DRAFTERS,
+    "lm-sliding": lambda target, retrieval: LMDrafter(LanguageModel(windowed_draft()), target, retrieval),
+    "lm-sliding-window": lambda target, retrieval: LMDrafter(
+        LanguageModel(windowed_draft()), target, retrieval, window=32
+    ),
+}
+
+
+def eagle(
+    name: str, target: Target, retrieval: Retrieval, *, window: int | None = None, **changes: object
+) -> EagleDrafter:
+    """A head of the target's width, where the target is."""
+    width = target.lm.config.hidden_size
+    sizes = {"target_hidden": width} if name.startswith("eagle3") else {"target_hidden": width, "hidden": width}
+    head = tiny_head(name, **sizes, **changes).to(target.lm.device)
+    return EagleDrafter(head, target, retrieval, window=window)
 
 
 def usual_table() -> NgramTable:
@@ -108,3 +122,12 @@ def run(
     assert isinstance(event, Finished)
     assert event.tokens == len(out)
     return out, meter
+
+
+def decode_together(lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> list[list[int]]:
+    """What each request gets, of a batch of at most `slots` sequences."""
+    written: list[list[int]] = [[] for _ in requests]
+    for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
+        if isinstance(event, Step):
+            written[number].extend(event.tokens)
+    return written

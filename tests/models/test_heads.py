@@ -22,11 +22,11 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
-from tests.engine.test_eagle import Plain, follows
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
 from tests.helpers.decoding import NEW, POLICIES, run, small
 from tests.helpers.grid import grid
+from tests.helpers.plain_eagle import Plain, follows
 from tests.helpers.published_heads import (
     LAYOUTS,
     SIZES,

@@ -19,8 +19,8 @@ from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import load_tokenizer
-from tests.engine.test_four_bit import four_bit
 from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
+from tests.helpers.four_bit_weights import four_bit
 
 from .test_memory import SIZES
 

@@ -32,10 +32,9 @@ from specextend_cli.models.shape import Shape
 from specextend_cli.models.text_part import WRAPPERS, text_name
 from specextend_cli.models.token_ids import check_token_ids
 from specextend_cli.runtime.loading import end_tokens
-from tests.engine.test_families import ALL as ALL_DRAFTERS
 from tests.engine.tiny_models import VOCABULARY, generate, prompt
 from tests.helpers import gguf_files, wrappers
-from tests.helpers.decoding import NEW, POLICIES, run, small
+from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.wrappers import save, tensor_names
 
@@ -102,11 +101,11 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Language
     return cache(lambda name: LanguageModel(load_model(save(whole(name), tmp_path_factory.mktemp(name)))))
 
 
-@pairs(name=DECODED, drafter=ALL_DRAFTERS, policy=POLICIES)
+@pairs(name=DECODED, drafter=FAMILY_DRAFTERS, policy=POLICIES)
 def test_every_drafter(name: str, drafter: str, policy: str, loaded: Callable[[str], LanguageModel]) -> None:
     target = Target(loaded(name))
     retrieval = small(policy)
-    written = run(target, ALL_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
+    written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
     assert written == list(by_generate(name))
     assert len(set(written)) > 5
 
@@ -116,7 +115,7 @@ def test_a_working_set_turns_the_keys_of_a_text_part(positions: str, tmp_path: P
     """M-RoPE's sections are one on text: with everything in the working set, the draft is the target."""
     target = Target(LanguageModel(load_model(save(whole("qwen3_vl"), tmp_path))))
     retrieval = small("retrieval", top_k=100, positions=positions)
-    written, meter = run(target, ALL_DRAFTERS["self"](target, retrieval), prompt(), retrieval)
+    written, meter = run(target, FAMILY_DRAFTERS["self"](target, retrieval), prompt(), retrieval)
     assert written == list(by_generate("qwen3_vl"))
     assert meter.accepted_lengths[1] <= 1
 
@@ -128,7 +127,7 @@ def test_the_native_forward_takes_it(name: str, library: Library, tmp_path: Path
     run_natively(lm)
     assert lm.forward_backend is not None
     target = Target(lm)
-    assert run(target, ALL_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))[0] == list(
+    assert run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))[0] == list(
         by_generate(name)
     )
 
@@ -324,5 +323,5 @@ def test_from_gguf_as_from_safetensors(name: str, tmp_path: Path, smollm: Tokeni
     size = smollm.get_vocab_size()
     torch.testing.assert_close(logits(loaded, size), logits(original, size), rtol=1e-4, atol=1e-4)
     target, tokens = Target(LanguageModel(loaded)), prompt(100, vocabulary=size)
-    written = run(target, ALL_DRAFTERS["ngram"](target, small("full")), tokens, small("full"), new=16)[0]
+    written = run(target, FAMILY_DRAFTERS["ngram"](target, small("full")), tokens, small("full"), new=16)[0]
     assert written == generate(original, tokens, 16)

@@ -139,3 +139,11 @@ def stream(
             "eagle",
         )
     )
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now

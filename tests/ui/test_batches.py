@@ -15,8 +15,7 @@ from specextend_cli.ui.progress import Progress
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import format_statistics
 from specextend_cli.ui.views import Plain
-from tests.ui.fake_stream import stream
-from tests.ui.test_views import Clock
+from tests.ui.fake_stream import Clock, stream
 
 
 def batched(chunks=4, slots=3):

@@ -36,15 +36,7 @@ from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import format_statistics
 from specextend_cli.ui.views import Plain
 from specextend_cli.ui.writers import WRITERS
-from tests.ui.fake_stream import SUMMARY, chosen, stream
-
-
-class Clock:
-    def __init__(self):
-        self.now = 0.0
-
-    def __call__(self):
-        return self.now
+from tests.ui.fake_stream import SUMMARY, Clock, chosen, stream
 
 
 class Terminal(io.StringIO):

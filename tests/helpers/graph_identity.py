@@ -1,0 +1,35 @@
+"""What decoding by CUDA graphs must write, whoever captures them."""
+
+from __future__ import annotations
+
+import pytest
+
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs
+from specextend_cli.engine.cuda.capture import Capture
+from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import generate, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, run, small
+
+SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
+
+
+def use_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """And short texts to check them by: the interpreter takes milliseconds for each row and head of a layer."""
+    monkeypatch.setattr(graph_check, "_READ", (9, 4))
+    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (4, 1))
+
+
+def check_identity(device: str, drafter: str, capture: Capture, *, new: int, length: int) -> None:
+    """Everything by graphs, with fused layers, writes what `generate` does, and drafts what is drafted without."""
+    target, retrieval = Target(LanguageModel(tiny().to(device), backend="triton")), small("retrieval")
+    _, without = run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new, shape=SHAPE)
+    made = DRAFTERS[drafter](target, retrieval)
+    assert not use_checked_graphs(target, made, SHAPE, batch=2, capture=capture)
+    written, meter = run(target, made, prompt(length), retrieval, new=new, shape=SHAPE)
+    assert written == generate(tiny().to(device), prompt(length), new)
+    assert meter.accepted_lengths == without.accepted_lengths
+    drop_graphs(target.lm, made)
