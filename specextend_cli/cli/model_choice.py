@@ -85,14 +85,14 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     from specextend_cli.models.candidates import candidates
     from specextend_cli.models.choice import USUAL_TOKENS, choose
     from specextend_cli.models.configuration import read_configuration
-    from specextend_cli.models.store import cache_root
+    from specextend_cli.summarize.generation_cache import results_file
     from specextend_cli.summarize.runs import RunStore
 
     configuration = read_configuration()
     if configuration.model is not None:
         _check_configured(configuration.model)
         return choose(machine, (), configuration.model)
-    runs = RunStore(cache_root() / "texts.sqlite")
+    runs = RunStore(results_file())
 
     def rates(name: str) -> tuple[float, float] | None:
         found = runs.rates(name, "abstractive") if machine.device == "cpu" else None
