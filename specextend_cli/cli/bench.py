@@ -150,7 +150,7 @@ def bench(
         raise UsageError("--words belongs to --suite quality", fix="add --suite quality")
     out = BenchOutput(terminal, kind, output, report, timeout, one_line=json, force=force)
     engine = options.given(
-        preset=model,
+        preset=options.named(model),
         temperature=temperature,
         seed=seed,
         device=device,

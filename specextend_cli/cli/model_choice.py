@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
+from shlex import quote
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli.options import AUTO
@@ -19,51 +21,67 @@ QUOTING = ("extractive", "guided")
 _ANSWERS = {"": "yes", "y": "yes", "yes": "yes", "n": "no", "no": "no", "never": "never"}
 
 
-def chosen_model(model: str | None, device: str = "auto", tokens: int | None = None) -> Choice:
+def chosen_model(model: str | None, device: str = "auto", tokens: Callable[[], int | None] = lambda: None) -> Choice:
     """The choice for this machine, without questions, network or torch; a `model` that was named is taken.
 
-    `tokens` is the size of the document, where it is known.
+    `tokens` reads the document, where its size matters and there is one.
     """
     from specextend_cli.models.choice import Choice
 
     if model is not None and model != AUTO:
         return Choice(model, "named")
-    return _choose(_machine(device), tokens)
+    machine = _machine(device)
+    choice = _choose(machine, None)
+    if machine.device == "cpu" and machine.speed is not None and (choice.reason == "on disk" or choice.hindered):
+        choice = _choose(machine, tokens())
+    return choice
 
 
-def embedded() -> Choice:
-    """The embedded preset, for a summary that quotes."""
+def without_choice(mode: str | None) -> Choice:
+    """Where nothing is to be chosen: the embedded preset for a `mode` that quotes, else the configured one, if any."""
     from specextend_cli.models.choice import Choice
+    from specextend_cli.models.configuration import read_configuration
     from specextend_cli.models.preset import DEFAULT
 
-    return Choice(DEFAULT, "quotes")
+    configured = None if mode in QUOTING else read_configuration().model
+    return Choice(DEFAULT, "quotes") if configured is None else Choice(configured, "configured")
 
 
 def model_for(
-    output: Output, model: str | None, tokens: Callable[[], int], *, device: str, offline: bool, mute: bool = False
+    output: Output,
+    model: str | None,
+    tokens: Callable[[], int | None],
+    *,
+    writes: bool = False,
+    device: str,
+    offline: bool,
+    mute: bool = False,
 ) -> Choice:
     """The choice for a run. On a terminal, the best model that is not on disk is offered, and fetched with consent.
 
-    `tokens` reads the document, where its size matters. With `mute`, nothing is asked or said.
+    `tokens` reads the document, where its size matters. `writes`: the summary is not to be quoted, whatever the model.
+    With `mute`, nothing is asked, measured or said.
     """
     from specextend_cli.models.choice import Choice
+    from specextend_cli.models.sources import offline_by_environment
 
     if model is not None and model != AUTO:
         return Choice(model, "named")
     machine, count = _machine(device), None
+    offline = offline or offline_by_environment()
     may_ask = _may_ask(output) and not offline and not mute
     choice = _choose(machine, None)
-    if machine.device == "cpu" and (choice.reason == "on disk" or (choice.offer and may_ask)):
-        machine, count = _measured(output, machine), tokens()
+    if machine.device == "cpu" and (choice.reason == "on disk" or choice.hindered or (choice.offer and may_ask)):
+        machine, count = machine if mute else _measured(output, machine), tokens()
         choice = _choose(machine, count)
     if choice.offer is not None and may_ask and _agrees(output, choice.offer) and _fetched(output, choice.offer.name):
         return _choose(machine, count)
     if choice.reason == "none fits" and not mute:
-        output.status(announcement(choice, offline=offline))
+        output.status(announcement(choice, writes=writes, offline=offline))
     return choice
 
 
-def announcement(choice: Choice, *, offline: bool = False) -> str:
+def announcement(choice: Choice, *, writes: bool = False, offline: bool = False) -> str:
     """One line: what runs where no model was named, why, and the command that changes it."""
     from specextend_cli.models.preset import DEFAULT
 
@@ -71,14 +89,16 @@ def announcement(choice: Choice, *, offline: bool = False) -> str:
         return f"model: {choice.preset}, as configured (specextend models use)"
     if choice.reason != "none fits":
         return f"model: {choice.preset}, the first of the list that is on disk and fits (specextend presets list)"
-    quotes = f"model: {DEFAULT}, which quotes the document and does not write"
+    what = f"model: {DEFAULT}, " + ("too small to be believed" if writes else "which quotes and does not write")
+    if choice.hindered is not None:
+        return f"{what}: {choice.hindered}; to decide otherwise: specextend models use {quote(choice.hindered.name)}"
     if choice.offer is not None:
         size = "" if choice.offer.fetch is None else f" ({format_bytes(choice.offer.fetch)})"
         unless = ", and this run is offline" if offline else ""
-        pull = f"specextend models pull {choice.offer.name}"
-        return f"{quotes}: no model that writes is on disk{unless}; to have one write: {pull}{size}"
+        pull = f"specextend models pull {quote(choice.offer.name)}"
+        return f"{what}: no model that writes is on disk{unless}; to have one write: {pull}{size}"
     why = f": {choice.passed[-1]}" if choice.passed else ""
-    return f"{quotes}{why}; to decide otherwise: specextend models use NAME"
+    return f"{what}{why}; to decide otherwise: specextend models use NAME"
 
 
 def _choose(machine: Machine, tokens: int | None) -> Choice:
@@ -92,10 +112,10 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     if configuration.model is not None:
         _check_configured(configuration.model)
         return choose(machine, (), configuration.model)
-    runs = RunStore(results_file())
+    known = RunStore(results_file()).all_rates("abstractive") if machine.device == "cpu" else {}
 
     def rates(name: str) -> tuple[float, float] | None:
-        found = runs.rates(name, "abstractive") if machine.device == "cpu" else None
+        found = known.get(name)
         return None if found is None else (found.read, found.written)
 
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
@@ -140,7 +160,15 @@ def _may_ask(output: Output) -> bool:
     from specextend_cli.models.configuration import read_configuration
 
     asked = not output.quiet and sys.stdin.isatty() and output.stderr.isatty()
-    return asked and read_configuration().offer
+    return asked and _is_in_foreground() and read_configuration().offer
+
+
+def _is_in_foreground() -> bool:
+    """Whether this process may read its terminal; a background job is stopped when it does."""
+    try:
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (OSError, ValueError):
+        return False
 
 
 def _agrees(output: Output, one: Candidate) -> bool:
@@ -148,6 +176,7 @@ def _agrees(output: Output, one: Candidate) -> bool:
     from specextend_cli.models.configuration import configure
     from specextend_cli.models.download_speed import expected_seconds
     from specextend_cli.models.presets import load_preset
+    from specextend_cli.ui.streams import format_error
 
     preset = load_preset(one.name)
     size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
@@ -162,8 +191,13 @@ def _agrees(output: Output, one: Candidate) -> bool:
         output.stderr.flush()
         line = sys.stdin.readline()
         answer = _ANSWERS.get(line.strip().lower()) if line else "no"
+        if not line.endswith("\n"):
+            output.stderr.write("\n")
         if answer == "never":
-            configure("offer", False)
+            try:
+                configure("offer", False)
+            except UsageError as error:
+                output.note(format_error(error))
         if answer is not None:
             return answer == "yes"
 

@@ -299,6 +299,11 @@ def drafter(draft: Draft | None, no_spec: bool) -> Draft | None:
     return "none" if no_spec else draft
 
 
+def named(model: str | None) -> str | None:
+    """The model that was named, for commands that have the embedded one otherwise."""
+    return None if model == AUTO else model
+
+
 def format_name(format: str | None, json: bool) -> str | None:
     """`--json` means `--format json`."""
     if json and format not in (None, "json"):

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
+from specextend_cli.cli.documents import Documents
 from specextend_cli.cli.inputs import sources
-from specextend_cli.cli.model_choice import QUOTING, announcement, chosen_model, embedded
+from specextend_cli.cli.model_choice import QUOTING, announcement, chosen_model, without_choice
 from specextend_cli.cli.options import AUTO
 from specextend_cli.cli.source import Source
 from specextend_cli.humanize import format_bytes
@@ -46,7 +48,13 @@ def plan(
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.streams import Output
 
-    choice = embedded() if model in (None, AUTO) and mode in QUOTING else chosen_model(model)
+    output = Output()
+    inputs = sources(files, reading, example="specextend plan FILES…", listed=files_from, offline=offline)
+    documents = Documents(output)
+    if model in (None, AUTO) and mode in QUOTING:
+        choice = without_choice(mode)
+    else:
+        choice = chosen_model(model, tokens=partial(documents.tokens, inputs))
     wanted = Options(
         request=SummaryRequest(length=options.length(length), style=style, mode=mode),
         preset=choice.preset,
@@ -54,8 +62,7 @@ def plan(
         offline=offline,
     )
     with closing(Summarizer(wanted)) as summarizer:
-        inputs = sources(files, reading, example="specextend plan FILES…", listed=files_from, offline=offline)
-        print_plans(Output(), summarizer, inputs, as_json=json, choice=choice)
+        print_plans(output, summarizer, inputs, as_json=json, choice=choice)
 
 
 def print_plans(

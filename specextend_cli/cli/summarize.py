@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
+from specextend_cli.cli.documents import Documents
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
-from specextend_cli.cli.model_choice import QUOTING, embedded, model_for
+from specextend_cli.cli.model_choice import QUOTING, model_for, without_choice
 from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
@@ -24,7 +25,6 @@ from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.ui import Format, format_by_suffix
 
 if TYPE_CHECKING:
-    from specextend_cli.documents.document import Document
     from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Summary
     from specextend_cli.summarize.summarizer import Summarizer
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from specextend_cli.ui.writers import Writer
 
 EXAMPLE = "specextend summarize FILES…"
-CHARACTERS = 4
-"""Of a token, roughly."""
 _NVIDIA = Path("/dev/nvidiactl")  # where there is a GPU, importing torch and transformers takes longer than reading
 
 
@@ -149,65 +147,42 @@ def summarize(
     terminal = Output(quiet=quiet)
     results = None if output is None else Path(output)
     inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=offline, results=results)
-    documents = Documents(terminal)
-    if model in (None, AUTO) and (mode in QUOTING or engine.draft_head or ray is not None):
-        choice = embedded()  # what quotes needs no writer; a head belongs to a target; a cluster has other machines
-    else:
-        size = partial(documents.tokens, inputs[0])
-        choice = model_for(terminal, model, size, device=engine.device, offline=offline, mute=dry_run)
-    with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
-        if not dry_run and ray is None:
-            options.usable(engine.device)
-        mode, generating = summarizer.settings.mode, [*options.generating(engine), *(["--batch"] if batch else [])]
-        if mode != "abstractive" and generating and not quiet:
-            terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
-        if dry_run:
-            from specextend_cli.cli.plan import print_plans
-
-            print_plans(terminal, summarizer, inputs, as_json=json, choice=choice)
-            return
-        # A list or a directory counts as many documents, even if it holds one.
-        many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-        place = destination(output, kind, many=many, force=force, marks=Annotations(cite, flag_unsupported))
+    if not dry_run and ray is None:
+        options.usable(engine.device)
+    # A list or a directory counts as many documents, even if it holds one.
+    many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
+    place = destination(output, kind, many=many, force=force, marks=Annotations(cite, flag_unsupported))
+    if not dry_run:
         read = options.files(*(source.file for source in inputs), template, reading.password_file, files_from, model)
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
-        on_gpu = engine.device in (None, "auto") or str(engine.device).startswith("cuda")
-        if mode != "extractive" and ray is None and on_gpu and _NVIDIA.exists():
-            import_ahead()
-        job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
-        inputs = inputs if share is None else share.take(inputs)
-        with signals.deadline(timeout):
+    inputs = inputs if share is None else share.take(inputs)
+    documents = Documents(terminal)
+    with signals.deadline(timeout):
+        if model in (None, AUTO) and (mode in QUOTING or engine.draft_head or ray is not None):
+            choice = without_choice(mode)
+        else:
+            new = [source for source in inputs if (path := place.path(source.name)) is None or not place.keeps(path)]
+            writes = mode == "abstractive" or request.needs_writing
+            size = partial(documents.tokens, new)
+            choice = model_for(
+                terminal, model, size, writes=writes, device=engine.device, offline=offline, mute=dry_run
+            )
+        with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
+            mode, generating = summarizer.settings.mode, [*options.generating(engine), *(["--batch"] if batch else [])]
+            if mode != "abstractive" and generating and not quiet:
+                terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
+            if dry_run:
+                from specextend_cli.cli.plan import print_plans
+
+                print_plans(terminal, summarizer, inputs, as_json=json, choice=choice)
+                return
+            on_gpu = engine.device in (None, "auto") or str(engine.device).startswith("cuda")
+            if mode != "extractive" and ray is None and on_gpu and _NVIDIA.exists():
+                import_ahead()
+            job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
             job.run(inputs) if ray is None else job.run_over(ray, inputs, workers)
-
-
-@dataclass
-class Documents:
-    """Reads documents. One that was read because its size decided about the model is kept for its summary."""
-
-    output: Output
-    _kept: tuple[Source, Document] | None = None
-
-    def tokens(self, source: Source) -> int:
-        """About how many tokens a document has, whatever the vocabulary."""
-        from specextend_cli.ui.views import open_view
-
-        with open_view(self.output, source.name) as view:
-            self._kept = source, self.read(source, view)
-        return len(self._kept[1].text) // CHARACTERS + 1
-
-    def read(self, source: Source, view: View) -> Document:
-        """The document, with what is done in the view."""
-        from specextend_cli.summarize.events import Stage
-
-        if self._kept is not None and self._kept[0] == source:
-            (_, document), self._kept = self._kept, None
-            return document
-        return source.read(
-            lambda done, total: view.add(Stage("reading", done, total, "pages")),
-            lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
-        )
 
 
 @dataclass(frozen=True)

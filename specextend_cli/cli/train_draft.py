@@ -104,7 +104,7 @@ def train_draft(
     from specextend_cli.ui.views import fetching
 
     sizes = parse_lengths(lengths)
-    preset = load_preset(model or DEFAULT)
+    preset = load_preset(options.named(model) or DEFAULT)
     console = Output(quiet=quiet)
     with signals.deadline(timeout):
         with fetching(console, preset.name) as progress:

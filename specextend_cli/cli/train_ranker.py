@@ -152,7 +152,7 @@ def _read(output: Output, examples: Sequence[Example], model: str | None, layer:
     from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
     from specextend_cli.summarize.summarizer import Options, Summarizer
 
-    with Summarizer(Options(**options.given(preset=model))) as summarizer:
+    with Summarizer(Options(**options.given(preset=options.named(model)))) as summarizer:
         reader, encoder, prefix, size = result_of(summarizer.reader(layer))
         for number, one in enumerate(examples, 1):
             plan = ReadingPlan(one.document.text, one.sentences, encoder, size)

@@ -6,21 +6,24 @@ of a preset with a rank, and then that rank. Named files of other sizes come las
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import json
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
-from pathlib import Path
 
 from specextend_cli.errors import SpecextendError
 from specextend_cli.models import ollama
 from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
+from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.memory import estimate, graph_bytes, target_shape
 from specextend_cli.models.preset import Dtype, Preset
 from specextend_cli.models.presets import load_preset, preset_files, read_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import is_present, locate
+from specextend_cli.models.store import cache_root
 
 _LAST = 1 << 20
 """The rank of a file that the configuration names, of which nothing is known."""
@@ -49,26 +52,54 @@ def _readable() -> Iterator[Preset]:
 
 def _files(ranked: Sequence[Preset], gguf: Sequence[str]) -> Iterator[Preset]:
     """Presets made of the files on this machine that can be run."""
-    named = [str(Path(file).expanduser()) for file in gguf]
-    for argument in (*named, *(f"ollama:{name}" for name in ollama.names())):
+    own = {_sizes(one.target.shape): one.rank for one in reversed(ranked)}
+    named = [os.path.expanduser(file) for file in gguf]  # noqa: PTH111 - unlike Path's, it never raises
+    for argument in (*named, *(f"ollama:{name}" for name in ollama_models(own))):
         try:
             made = load_preset(argument)
         except SpecextendError:  # gone, damaged or of another kind: naming it says what is wrong
             continue
-        own = [one.rank for one in ranked if one.rank and _sizes(one.target.shape) == _sizes(made.target.shape)]
-        if own or argument in named:
-            # A directory or TOML file can be named, so the argument is what runs it again.
-            yield made.model_copy(update={"name": argument, "rank": min(own, default=_LAST)})
+        # A directory or TOML file can be named, so the argument is what runs it again.
+        yield made.model_copy(update={"name": argument, "rank": own.get(_sizes(made.target.shape)) or _LAST})
 
 
-def _sizes(shape: Shape | None) -> object:
+def ollama_models(sizes: Collection[object]) -> Iterator[str]:
+    """Names of ollama's models that have one of the `sizes`. Each file's are read once, and kept by its digest."""
+    file = cache_root() / "ollama-sizes.json"
+    try:
+        kept: dict[str, list[int] | None] = json.loads(file.read_text())
+    except (OSError, ValueError):
+        kept = {}
+    before = len(kept)
+    for name in ollama.names():
+        try:
+            digest = ollama.blob(name).name
+            if digest not in kept:
+                shape = load_preset(f"ollama:{name}").target.shape
+                kept[digest] = None if shape is None else list(_sizes(shape) or ())
+        except SpecextendError:
+            continue
+        if tuple(kept[digest] or ()) in sizes:
+            yield name
+    if len(kept) > before:
+        with suppress(OSError):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            made = file.with_name(f"{file.name}.{os.getpid()}")
+            made.write_text(json.dumps(kept))
+            made.replace(file)
+
+
+def _sizes(shape: Shape | None) -> tuple[int, ...] | None:
     """What two conversions of one model have in common."""
-    return shape and (shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.intermediate, shape.vocab)
+    if shape is None:
+        return None
+    return (shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.intermediate, shape.vocab)
 
 
 def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> Candidate:
     assert preset.rank is not None
-    one = Candidate(preset.name, preset.rank, None, is_present(preset), _missing(preset), tokens=tokens)
+    on_disk = isinstance(preset.target.source, (GgufSource, OllamaSource)) or is_present(preset)
+    one = Candidate(preset.name, preset.rank, None, on_disk, 0 if on_disk else _missing(preset), tokens=tokens)
     try:
         dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
         need = estimate(preset, context=min(preset.window.context, tokens + _NEED), dtype=dtype)
@@ -99,10 +130,13 @@ def _weight_bytes(preset: Preset, shape: Shape) -> int:
     """Bytes that a step of decoding reads: those of the file whose codes the kernels read, or of the full weights."""
     source = preset.target.source
     if isinstance(source, (HubFileSource, WheelSource)):
-        return int(source.file_bytes * (_MIXED if "Q4_K_M" in source.file else 1.0))
-    if isinstance(source, GgufSource) and source.path.is_file():
-        return source.path.stat().st_size
-    return shape.weight_bytes()
+        name, size = source.file, source.file_bytes
+    elif isinstance(source, (GgufSource, OllamaSource)):
+        file = gguf_file(source)
+        name, size = f"{source}", file.stat().st_size
+    else:
+        return shape.weight_bytes()
+    return int(size * (_MIXED if "q4_k_m" in name.lower() else 1.0))
 
 
 def _missing(preset: Preset) -> int | None:

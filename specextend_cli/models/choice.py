@@ -1,8 +1,8 @@
 """Which preset runs where no model was named: a pure function of the machine, the presets and the user's configuration.
 
-Presets that write are tried by rank, the most faithful first (`Preset.rank`). The first that fits the memory that is
-free, and on processors reads and writes the document within `LIMIT`, is taken if it is on disk; the first such one that
-is not can be offered. What is left is the embedded preset, which quotes.
+Presets that write are tried by rank (`Preset.rank`: the most faithful class first, in it the largest). The first that
+fits the memory that is free, and on processors reads and writes the document within `LIMIT`, is taken if it is on disk;
+the first such one that is not can be offered. What is left is the embedded preset, which quotes.
 """
 
 from __future__ import annotations
@@ -98,13 +98,14 @@ class Passed(NamedTuple):
 class Choice:
     """The preset that runs, and why; `offer` is the best one that could be fetched.
 
-    `passed` has those that would have been preferred, by rank.
+    `passed` has those that would have been preferred, by rank; `hindered` the first of them that is on disk.
     """
 
     preset: str
     reason: Reason
     offer: Candidate | None = None
     passed: tuple[Passed, ...] = ()
+    hindered: Passed | None = None
 
 
 def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | None = None) -> Choice:
@@ -113,14 +114,17 @@ def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | 
         return Choice(configured, "configured")
     passed: list[Passed] = []
     offer: Candidate | None = None
+    hindered: Passed | None = None
     for one in sorted(candidates, key=lambda one: (one.rank, not one.is_present, one.name)):
         why = obstacle(machine, one)
         if why is None and one.is_present:
             return Choice(one.name, "on disk", passed=tuple(passed))
         if why is None and offer is None:
             offer = one
+        if why is not None and one.is_present:
+            hindered = hindered or why
         passed.append(why or Passed(one.name, "not on disk"))
-    return Choice(DEFAULT, "none fits", offer, tuple(passed))
+    return Choice(DEFAULT, "none fits", offer, tuple(passed), hindered)
 
 
 def obstacle(machine: Machine, one: Candidate) -> Passed | None:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import platformdirs
+from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specextend_cli.errors import UsageError
@@ -43,8 +44,7 @@ def read_configuration() -> Configuration:
     """What the file says; the defaults where there is none. UsageError: it is not valid, with the key and the fix."""
     file = configuration_file()
     try:
-        data = tomllib.loads(file.read_text(encoding="utf-8"))
-        return Configuration.model_validate_json(json.dumps(data, default=str))
+        return _parsed(file.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
         return Configuration()
     except ValidationError as error:
@@ -58,18 +58,29 @@ def read_configuration() -> Configuration:
 
 def configure(key: str, value: str | bool | None) -> None:
     """Set a key of the file, None removes it; other lines and comments stay. UsageError: it cannot be written."""
-    read_configuration()  # a file with other faults is not made worse
-    file = configuration_file()
+    file = configuration_file().resolve()  # a link stays one
     try:
-        lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-        kept = [line for line in lines if not re.match(rf"\s*{key}\s*=", line)]
-        said = [] if value is None else [f"{key} = {_toml(value)}"]
         file.parent.mkdir(parents=True, exist_ok=True)
-        made = file.with_name(f"{file.name}.{os.getpid()}")
-        made.write_text("".join(f"{line}\n" for line in (*said, *kept)), encoding="utf-8")
-        made.replace(file)
+        with FileLock(file.with_name(f".{file.name}.lock")):
+            read_configuration()  # a file with other faults is not made worse
+            lines = file.read_text(encoding="utf-8-sig").splitlines() if file.exists() else []
+            kept = [line for line in lines if not re.match(rf"\s*(['\"]?){key}\1\s*=", line)]
+            said = [] if value is None else [f"{key} = {_toml(value)}"]
+            text = "".join(f"{line}\n" for line in (*said, *kept))
+            _parsed(text)
+            made = file.with_name(f"{file.name}.{os.getpid()}")
+            made.write_text(text, encoding="utf-8")
+            made.replace(file)
     except OSError as error:
         raise UsageError(f"cannot write {file}", why=error.strerror or str(error)) from error
+    except (tomllib.TOMLDecodeError, ValidationError) as error:
+        why = f"its {key} takes several lines"
+        raise UsageError(f"{file} cannot be changed by a command", why=why, fix=f"set {key} there yourself") from error
+
+
+def _parsed(text: str) -> Configuration:
+    found = Configuration.model_validate_json(json.dumps(tomllib.loads(text), default=str))
+    return found.model_copy(update={"model": None}) if found.model in ("", "auto") else found
 
 
 def _toml(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from math import inf
 from pathlib import Path
 
 import platformdirs
@@ -29,9 +30,9 @@ def expected_seconds(size: int) -> float | None:
     """Seconds that `size` bytes take at the speed of the last download; None where there was none."""
     try:
         speed = float(json.loads(_file().read_text())["bytes_per_second"])
-        return size / speed
-    except (OSError, ValueError, LookupError, TypeError, ArithmeticError):
+    except (OSError, ValueError, LookupError, TypeError):
         return None
+    return size / speed if 1 < speed < inf else None
 
 
 def _file() -> Path:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 from typing import Annotated, TypeAlias
+from unicodedata import category
 
 from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, Field, ValidationInfo
@@ -69,7 +70,8 @@ def _path(path: Path, info: ValidationInfo) -> Path:
 
 
 def _line(text: str) -> str:
-    if _CONTROL.search(text):
+    # Format characters, too, which turn the direction of what follows: consent rests on titles and licences.
+    if _CONTROL.search(text) or any(category(letter) in ("Cf", "Zl", "Zp") for letter in text):
         raise ValueError("one line, without control characters")
     return text
 

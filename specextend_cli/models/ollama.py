@@ -63,7 +63,8 @@ def names() -> list[str]:
 
 def _store() -> Path:
     # A server that runs as a system service has a store of its own, which only OLLAMA_MODELS tells.
-    return Path(os.environ.get("OLLAMA_MODELS") or "~/.ollama/models").expanduser()
+    folder = os.environ.get("OLLAMA_MODELS") or "~/.ollama/models"
+    return Path(os.path.expanduser(folder))  # noqa: PTH111 - unlike Path's, it raises nothing without a home
 
 
 def _layers(folder: Path, name: str) -> list[dict[str, Any]]:

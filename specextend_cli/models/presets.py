@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -146,7 +147,7 @@ def load_preset(name_or_path: str | Path) -> Preset:
     For a .gguf file, or "ollama:NAME", a preset is made. UsageError: there is no such preset (with the nearest name),
     or it is not valid (with file and key). ModelError: the file cannot be used.
     """
-    path = Path(name_or_path).expanduser()
+    path = Path(os.path.expanduser(name_or_path))  # noqa: PTH111 - unlike Path's, it raises nothing without a home
     if path.suffix == ".gguf" or str(name_or_path).startswith(OLLAMA):
         return _made(str(name_or_path), path)
     if path.suffix != ".toml" and path.name == str(name_or_path):
@@ -160,11 +161,13 @@ def load_preset(name_or_path: str | Path) -> Preset:
 def _made(argument: str, path: Path) -> Preset:
     from specextend_cli.models.gguf.preset import preset_for
 
-    if path.suffix == ".gguf":
-        return preset_for(GgufSource(kind="gguf", path=path.absolute()))
     try:
+        if path.suffix == ".gguf":
+            return preset_for(GgufSource(kind="gguf", path=path.absolute()))
         return preset_for(OllamaSource(kind="ollama", name=argument.removeprefix(OLLAMA)))
     except ValidationError:
+        if path.suffix == ".gguf":
+            raise UsageError(f"{argument!r:.80} is no path", why="it has control characters") from None
         why = "ollama's names are [HOST/][NAMESPACE/]MODEL[:TAG]"
         raise UsageError(f"{argument!r:.80} names no model of ollama", why=why, fix="ollama list") from None
 

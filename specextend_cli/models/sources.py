@@ -125,7 +125,7 @@ def converted_directory(source: _Converted) -> Path:
     if isinstance(source, WheelSource):
         name = f"{source.package}-{source.version}-{source.sha256[:12]}-bf16-{_WHEEL_CONVERSION}"
     elif isinstance(source, HubFileSource):
-        name = f"{simple_name(Path(source.file).stem)}-{source.sha256[:12]}-bf16-{_GGUF_CONVERSION}"
+        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}-bf16-{_GGUF_CONVERSION}"
     else:
         name = f"{converted_name(source)}-bf16-{_GGUF_CONVERSION}"
     return store.cache_root() / "models" / name

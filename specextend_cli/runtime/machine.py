@@ -6,12 +6,15 @@ import json
 import os
 import platform
 from collections.abc import Callable, Generator
+from contextlib import suppress
 from dataclasses import asdict
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, distribution
+from math import inf
 from pathlib import Path
 from re import MULTILINE, search
 from time import perf_counter
+from typing import Any
 
 import psutil
 
@@ -22,6 +25,7 @@ from specextend_cli.runtime.devices import multiplies_bfloat16
 from specextend_cli.runtime.loading_thread import Stage
 
 _FILE = "speed.json"
+_NVIDIA, _GROUPS = Path("/dev/nvidiactl"), Path("/sys/fs/cgroup")
 _ROUNDS = 7
 _WEIGHTS = (32_768, 4_096)
 """Rows and columns of a matrix of four bits that no processor's cache holds: 64 MB."""
@@ -36,10 +40,30 @@ def this_machine(device: str = "auto") -> Machine:
         found = gpu_memory(number) if built_for_cuda() else None
         if found is not None:
             return Machine("cuda", found[1])
-    free = psutil.virtual_memory().available
+        if built_for_cuda() and _NVIDIA.exists() and (unlisted := _free_by_torch(number)) is not None:
+            return Machine("cuda", unlisted)
+    free = int(min(psutil.virtual_memory().available, _group_memory(_GROUPS)))
     if device == "mps":
         return Machine("mps", free)
     return Machine("cpu", free, multiplies_bfloat16(), _stored())
+
+
+def _free_by_torch(number: int) -> int | None:
+    """Bytes that are free on a GPU which nvidia-smi does not tell of: a part of one (MIG), or without that program."""
+    import torch
+
+    return int(torch.cuda.mem_get_info(number)[0]) if number < torch.cuda.device_count() else None
+
+
+def _group_memory(groups: Path) -> float:
+    """Bytes that a container may still take, by Linux' control groups; infinite where nothing limits it."""
+    for limit, used in (
+        ("memory.max", "memory.current"),
+        ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"),
+    ):
+        with suppress(OSError, ValueError):
+            return max(int((groups / limit).read_text()) - int((groups / used).read_text()), 0)
+    return inf
 
 
 def built_for_cuda() -> str | None:
@@ -54,15 +78,15 @@ def built_for_cuda() -> str | None:
 
 def measured_speed() -> Generator[Stage, None, Speed]:
     """The processor's speed: stored, or measured now, which takes a second or two, and stored."""
-    if (known := _stored()) is not None:
+    if (known := _stored(final=psutil.getloadavg()[0] < (os.cpu_count() or 1))) is not None:
         return known
     from specextend_cli.runtime.native import make_library
 
     yield from make_library()
     yield Stage("measuring this processor, once")
     speed = _measure()
-    if psutil.getloadavg()[0] < 1.5 * (os.cpu_count() or 1):  # else it is that of a machine with other work to do
-        _store(speed)
+    # That of a machine with other work to do counts until it has less.
+    _store(speed, is_busy=psutil.getloadavg()[0] >= 1.5 * (os.cpu_count() or 1))
     return speed
 
 
@@ -119,22 +143,30 @@ def _cpuinfo() -> str:
         return ""
 
 
-def _stored() -> Speed | None:
+def _stored(*, final: bool = False) -> Speed | None:
+    """What was kept; only if it is `final`, where the machine had no other work."""
+    found: Any = _file().get(_key())
     try:
-        found = json.loads((cache_root() / _FILE).read_text())[_key()]
         speed = Speed(float(found["weight_bytes"]), float(found["multiply_adds"]))
-    except (OSError, ValueError, LookupError, TypeError):
+        is_usable = not (final and found.get("is_busy"))
+    except (LookupError, TypeError, ValueError, AttributeError):
         return None
-    return speed if min(speed.weight_bytes, speed.multiply_adds) > 0 else None
+    return speed if is_usable and all(0 < one < inf for one in (speed.weight_bytes, speed.multiply_adds)) else None
 
 
-def _store(speed: Speed) -> None:
-    """Keep it; a cache that cannot be written keeps nothing."""
+def _store(speed: Speed, *, is_busy: bool = False) -> None:
+    """Keep it beside other machines'; a cache that cannot be written keeps nothing."""
     file = cache_root() / _FILE
-    try:
+    with suppress(OSError):
         file.parent.mkdir(parents=True, exist_ok=True)
         made = file.with_name(f"{_FILE}.{os.getpid()}")
-        made.write_text(json.dumps({_key(): asdict(speed)}))
+        made.write_text(json.dumps({**_file(), _key(): {**asdict(speed), "is_busy": is_busy}}))
         made.replace(file)
-    except OSError:
-        pass
+
+
+def _file() -> dict[str, Any]:
+    try:
+        found = json.loads((cache_root() / _FILE).read_text())
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import accumulate, islice, starmap
+from itertools import accumulate, starmap
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -73,6 +73,11 @@ class Run:
     method: Method | None = None
 
 
+def _rates(runs: Sequence[Run]) -> Rates:
+    read = median(run.reading / run.read for run in runs)
+    return Rates(read, median((run.busy - run.reading) / max(run.written, 1) for run in runs))
+
+
 class RunStore:
     """A table of the sqlite file of `GenerationCache`. `path` None keeps nothing.
 
@@ -111,17 +116,18 @@ class RunStore:
         None: there are no such runs. Runs that found chunk summaries of earlier ones, and read less than their
         document, do not count.
         """
-        if self.path is None:
-            return None
-        last: list[Run] = []
-        with suppress(InputError), self._asked() as store:
-            whole = (one for one in _newest(store) if one.preset == preset and one.read >= one.tokens > 0)
-            timed = (one for one in whole if one.reading and (mode == "abstractive") == (one.written > 0))
-            last = list(islice((one for one in timed if one.busy >= one.reading), _PACED))
-        if not last:
-            return None
-        read = median(run.reading / run.read for run in last)
-        return Rates(read, median((run.busy - run.reading) / max(run.written, 1) for run in last))
+        return self.all_rates(mode).get(preset)
+
+    def all_rates(self, mode: str) -> dict[str, Rates]:
+        """The same of every preset."""
+        last: dict[str, list[Run]] = {}
+        if self.path is not None:
+            with suppress(InputError), self._asked() as store:
+                for one in _newest(store):
+                    is_whole = one.read >= one.tokens > 0 and one.busy >= one.reading > 0
+                    if is_whole and (mode == "abstractive") == (one.written > 0):
+                        last.setdefault(one.preset, []).append(one)
+        return {preset: _rates(runs[:_PACED]) for preset, runs in last.items()}
 
     def get(self, name: str) -> Run:
         """The run whose id is or begins with `name`, or the last one. InputError: there is none, or no longer."""

@@ -157,3 +157,9 @@ def test_expected_seconds_grow_with_the_document_and_the_model() -> None:
     short, long = (expected_seconds(preset, tokens, read, written) for tokens in (1_000, 100_000))
     assert short < long
     assert 100_000 * read < long < 2 * 100_000 * read + 1_000
+
+
+def test_what_is_on_disk_and_hindered_is_said_first() -> None:
+    choice = choose(Machine("cpu", 64 * GB), candidates("1.7b", tokens=46_000))
+    assert choice.preset == DEFAULT
+    assert choice.hindered == ("1.7b", "too slow", "about 30:40 for 46,000 tokens")

@@ -1,0 +1,74 @@
+"""The user's configuration: read with one's own errors, changed line by line, and never made invalid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from specextend_cli.errors import UsageError
+from specextend_cli.models.candidates import candidates, ollama_models
+from specextend_cli.models.choice import Machine
+from specextend_cli.models.configuration import Configuration, configuration_file, configure, read_configuration
+
+
+@pytest.fixture(autouse=True)
+def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    return configuration_file()
+
+
+def test_keys_are_set_and_removed_and_other_lines_stay(file: Path) -> None:
+    assert read_configuration() == Configuration()
+    configure("model", "qwen3-1.7b")
+    file.write_text(f"# mine\n{file.read_text()}")
+    configure("offer", False)
+    configure("model", 'a "b"')
+    assert read_configuration() == Configuration(model='a "b"', offer=False)
+    configure("model", None)
+    assert read_configuration() == Configuration(offer=False)
+    assert "# mine" in file.read_text()
+
+
+@pytest.mark.parametrize("line", ['"model" = "old"', "'model' = 'old'", "  model= 'old'"])
+def test_however_a_key_is_written(file: Path, line: str) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text(f"\ufeff{line}\n", encoding="utf-8")
+    assert read_configuration().model == "old"
+    configure("model", "new")
+    assert read_configuration().model == "new"
+
+
+def test_what_takes_several_lines_is_left_to_the_user(file: Path) -> None:
+    file.parent.mkdir(parents=True)
+    text = 'model = """\nold"""\n'
+    file.write_text(text)
+    with pytest.raises(UsageError, match="cannot be changed by a command"):
+        configure("model", None)
+    assert file.read_text() == text
+
+
+def test_a_link_stays_one(file: Path, tmp_path: Path) -> None:
+    file.parent.mkdir(parents=True)
+    (tmp_path / "dotfiles").write_text("")
+    file.symlink_to(tmp_path / "dotfiles")
+    configure("model", "new")
+    assert file.is_symlink()
+    assert "new" in (tmp_path / "dotfiles").read_text()
+
+
+@pytest.mark.parametrize("name", ["auto", ""])
+def test_auto_is_no_model(file: Path, name: str) -> None:
+    file.parent.mkdir(parents=True)
+    file.write_text(f'model = "{name}"\n')
+    assert read_configuration().model is None
+
+
+@pytest.mark.parametrize("path", ["/x\x00y.gguf", "~nobody-here/x.gguf", "/absent.gguf"])
+def test_files_that_cannot_be_read_are_passed_over(path: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OLLAMA_MODELS", "~nobody-here/models")
+    found = candidates(Machine("cpu", 64 * 10**9), gguf=[path])
+    assert found
+    assert all(one.name != path for one in found)
+    assert not list(ollama_models({(1,)}))
