@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options, signals
@@ -64,7 +64,7 @@ def compare(
     options.usable(engine.device)
     output = Output(quiet=quiet)
     output.require_stdout()
-    with signals.deadline(timeout):
+    with signals.deadline(timeout), _interruption_said(output):
         document = source.read_shown(output)
         if quick:
             if preset.mode != "abstractive":
@@ -76,6 +76,15 @@ def compare(
         output.write_json(comparison_record(found))
     else:
         output.show(comparison(found))
+
+
+@contextmanager
+def _interruption_said(output: Output) -> Iterator[None]:
+    try:
+        yield
+    except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
+        output.note("stopped; nothing was compared")
+        raise
 
 
 def _shown_by_stages(output: Output, name: str, events: Iterator[Event | Comparison]) -> Comparison:

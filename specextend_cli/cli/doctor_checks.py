@@ -225,8 +225,23 @@ def _models() -> Iterator[Check]:
         yield Check("model", f"{DEFAULT} is not here", "bad", fix, f"{' and '.join(said)} forbids downloading it")
     else:
         yield Check("model", f"{DEFAULT} is not here", "poor", fetch, "the first summary downloads 93 MB")
-    yield Check("choice", announcement(chosen_model(None)).removeprefix("model: "))
+    yield _choice()
     yield _presets()
+
+
+def _choice() -> Check:
+    """The model that runs where none is named."""
+    from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.sources import is_present
+
+    try:
+        choice = chosen_model(None)
+        line = announcement(choice).removeprefix("model: ")
+        if choice.reason == "configured" and not is_present(load_preset(choice.preset)):
+            return Check("choice", line, "poor", f"specextend models pull {choice.preset}", "it is not on disk yet")
+    except SpecextendError as error:
+        return Check("choice", error.what, "poor", error.fix, error.why)
+    return Check("choice", line)
 
 
 def _cache(present: bool) -> Check:

@@ -74,9 +74,11 @@ def model_for(
     if machine.device == "cpu" and (choice.reason == "on disk" or choice.hindered or (choice.offer and may_ask)):
         machine, count = machine if mute else _measured(output, machine), tokens()
         choice = _choose(machine, count)
-    if choice.offer is not None and may_ask and _agrees(output, choice.offer) and _fetched(output, choice.offer.name):
-        return _choose(machine, count)
-    if choice.reason == "none fits" and not mute:
+    if choice.offer is not None and may_ask and _agrees(output, choice.offer):
+        if _fetched(output, choice.offer.name):
+            return _choose(machine, count)
+        output.status(f"model: {choice.preset} instead")
+    elif choice.reason == "none fits" and not mute:
         output.status(announcement(choice, writes=writes, offline=offline))
     return choice
 
@@ -181,10 +183,11 @@ def _agrees(output: Output, one: Candidate) -> bool:
     preset = load_preset(one.name)
     size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
     seconds = None if one.fetch is None else expected_seconds(one.fetch)
-    time = "" if seconds is None else f" (about {format_seconds(seconds)})"
+    time = "" if seconds is None else f" (about {format_seconds(seconds)} to download)"
     rate = "" if one.rate is None else f" at about {one.rate:.0f} tokens a second"
     output.note(
-        f"{preset.title.partition(',')[0]}{size}{time}, {preset.licence}, writes summaries on this machine{rate}."
+        f"{preset.title.partition(',')[0]}{size}{time}, {preset.licence}, writes summaries on this machine{rate}.",
+        indent=0,
     )
     while True:
         output.stderr.write("Fetch it? [Y/n/never] ")

@@ -77,20 +77,27 @@ def use(
     Example:
       specextend models use qwen3-1.7b
     """
+    import os
     from pathlib import Path
+    from shlex import quote
 
     from specextend_cli.models.configuration import configuration_file, configure
     from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.sources import is_present
     from specextend_cli.ui.streams import Output
 
+    output = Output(quiet=quiet)
     if model == options.AUTO:
         configure("model", None)
         configure("offer", None)
-    else:
-        load_preset(model)
-        is_file = Path(model).suffix in (".toml", ".gguf")
-        configure("model", str(Path(model).expanduser().absolute()) if is_file else model)
-    Output(quiet=quiet).status(f"{model} runs where no model is named ({configuration_file()})")
+        output.status("where no model is named, the program chooses one again: specextend presets list shows which")
+        return
+    chosen = load_preset(model)
+    is_file = Path(model).suffix in (".toml", ".gguf")
+    configure("model", os.path.abspath(os.path.expanduser(model)) if is_file else model)  # noqa: PTH100, PTH111
+    output.status(f"{model} runs where no model is named ({configuration_file()})")
+    if not is_present(chosen):
+        output.status(f"it is not on disk and is fetched at its first use; now: specextend models pull {quote(model)}")
 
 
 @options.command(app)

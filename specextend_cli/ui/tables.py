@@ -145,7 +145,7 @@ def format_choice(choice: Choice) -> Text:
         "quotes": "which quotes",
         "configured": "as configured",
         "on disk": "the first of the list that is on disk and fits",
-        "none fits": "no model that writes was taken",
+        "none fits": "because none that writes is on disk and fits",
     }
     by_reason: dict[str, list[str]] = {}
     for name, why, detail in choice.passed:
