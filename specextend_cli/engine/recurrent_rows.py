@@ -65,9 +65,9 @@ class Rows:
                 level.append((row, place, parent + 1))
             if start and min(found) <= depth:
                 raise RuntimeError("nodes of a tree's earlier levels cannot follow its later ones")
-            at = sorted(found)
-            packed = torch.tensor([entry for level in at for entry in found[level]]).T.contiguous()
-            parts = packed.to(device, non_blocking=True).split([len(found[level]) for level in at], 1)
+            depths = sorted(found)
+            packed = torch.tensor([entry for each in depths for entry in found[each]]).T.contiguous()
+            parts = packed.to(device, non_blocking=True).split([len(found[each]) for each in depths], 1)
             self.levels = [Level(*part) for part in parts]
         self.tree += rows
 
