@@ -143,7 +143,7 @@ Offline: TypeAlias = Annotated[
         callback=go_offline,
     ),
 ]
-DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {format_or(DRAFTERS)}.", "NAME", SPEED)]
+DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"By {format_or(DRAFTERS)}.", "NAME", SPEED)]
 DraftHead: TypeAlias = Annotated[
     Path | None, option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED))
 ]
