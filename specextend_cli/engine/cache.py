@@ -18,7 +18,8 @@ from transformers.cache_utils import Cache, CacheLayerMixin
 
 from specextend_cli.engine.large_pages import in_large_pages
 from specextend_cli.engine.layer_kinds import LayerKind, layer_kinds
-from specextend_cli.engine.recurrent import RecurrentLayer, RecurrentStates, Rows
+from specextend_cli.engine.recurrent import RecurrentLayer, RecurrentStates
+from specextend_cli.engine.recurrent_rows import Rows
 from specextend_cli.engine.transfer import upload
 
 _SPARE = 192  # rows on GPUs beyond those asked for: CUDA graphs write up to so many that nobody reads
@@ -150,7 +151,7 @@ class KVCache(Cache):
     def reserve(self, rows: int, parents: Sequence[int] | Tensor | None = None) -> None:
         """Room for a forward of `rows` tokens after those already reserved.
 
-        Layers with states read `parents`: whose states nodes of a tree go on from (see `recurrent.Rows.add_tree`).
+        Layers with states read `parents`: whose states nodes of a tree go on from (see `Rows.add_tree`).
         """
         if self.states:
             self.states.begin_forward(rows, parents, self.buffer.device)

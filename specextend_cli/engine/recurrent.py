@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from contextvars import ContextVar
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -19,6 +18,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
+from specextend_cli.engine.recurrent_rows import RUNNING, Rows
 from specextend_cli.engine.transfer import upload
 
 
@@ -40,110 +40,8 @@ class State(NamedTuple):
 _NOTHING = State({}, {})
 
 
-class Level(NamedTuple):
-    """Nodes of one depth: `rows` [w] of the forward, `parents` [w] among the level before, on the device.
-
-    `above` [w] are the parents' numbers in the tree, counted from 1; 0 is the state before the tree.
-    """
-
-    rows: Tensor
-    parents: Tensor
-    above: Tensor
-
-
-class Rows:
-    """The uncommitted rows of a cache, which all of its layers share: blocks that continue, then a tree."""
-
-    def __init__(self) -> None:
-        self.block = 0
-        """Rows that follow the committed ones in order."""
-        self.tree = 0
-        """Rows of the tree behind them."""
-        self.count = 0
-        """Rows of the present forward."""
-        self.levels: list[Level] = []
-        """Of the present forward; none for a block."""
-        self.layer: RecurrentLayer | None = None
-        """The one that is computed."""
-        self._places: list[tuple[int, int]] = []  # of the tree's rows: depth from 1, place in its level
-        self._windows: dict[int, Tensor] = {}
-
-    def add_block(self, rows: int) -> None:
-        """A forward of `rows` tokens in order. RuntimeError behind a tree."""
-        if self.tree:
-            raise RuntimeError("a block of tokens cannot follow an uncommitted tree")
-        self.block, self.count, self.levels = self.block + rows, rows, []
-
-    def add_tree(self, rows: int, parents: Sequence[int] | Tensor, device: torch.device) -> None:
-        """A forward of nodes. A tensor [rows]: one level, `parents` among the level before (or all 0: the root's).
-
-        A sequence: numbers of rows in the tree, -1 for what continues the sequence before it.
-        """
-        start, self.count = self.tree, rows
-        depth = self.depth
-        if isinstance(parents, Tensor):
-            first = next((row for row, (at, _) in enumerate(self._places) if at == depth), None)
-            above = torch.zeros_like(parents) if first is None else parents + first + 1
-            self.levels = [Level(torch.arange(rows, device=device), parents, above)]
-            self._places += [(depth + 1, place) for place in range(rows)]
-        else:
-            found: dict[int, list[tuple[int, int, int]]] = {}
-            for row, parent in enumerate(parents):
-                at, place = self._places[parent] if parent >= 0 else (0, 0)
-                level = found.setdefault(at + 1, [])
-                self._places.append((at + 1, len(level)))
-                level.append((row, place, parent + 1))
-            if start and min(found) <= depth:
-                raise RuntimeError("nodes of a tree's earlier levels cannot follow its later ones")
-            self.levels = [
-                Level(*torch.tensor(found[at]).T.contiguous().to(device, non_blocking=True)) for at in sorted(found)
-            ]
-        self.tree += rows
-
-    def windows(self, size: int) -> Tensor:
-        """Of every row of the present forward, the columns [rows, size] that its convolution sees.
-
-        Columns 0 to size - 1 are those before the tree, column size + i is row i of the tree.
-        """
-        start = self.tree - self.count
-        known = self._windows.get(size)
-        if known is None:
-            device = self.levels[0].rows.device
-            known = torch.arange(size, device=device)[None]
-        if len(known) == start + 1:
-            own = torch.arange(self.count, device=known.device)
-            known = torch.cat((known, known.new_zeros(self.count, size)))
-            for level in self.levels:
-                new = torch.cat((known[level.above, 1:], (own[level.rows] + size + start)[:, None]), 1)
-                known[level.rows + start + 1] = new
-            self._windows[size] = known
-        return known[start + 1 :]
-
-    @property
-    def depth(self) -> int:
-        """Levels of the tree."""
-        return max((depth for depth, _ in self._places), default=0)
-
-    def place(self, row: int) -> tuple[int, int]:
-        """Depth from 1 and place in its level of a row of the tree."""
-        return self._places[row]
-
-    def clear(self) -> None:
-        """They are committed or dropped."""
-        self.block = self.tree = self.count = 0
-        self.levels, self._places, self._windows, self.layer = [], [], {}, None
-
-
-_RUNNING: ContextVar[Rows | None] = ContextVar("recurrent rows", default=None)
-
-
-def running() -> Rows | None:
-    """The rows of the forward that runs in this thread, if they are a tree of several."""
-    return _RUNNING.get()
-
-
-Along: TypeAlias = Callable[[Sequence[int], Tensor | None], Tensor]
-"""A layer's recurrence over a verified tree: (path, state before the tree) -> state after the rows `path`."""
+Along: TypeAlias = Callable[[Tensor, Tensor | None], Tensor]
+"""A layer's recurrence over a verified tree: (path [m], state before the tree) -> state after the rows `path`."""
 
 
 class RecurrentLayer(LinearAttentionCacheLayerMixin):
@@ -235,9 +133,9 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         self.state, self._block = self.base, None
 
     @torch.inference_mode()
-    def keep(self, path: Sequence[int]) -> None:
-        """Keep the rows `path` of the uncommitted tree."""
-        depth, place = self.rows.place(path[-1])
+    def keep(self, last: int, path: Tensor) -> None:
+        """Keep the rows `path` [m] of the uncommitted tree, of which the host knows the `last`."""
+        depth, place = self.rows.place(last)
         recurrent = {}
         for i, level in self.level.items():
             if depth == self.rows.depth:
@@ -247,8 +145,7 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         conv = {}
         for i, columns in self._columns.items():
             size = columns.shape[-1] - self.rows.tree
-            seen = [*range(size), *(size + row for row in path)][-size:]
-            conv[i] = columns[None].index_select(2, upload(seen, columns.device))
+            conv[i] = columns[None].index_select(2, self.rows.window(last, size))
         self.state = State(conv, recurrent)
 
     def drop(self) -> None:
@@ -291,11 +188,11 @@ class RecurrentStates:
             return
         for layer in self.layers:
             layer.start()
-        token = _RUNNING.set(self.rows if self.rows.levels and self.rows.count > 1 else None)
+        token = RUNNING.set(self.rows if self.rows.levels and self.rows.count > 1 else None)
         try:
             yield
         finally:
-            _RUNNING.reset(token)
+            RUNNING.reset(token)
         for layer in self.layers:
             layer.finish()
 
@@ -321,8 +218,9 @@ class RecurrentStates:
         if self.rows.block:
             raise RuntimeError("an uncommitted block is behind the tree")
         if path:
+            index = upload(path, self.rows.device)
             for layer in self.layers:
-                layer.keep(path)
+                layer.keep(path[-1], index)
         self.drop()
 
     def drop(self) -> None:

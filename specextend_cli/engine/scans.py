@@ -12,15 +12,15 @@ import functools
 import inspect
 import logging
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from specextend_cli.engine.layer_kinds import layer_kinds
-from specextend_cli.engine.recurrent import RecurrentLayer, running
+from specextend_cli.engine.recurrent import RecurrentLayer
+from specextend_cli.engine.recurrent_rows import running
 
 CONVOLUTION = "causal_conv1d_fn"
 
@@ -139,9 +139,8 @@ def _scan(spec: Scan, file: Any, original: Callable[..., Any], layer: RecurrentL
     assert level is not None
     layer.level[0] = level
 
-    def along(path: Sequence[int], state: Tensor | None) -> Tensor:
-        index = torch.tensor(path).to(outputs.device, non_blocking=True)
-        return run({name: value.index_select(1, index) for name, value in over.items()}, state)[1]
+    def along(path: Tensor, state: Tensor | None) -> Tensor:
+        return run({name: value.index_select(1, path) for name, value in over.items()}, state)[1]
 
     layer.recorded[0] = along
     return outputs, level

@@ -21,7 +21,7 @@ from specextend_cli.engine.drafters import LMDrafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
-from specextend_cli.engine.recurrent import Rows
+from specextend_cli.engine.recurrent_rows import Rows
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
