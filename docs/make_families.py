@@ -59,8 +59,11 @@ _SMALL: dict[str, Any] = {
 }
 _PUBLISHED: dict[str, dict[str, Any]] = {
     "lfm2": {"layer_types": ["conv", "full_attention"] * 2},
+    "lfm2_moe": {"layer_types": ["conv", "full_attention"] * 2},
     "granitemoehybrid": {"layer_types": ["linear_attention", "full_attention"] * 2},
     "bamba": {"attn_layer_indices": [1, 3]},
+    "mamba2": {"num_heads": 4, "head_dim": 32},
+    "zamba2": {"layers_block_type": ["linear_attention", "hybrid"] * 2},
     "jamba": {"attn_layer_period": 2, "attn_layer_offset": 1},
     "minimax_m3_vl_text": {"layer_types": ["full_attention", "minimax_m3_sparse"] * 2},
     "helium": {"head_dim": 16},

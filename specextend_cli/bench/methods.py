@@ -85,6 +85,7 @@ def _imported(module: str, name: str, *arguments: str) -> Build:
 _DRAFTERS = {
     "ngram": "copied continuations from the document and the output",
     "table": "what the target usually writes, counted in its answers to other prompts",
+    "mtp": "the target's own multi-token prediction layer",
     "self": "the target over a working set of its own keys",
     "lm": "the preset's small language model",
     "blend": "several sources in one tree",

@@ -29,7 +29,14 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, dtype_of
 from specextend_cli.runtime.eagle_head import load_eagle
-from specextend_cli.runtime.loading import check_memory, drafter_of, end_tokens, load_language_model, retrieval_of
+from specextend_cli.runtime.loading import (
+    check_memory,
+    drafter_of,
+    end_tokens,
+    load_language_model,
+    prefill_step,
+    retrieval_of,
+)
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
@@ -78,7 +85,7 @@ class Models:
         self.lm = self._load(directories.target, self.dtype)
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
-        self.prefill_chunk = 1024 if self.device.type == "cpu" else 4096
+        self.prefill_chunk = prefill_step(preset, self.device, choices)
         self.stretch = 1.0  # factor by which RoPE is stretched at present
 
     @property

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import Any
 
 from specextend_cli.bench.records import PLAIN, Benchmark, Record, format_length
 from specextend_cli.bench.rows import Row, summarize
@@ -46,7 +46,7 @@ def _run(record: Record) -> tuple[str, int, str]:
 
 
 def _check_settings(old: Benchmark, new: Benchmark) -> None:
-    was, is_now = _plain(old.settings), _plain(new.settings)
+    was, is_now = (json.loads(json.dumps(made.settings)) for made in (old, new))  # a file has no tuples
     differing = [
         f"{name} was {was.get(name, 'not set')} and is {is_now.get(name, 'not set')}"
         for name in sorted((was.keys() | is_now.keys()) - SCOPE)
@@ -83,10 +83,3 @@ def _fall(where: str, what: str, unit: str, old: Interval | None, new: Interval 
     if new.value < (floor if old.low is None else min(floor, old.low)):
         interval = "" if old.low is None or old.high is None else f" ({old.low:.2f}-{old.high:.2f})"
         yield f"{where}: {what} fell from {old.value:.2f}{unit}{interval} to {new.value:.2f}{unit}"
-
-
-def _plain(value: Any) -> Any:
-    """The setting in JSON types: a file has no tuples."""
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    return [_plain(item) for item in value] if isinstance(value, (list, tuple)) else value

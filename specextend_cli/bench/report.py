@@ -117,9 +117,6 @@ def _spread(counts: Counter[int]) -> str | None:
     return "-".join(dict.fromkeys(ends)) or None
 
 
-# ---------------------------------------------------------------------------------------------------------- plots
-
-
 def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
     """Every plot that has data."""
     return (
@@ -188,9 +185,6 @@ def _by_length(
         yield LinePlot(title, "prompt (tokens)", y_label, lines, note, over_plain=True)
 
 
-# ---------------------------------------------------------------------------------------------------------- facts
-
-
 def provenance(benchmark: Benchmark) -> dict[str, str]:
     """Preset, machine, software and settings, by name, in display order."""
     machine = benchmark.machine
@@ -226,19 +220,19 @@ def caveats(benchmark: Benchmark, rows: Sequence[Row]) -> tuple[str, ...]:
     if scaled:
         lengths = ", ".join(map(format_length, scaled))
         found.append(f"Scaled: prompts of {lengths} tokens pass the model's trained window; RoPE was stretched.")
-    found += _behind_parts(rows)
-    left: dict[str, list[Row]] = {}
+    found += _slower_than_ngrams(rows)
+    differing: dict[str, list[Row]] = {}
     for row in rows:
         if row.equal < row.compared:
-            left.setdefault(row.method, []).append(row)
-    found += [_left(method, of) for method, of in left.items()]
+            differing.setdefault(row.method, []).append(row)
+    found += [_differing_output(method, of) for method, of in differing.items()]
     found += [f"Left out: {method}: {why}" for method, why in benchmark.skipped.items()]
     if benchmark.references and (absent := quality.missing()):
         found.append(f"{absent}.")
     return tuple(one_line(sentence) for sentence in found)
 
 
-def _behind_parts(rows: Sequence[Row]) -> list[str]:
+def _slower_than_ngrams(rows: Sequence[Row]) -> list[str]:
     """Where the preset's blend decodes more than `_BEHIND` slower than n-grams, a part of it, by the medians."""
     speeds = {(row.method, row.length): row.decode_speedup.value for row in rows if row.decode_speedup}
     found = []
@@ -252,7 +246,7 @@ def _behind_parts(rows: Sequence[Row]) -> list[str]:
     return found
 
 
-def _left(method: str, rows: Sequence[Row]) -> str:
+def _differing_output(method: str, rows: Sequence[Row]) -> str:
     """How often a method's output differs from plain decoding, at the lengths where it does."""
     gaps = [row.largest_gap for row in rows if row.largest_gap is not None]
     gap = f" (largest logit gap {max(gaps):.3g})" if gaps else ""
@@ -274,9 +268,6 @@ def _setting(value: object) -> str:
 def _settings(values: dict[str, object]) -> str:
     """The settings that were set, not None or empty."""
     return ", ".join(f"{name} {_setting(value)}" for name, value in values.items() if value not in (None, [], (), ""))
-
-
-# ---------------------------------------------------------------------------------------------------------- formats
 
 
 def render(benchmark: Benchmark, format: Format) -> str:

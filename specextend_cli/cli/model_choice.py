@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli.options import AUTO
-from specextend_cli.errors import FitError, ModelError
+from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.humanize import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -85,13 +85,14 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     from specextend_cli.models.candidates import candidates
     from specextend_cli.models.choice import USUAL_TOKENS, choose
     from specextend_cli.models.configuration import read_configuration
-    from specextend_cli.models.store import cache_root
+    from specextend_cli.summarize.generation_cache import results_file
     from specextend_cli.summarize.runs import RunStore
 
     configuration = read_configuration()
     if configuration.model is not None:
+        _check_configured(configuration.model)
         return choose(machine, (), configuration.model)
-    runs = RunStore(cache_root() / "texts.sqlite")
+    runs = RunStore(results_file())
 
     def rates(name: str) -> tuple[float, float] | None:
         found = runs.rates(name, "abstractive") if machine.device == "cpu" else None
@@ -99,6 +100,19 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
 
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
     return choose(machine, found)
+
+
+def _check_configured(name: str) -> None:
+    """Errors of `load_preset`, which say who named the model."""
+    from specextend_cli.models.configuration import configuration_file
+    from specextend_cli.models.presets import load_preset
+
+    try:
+        load_preset(name)
+    except (UsageError, ModelError) as error:
+        why = f"{configuration_file()} names it where no model is named"
+        fix = "specextend models use auto, or another model instead of auto"
+        raise type(error)(error.what, why=why, fix=fix) from error
 
 
 def _machine(device: str) -> Machine:

@@ -127,7 +127,7 @@ Model: TypeAlias = Annotated[
     str | None,
     option(
         "--model -m",
-        "Preset name, .toml or .gguf file, ollama:NAME, auto (default).",
+        "Preset, .toml or .gguf file, ollama:NAME, or auto.",
         "PRESET",
         envvar="SPECEXTEND_MODEL",
         autocompletion=preset_names,
@@ -153,7 +153,7 @@ Offline: TypeAlias = Annotated[
         callback=go_offline,
     ),
 ]
-DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"Drafter: {format_or(DRAFTERS)}.", "NAME", SPEED)]
+DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"{format_or(DRAFTERS)}.", "NAME", SPEED)]
 DraftHead: TypeAlias = Annotated[
     Path | None,
     option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED), callback=_absolute),

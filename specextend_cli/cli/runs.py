@@ -82,7 +82,7 @@ def rm(
 
 
 def _store() -> RunStore:
-    from specextend_cli.models.store import cache_root
+    from specextend_cli.summarize.generation_cache import results_file
     from specextend_cli.summarize.runs import RunStore
 
-    return RunStore(cache_root() / "texts.sqlite")
+    return RunStore(results_file())

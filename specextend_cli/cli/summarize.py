@@ -21,7 +21,7 @@ from specextend_cli.errors import ModelError, PartialError, SpecextendError, Usa
 from specextend_cli.humanize import format_or
 from specextend_cli.models.fast_import import import_ahead
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.ui import Format
+from specextend_cli.ui import Format, format_by_suffix
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -120,8 +120,7 @@ def summarize(
     share = parse_shard(shard)
     if workers is not None and ray is None:
         raise UsageError("--workers belongs to --ray", fix="--ray local")
-    by_suffix = {".md": "md", ".json": "json", ".jsonl": "jsonl"}
-    kind = options.format_name(format, json) or by_suffix.get(Path(output or "").suffix, "text")
+    kind = options.format_name(format, json) or format_by_suffix(Path(output or "").suffix)
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
 
     from specextend_cli.summarize.request import SummaryRequest

@@ -30,7 +30,7 @@ def segment_attention(attention: Tensor, segment_starts: Tensor) -> Tensor:
 class AttentionRecorder:
     """Records one forward of a batch: `attention` [sequences, keys] of its tokens, mean over heads and `layers`.
 
-    A row sums to 1; what sinks take is left out.
+    `layers` are numbers among those that attend. A row sums to 1; what sinks take is left out.
     """
 
     def __init__(self, layers: Collection[int], keys: int) -> None:

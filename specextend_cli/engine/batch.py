@@ -238,7 +238,8 @@ class _Batch:
         features: Sequence[int],
         attribution_layers: Collection[int],
     ) -> None:
-        self.lm, self.features, self.layers = lm, tuple(features), attribution_layers
+        self.lm, self.features = lm, tuple(features)
+        self.layers = [like.attending.index(layer) for layer in attribution_layers]
         self.ahead = 0 if lm.device.type == "cpu" else 1
         longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
         self.slots = min(slots, len(requests))

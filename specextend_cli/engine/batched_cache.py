@@ -8,13 +8,13 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache, DummyLayer
+from transformers.cache_utils import Cache
 
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attribution import AttentionRecorder, attention
 from specextend_cli.engine.batched_states import BatchedRecurrentLayer
-from specextend_cli.engine.cache import BufferLayer, KVCache
-from specextend_cli.engine.recurrent import LayerKind, layer_kinds
+from specextend_cli.engine.cache import BufferLayer, KVCache, NoLayer
+from specextend_cli.engine.layer_kinds import LayerKind, layer_kinds
 from specextend_cli.engine.transfer import upload
 
 
@@ -46,7 +46,7 @@ class _Layer(BufferLayer):
         return self.slots.buffer.shape[4]
 
 
-class _LayerWithState(BatchedRecurrentLayer, _Layer):
+class _LayerWithState(BatchedRecurrentLayer, _Layer):  # type: ignore[override]
     """A layer that attends and has a state beside."""
 
     def __init__(self, slots: BatchedKVCache, index: int, number: int, states: int) -> None:
@@ -77,7 +77,7 @@ class BatchedKVCache(Cache):
     def _layer(self, attending: list[int], number: int, kind: LayerKind, slots: int, states: int) -> Any:
         """What transformers sees of a layer."""
         if not kind.recurs:
-            return _Layer(self, attending.index(number)) if kind.attends else DummyLayer()  # type: ignore[no-untyped-call]
+            return _Layer(self, attending.index(number)) if kind.attends else NoLayer()
         layer = BatchedRecurrentLayer(slots, states)
         if kind.attends:
             layer = _LayerWithState(self, attending.index(number), slots, states)

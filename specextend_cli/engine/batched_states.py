@@ -18,7 +18,7 @@ class BatchedRecurrentLayer(LinearAttentionCacheLayerMixin):
     """One layer's states, [slots, ...]; forwards see those of the first `used`."""
 
     def __init__(self, capacity: int, states: int = 1) -> None:
-        super().__init__(number_of_states=states)  # type: ignore[no-untyped-call]
+        super().__init__(number_of_states=states)
         self._capacity = capacity
         self._conv: dict[int, Tensor] = {}
         self._recurrent: dict[int, Tensor] = {}

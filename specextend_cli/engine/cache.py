@@ -14,10 +14,11 @@ from typing import Any
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache, CacheLayerMixin, DummyLayer
+from transformers.cache_utils import Cache, CacheLayerMixin
 
 from specextend_cli.engine.large_pages import in_large_pages
-from specextend_cli.engine.recurrent import LayerKind, RecurrentLayer, RecurrentStates, Rows, layer_kinds
+from specextend_cli.engine.layer_kinds import LayerKind, layer_kinds
+from specextend_cli.engine.recurrent import RecurrentLayer, RecurrentStates, Rows
 from specextend_cli.engine.transfer import upload
 
 _SPARE = 192  # rows on GPUs beyond those asked for: CUDA graphs write up to so many that nobody reads
@@ -33,6 +34,14 @@ class BufferLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Nothing to do."""
+
+
+class NoLayer:
+    """Stands for a layer that keeps nothing: experts, an MLP. The oldest transformers has no class for it."""
+
+    def get_max_length(self) -> int:
+        """No maximum."""
+        return -1
 
 
 class _Layer(BufferLayer):
@@ -63,7 +72,7 @@ class _Layer(BufferLayer):
         return -1
 
 
-class _LayerWithState(RecurrentLayer, _Layer):
+class _LayerWithState(RecurrentLayer, _Layer):  # type: ignore[override]
     """A layer that attends and has a state beside."""
 
     def __init__(self, cache: KVCache, index: int, rows: Rows, states: int) -> None:
@@ -108,7 +117,7 @@ class KVCache(Cache):
     def _layer(self, number: int, kind: LayerKind, states: int) -> Any:
         """What transformers sees of a layer."""
         if not kind.recurs:
-            return _Layer(self, self.attending.index(number)) if kind.attends else DummyLayer()  # type: ignore[no-untyped-call]
+            return _Layer(self, self.attending.index(number)) if kind.attends else NoLayer()
         layer = RecurrentLayer(self.states.rows, states)
         if kind.attends:
             layer = _LayerWithState(self, self.attending.index(number), self.states.rows, states)

@@ -16,7 +16,7 @@ from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
-from specextend_cli.engine.recurrent import LAYER_KINDS, layer_kinds
+from specextend_cli.engine.layer_kinds import LAYER_KINDS, layer_kinds
 from specextend_cli.engine.scans import follow_trees
 from specextend_cli.engine.self_check import difference, stock_logits
 from specextend_cli.engine.threads import on_threads, probing_threads
@@ -55,7 +55,7 @@ class LanguageModel:
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
         self.attends_plainly = True
-        """Whether every layer attends, and none has a window, capped scores, sinks or a state."""
+        """Whether every layer attends, and none has a window, capped scores or sinks."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.prefill_threads: int | None = None
@@ -111,10 +111,10 @@ class LanguageModel:
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
-        cache = self.new_cache(2)
-        every = ForwardContext(self.backend, record=frozenset(cache.attending))
         two = torch.arange(2, device=self.device)
         with _refusing(self.model, "it does not run"):
+            cache = self.new_cache(2)
+            every = ForwardContext(self.backend, record=frozenset(cache.attending))
             cache.buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
             self.forward(two, two, cache, context=every)
             cache.commit()
@@ -131,7 +131,7 @@ class LanguageModel:
             raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
         kept = (~cache.buffer[0, :, 0, 0].isinf().all(-1)).tolist()
         self._keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
-        plain = len(layers) == self.layers and not self.state_bytes and not any(self.windows)
+        plain = len(layers) == self.layers and not any(self.windows)
         self.attends_plainly = plain and all(layer.softmax.is_plain for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
@@ -253,8 +253,8 @@ def check_supported(model: PreTrainedModel) -> None:
     has = layer_kinds(config)
     if not any(kind.attends for kind in has):
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
-    if any(kind.recurs for kind in has) and (why := follow_trees(model)):
-        refuse(why)
+    if any(kind.recurs for kind in has) and (unknown := follow_trees(model)):
+        refuse(unknown)
     # The flag is a promise that several models do not make though they keep it, as their source shows.
     if not (getattr(model, "_supports_attention_backend", False) or model._can_set_attn_implementation()):
         refuse("its transformers implementation does not take a registered attention function")

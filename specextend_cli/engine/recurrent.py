@@ -17,35 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from transformers import PreTrainedConfig
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
 from specextend_cli.engine.transfer import upload
-
-
-class LayerKind(NamedTuple):
-    """Whether a layer has keys and values in the cache, and whether it has a state."""
-
-    attends: bool
-    recurs: bool
-
-
-LAYER_KINDS = {
-    "full_attention": LayerKind(attends=True, recurs=False),
-    "sliding_attention": LayerKind(attends=True, recurs=False),
-    "linear_attention": LayerKind(attends=False, recurs=True),
-    "conv": LayerKind(attends=False, recurs=True),
-    "hybrid": LayerKind(attends=True, recurs=True),
-    "moe": LayerKind(attends=False, recurs=False),
-    "mlp": LayerKind(attends=False, recurs=False),
-}
-"""By transformers' names for them."""
-
-
-def layer_kinds(config: PreTrainedConfig) -> list[LayerKind]:
-    """Of every layer. KeyError for a kind that is not known here."""
-    names = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
-    return [LAYER_KINDS[name] for name in names[: config.num_hidden_layers]]
 
 
 class State(NamedTuple):
@@ -176,7 +150,7 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
     """One layer's states in a cache, by transformers' interface of such caches."""
 
     def __init__(self, rows: Rows, states: int = 1) -> None:
-        super().__init__(number_of_states=states)  # type: ignore[no-untyped-call]
+        super().__init__(number_of_states=states)
         self.record_past = True  # single tokens, too, leave the states alone
         self.rows = rows
         self.state = _NOTHING  # after the committed tokens
@@ -218,7 +192,8 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
     def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
         """Take the new inputs [1, channels, n] of a convolution; what it has to read to compute its output.
 
-        Of a block, the inputs [1, channels, m] behind those before it. Of a tree, each row's window [n, channels, size].
+        Of a block, these behind the inputs before them, [1, channels, m]. Of a tree, each row's window [n, channels,
+        size].
         """
         rows, before = self.rows, self.base.conv.get(state_idx)
         rows.layer = self

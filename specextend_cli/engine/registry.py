@@ -17,7 +17,12 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters.ngram_table import NgramTable
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.mtp import MtpHead
     from specextend_cli.engine.target import Target
+
+
+def _no_mtp() -> MtpHead:
+    raise UsageError("the target's checkpoint was not read for multi-token prediction", fix="--draft ngram")
 
 
 @dataclass(frozen=True)
@@ -35,6 +40,7 @@ class DrafterSetup:
     load_table: Callable[[], NgramTable]
     window: int | None = None
     parts: Sequence[str] = ()
+    load_mtp: Callable[[], MtpHead] = _no_mtp
 
 
 @dataclass(frozen=True)
@@ -88,6 +94,12 @@ def _eagle(setup: DrafterSetup) -> Drafter:
     return EagleDrafter(setup.load_head(), setup.target, setup.retrieval, window=setup.window)
 
 
+def _mtp(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.mtp import MtpDrafter
+
+    return MtpDrafter(setup.load_mtp(), setup.target, setup.retrieval, window=setup.window)
+
+
 def _blend(setup: DrafterSetup) -> Drafter:
     from specextend_cli.engine.drafters.blend import BlendDrafter
 
@@ -100,6 +112,7 @@ DRAFTERS: dict[str, DrafterEntry] = {
     "table": DrafterEntry(_ngram_table, needs="n-gram table"),
     "lm": DrafterEntry(_lm, needs="draft model"),
     "eagle": DrafterEntry(_eagle, needs="EAGLE head"),
+    "mtp": DrafterEntry(_mtp),
     "self": DrafterEntry(_self),
     "blend": DrafterEntry(_blend),
 }

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -18,7 +19,8 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.recurrent import RecurrentLayer, layer_kinds, running
+from specextend_cli.engine.layer_kinds import layer_kinds
+from specextend_cli.engine.recurrent import RecurrentLayer, running
 
 CONVOLUTION = "causal_conv1d_fn"
 
@@ -54,7 +56,9 @@ SCANS = {
 
 def follow_trees(model: PreTrainedModel) -> str | None:
     """Let the recurrent layers of the model's kind compute trees; why that cannot be done, in words."""
-    names = {kind for kind in getattr(model.config, "layer_types", None) or ()}
+    # Told once for each function by its logger, in the middle of a run; `-v` says what such models run by.
+    logging.getLogger("transformers.integrations.hub_kernels").addFilter(_is_no_advice)
+    names = set(getattr(model.config, "layer_types", None) or ())
     files = {sys.modules[type(module).__module__] for module in model.modules()}
     for file in files:
         found = [name for name in SCANS if hasattr(file, name)]
@@ -68,6 +72,10 @@ def follow_trees(model: PreTrainedModel) -> str | None:
     if names & {"linear_attention", "hybrid"} and not has & SCANS.keys():
         return "its recurrent layers cannot go on from a state with several tokens"
     return None
+
+
+def _is_no_advice(record: logging.LogRecord) -> bool:
+    return "is falling back to its reference PyTorch implementation" not in record.getMessage()
 
 
 def _replace(file: Any, name: str, call: Callable[..., Any]) -> None:
@@ -88,13 +96,17 @@ def _replace(file: Any, name: str, call: Callable[..., Any]) -> None:
 
 def _torch_path(function: Callable[..., Any]) -> Callable[..., Any]:
     """transformers' own code, also where a package of kernels takes its place: those expect long blocks."""
-    return inspect.unwrap(function)
+    innermost: Callable[..., Any] = inspect.unwrap(function)
+    return innermost
 
 
-def _convolve(original: Callable[..., Tensor], layer: RecurrentLayer, windows: Tensor, *args: Any, **kwargs: Any) -> Any:
+def _convolve(
+    original: Callable[..., Tensor], layer: RecurrentLayer, windows: Tensor, *args: Any, **kwargs: Any
+) -> Tensor:
     """Of the rows' windows [n, channels, size] (see `RecurrentLayer.update_conv_state`): outputs [1, channels, n]."""
     kwargs = {name: value for name, value in kwargs.items() if name in _parameters(original)}
-    return _torch_path(original)(windows, *args, **kwargs)[..., -1].T[None]
+    outputs: Tensor = _torch_path(original)(windows, *args, **kwargs)
+    return outputs[..., -1].T[None]
 
 
 def _scan(spec: Scan, file: Any, original: Callable[..., Any], layer: RecurrentLayer, *args: Any, **kwargs: Any) -> Any:
@@ -123,7 +135,8 @@ def _scan(spec: Scan, file: Any, original: Callable[..., Any], layer: RecurrentL
         if outputs is None:
             outputs = part.new_empty(1, layer.rows.count, *part.shape[2:])
         outputs[0].index_copy_(0, rows, part[:, 0])
-    assert outputs is not None and level is not None
+    assert outputs is not None
+    assert level is not None
     layer.level[0] = level
 
     def along(path: Sequence[int], state: Tensor | None) -> Tensor:

@@ -11,12 +11,13 @@ HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
 _GRAPH_ROWS = 256  # of all graphs: trees of up to 64 nodes, batches of up to 32 sequences, drafts
-_PREFILL = 1024  # tokens of a prefill step, which bound its activations
+PREFILL = 1024
+"""Tokens of the smallest prefill step, which bound its activations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes, by use. Activations are bounded, not measured.
+    """Bytes, by use. `workspace` bounds the activations of a prefill step, and a tree's logits.
 
     Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
     """
@@ -59,10 +60,10 @@ class Footprint:
             draft_kv += self.target.kv_bytes_per_token(self.item) * working
         return Estimate(
             weights=self.target.weight_bytes(self.item, self.quantization),
-            kv=self.target.kv_bytes_per_token(self.item) * tokens,
+            kv=self.target.kv_bytes_per_token(self.item) * tokens + self.target.state_bytes,
             draft_weights=self.draft.weight_bytes(self.draft_item) if self.draft else 0,
             draft_kv=draft_kv,
-            workspace=self._workspace(),
+            workspace=self.prefill(PREFILL) + 2 * 4 * self.tree.nodes * self.target.vocab,
             complete=self.complete,
         )
 
@@ -73,12 +74,12 @@ class Footprint:
         row = shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab
         return _GRAPH_ROWS * row * self.item
 
-    def _workspace(self) -> int:
-        """Activations of one prefill step in one layer, and two copies of a tree's logits in single precision.
+    def prefill(self, tokens: int) -> int:
+        """Activations of a prefill step of so many tokens in one layer.
 
         For a head, also all layers' states of the step, before its feature layers are selected.
         """
         shape = self.target
         row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
         states = (shape.layers + 1) * shape.hidden if isinstance(self.draft, HeadShape) else 0
-        return _PREFILL * self.item * (row + states) + 2 * 4 * self.tree.nodes * shape.vocab
+        return tokens * self.item * (row + states)

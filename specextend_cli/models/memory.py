@@ -32,6 +32,12 @@ def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
     return footprint.graphs if footprint else 0
 
 
+def prefill_bytes(preset: Preset, tokens: int, *, dtype: Dtype | None = None) -> int:
+    """Activations of a prefill step of so many tokens; 0 where the target's size is unknown."""
+    footprint = _footprint(preset, dtype)
+    return footprint.prefill(tokens) if footprint else 0
+
+
 def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
     target, draft = target_shape(preset.target), draft_shape(preset)
     if target is None:

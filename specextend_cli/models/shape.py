@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.state_shape import attending_layers, state_numbers
 from specextend_cli.models.text_part import is_wrapper, text_settings
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
@@ -24,7 +25,8 @@ class Shape(BaseModel):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms. Counts are exact for Llama, Mistral, Qwen2-3.
 
     `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `experts`: MLPs of `intermediate`
-    in each layer, of which `active` compute a token; 0 where there is one MLP and no router.
+    in each layer, of which `active` compute a token; 0 where there is one MLP and no router. `attending`: layers with
+    keys in the cache, None for all; `state`: numbers of a sequence's states in the others (`state_shape.py`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -41,6 +43,8 @@ class Shape(BaseModel):
     qk_norm: bool = False
     experts: int = Field(default=0, ge=0)
     active: int = Field(default=1, gt=0)
+    attending: int | None = Field(default=None, ge=0)
+    state: int = Field(default=0, ge=0)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
@@ -63,6 +67,8 @@ class Shape(BaseModel):
                 qk_norm=family in ("qwen3", "qwen3_moe"),
                 experts=experts,
                 active=(config.get("num_experts_per_tok") or 1) if experts else 1,
+                attending=attending if (attending := attending_layers(config)) < config["num_hidden_layers"] else None,
+                state=state_numbers(config),
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
@@ -109,8 +115,13 @@ class Shape(BaseModel):
         return (self.parameters - linear) * item + linear // 2 + 4 * linear // 64
 
     def kv_bytes_per_token(self, item: int = 2) -> int:
-        """Bytes that one token adds to the cache: keys and values of every layer."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * item
+        """Bytes that one token adds to the cache: keys and values of every layer that attends."""
+        return 2 * (self.layers if self.attending is None else self.attending) * self.kv_heads * self.head_dim * item
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of one sequence's states, whatever its length; they are in single precision."""
+        return 4 * self.state
 
 
 class HeadShape(BaseModel):

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.models.memory import HEADROOM, estimate, graph_bytes
+from specextend_cli.models.footprint import PREFILL
+from specextend_cli.models.memory import HEADROOM, estimate, graph_bytes, prefill_bytes
 from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, Preset, Quantization
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
@@ -27,9 +28,12 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters.ngram_table import NgramTable
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.mtp import MtpHead
     from specextend_cli.engine.reader import Reader
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
+
+_GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
 def load_reader(preset: Preset, directories: Directories, options: EngineOptions, layers: int) -> Reader:
@@ -152,8 +156,14 @@ def drafter_of(
     def load_own_table() -> NgramTable:
         return load_table(own("table"), target.lm.vocabulary)
 
+    def load_own_mtp() -> MtpHead:
+        from specextend_cli.models.mtp import load_mtp
+
+        return load_mtp(target.lm)
+
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, load_own_table, preset.draft.window, parts)
+    window = preset.draft.window
+    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, load_own_table, window, parts, load_own_mtp)
     return make_drafter(options.draft or preset.draft.kind, setup)
 
 
@@ -231,6 +241,15 @@ def check_memory(
     free, total = free_memory(device), need.total + graphs - (need.weights + need.kv) * (parts - 1) // parts
     if total > HEADROOM * free:
         raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
+
+
+def prefill_step(preset: Preset, device: torch.device, options: EngineOptions) -> int:
+    """Tokens of a prefill step: on a GPU the larger ones are faster, as far as half of what is free now holds them."""
+    if device.type == "cpu":
+        return PREFILL
+    dtype, free = None if options.dtype == "auto" else cast(Dtype, options.dtype), free_memory(device)
+    steps = (step for step in _GPU_STEPS if 2 * prefill_bytes(preset, step, dtype=dtype) <= free)
+    return next(steps, PREFILL)
 
 
 def _too_large(preset: Preset, why: str) -> FitError:

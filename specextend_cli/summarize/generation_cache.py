@@ -15,11 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.engine.private_files import create
+from specextend_cli.models.store import cache_root
 from specextend_cli.summarize.events import SentenceAttention
 
 _VERSION = 1
 _LIMIT = 50_000  # texts; the oldest go first
 _TABLES = "texts (key text primary key, text text, written real)", "attention (key text primary key, shares text)"
+
+
+def results_file() -> Path:
+    """The user's file of generated texts, and of finished runs (`runs.py`)."""
+    return cache_root() / "texts.sqlite"
 
 
 @contextmanager

@@ -18,7 +18,6 @@ from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset, sentence_ranker
 from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch, fetch_pair
-from specextend_cli.models.store import cache_root
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of
 from specextend_cli.runtime.graphs import run_by_graphs
@@ -43,7 +42,7 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
-from specextend_cli.summarize.generation_cache import GenerationCache
+from specextend_cli.summarize.generation_cache import GenerationCache, results_file
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
@@ -88,7 +87,7 @@ class Summarizer:
         self.preset: Preset = with_draft(preset, self.options.engine)
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
-        path = cache_root() / "texts.sqlite" if self.options.cache else None
+        path = results_file() if self.options.cache else None
         self._cache, self._runs = store or GenerationCache(path), RunStore(path)
         self._prompt_builder: PromptBuilder | None = None
         self._generator: TextGenerator | None = None

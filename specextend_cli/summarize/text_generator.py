@@ -158,7 +158,7 @@ def load_generator(preset: Preset, directories: ModelDirectories, options: Engin
         retrieval=retrieval,
         draft_gate=DraftGate(preset.tree),
         eos=loading.end_tokens(lm),
-        prefill_chunk=1024 if device.type == "cpu" else 4096,
+        prefill_chunk=loading.prefill_step(preset, device, options),
         # Other processes cannot follow a batch.
         batch_size=1 if group else slots_for(lm, longest, free_memory(device) // 4),
     )

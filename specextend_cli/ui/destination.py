@@ -124,7 +124,7 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
 
     Links are followed; pipes and devices are written to directly. UsageError if it cannot be written, or exists by now.
     """
-    temporary, descriptor = _beside(path)
+    temporary, descriptor = _temporary_for(path)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             yield file.write
@@ -132,7 +132,7 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
             mask = os.umask(0)  # it can be read only by setting it
             os.umask(mask)
             temporary.chmod(0o666 & ~mask)
-            _put(temporary, path.resolve(), force=force)
+            _rename(temporary, path.resolve(), force=force)
     except BaseException:
         if temporary is not None:
             temporary.unlink(missing_ok=True)
@@ -141,13 +141,13 @@ def atomic(path: Path, *, force: bool = False) -> Iterator[Write]:
 
 def check_writable(path: Path) -> None:
     """UsageError if no file can be created next to `path`, before the content is computed."""
-    temporary, descriptor = _beside(path)
+    temporary, descriptor = _temporary_for(path)
     os.close(descriptor)
     if temporary is not None:
         temporary.unlink()
 
 
-def _beside(path: Path) -> tuple[Path | None, int]:
+def _temporary_for(path: Path) -> tuple[Path | None, int]:
     """A temporary file next to `path` and its descriptor; for a pipe or device, None and a descriptor of `path`."""
     try:
         path = path.resolve()
@@ -160,7 +160,7 @@ def _beside(path: Path) -> tuple[Path | None, int]:
     return Path(name), descriptor
 
 
-def _put(temporary: Path, path: Path, *, force: bool) -> None:
+def _rename(temporary: Path, path: Path, *, force: bool) -> None:
     """Rename. Without `force`, keep a file created meanwhile, atomically if the file system has hard links."""
     if force:
         temporary.replace(path)

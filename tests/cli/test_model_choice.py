@@ -180,6 +180,8 @@ def test_a_configured_model_runs_and_one_that_is_gone_is_an_error(user: Home, cl
     gone = cli(*user.command())
     assert gone.returncode == 2
     assert "there is no preset 'a-tiny'" in gone.stderr
+    assert str(configuration_file()) in gone.stderr
+    assert "specextend models use auto" in gone.stderr
     assert cli("models", "use", "a-tiny").returncode == 2
 
 

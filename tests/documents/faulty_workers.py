@@ -12,7 +12,14 @@ from specextend_cli.documents import article, pdf_worker, structured
 
 def slow_pdf(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
     """Neither reader finishes a page."""
-    pdf_worker.lines_of = pdf_worker.read_with_pypdf = lambda *_: time.sleep(60)
+
+    def slow_pages(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:
+        yield {"pages": 2, "title": "", "outline": []}
+        next(requests)
+        time.sleep(60)
+
+    pdf_worker.lines_of = lambda *_: time.sleep(60)
+    pdf_worker.read_with_pypdf = slow_pages
     return pdf_worker.respond(job, requests)
 
 

@@ -130,7 +130,6 @@ def test_pages_with_too_much_on_them_are_listed(
 @pytest.mark.usefixtures("own_processes")
 def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
-    monkeypatch.setattr(pdf, "SECONDS_TO_OPEN", 0.8)
     monkeypatch.setattr(pdf, "SECONDS_A_PAGE", 0.1)
     found = pdf.read_lines(ReadRequest("slow.pdf", path=report(2)))
     assert found.failed == dict.fromkeys((1, 2), "took too long, or too much memory")

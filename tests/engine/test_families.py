@@ -133,9 +133,8 @@ def test_the_native_forward_declines(name: str, kernels: str) -> None:
 @pytest.mark.parametrize(
     ("config", "why"),
     [
-        (transformers.Qwen3NextConfig, "linear_attention"),
-        (partial(transformers.Lfm2Config, layer_types=["conv", "full_attention", "conv"]), "conv"),
         (transformers.Llama4TextConfig, "chunked_attention"),
+        (partial(transformers.LlamaConfig, layer_types=["full_attention"] * 2 + ["indexed_attention"]), "indexed"),
     ],
 )
 def test_layers_of_other_kinds_are_refused(config: Callable[..., transformers.PreTrainedConfig], why: str) -> None:

@@ -21,7 +21,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, by_generate, generate, prompt, tiny
+from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, RECURRENT, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import check_identity, use_few_graphs
 from tests.helpers.grid import but_for
@@ -52,11 +52,11 @@ WINDOWS = {
     *("gemma2", "gemma3", "mistral-window", "qwen2-window", "phi3-window", "gpt-oss", "granite-swa", "cohere2"),
     *("olmo3", "exaone4", "ministral", "starcoder2", "mixtral"),
 }
-"""Families that run by no graphs."""
+"""Families that run by no graphs, as those of `RECURRENT` do."""
 
 
 def test_every_family_is_in_the_table() -> None:
-    assert sorted((*FUSED, *STOCK, *WINDOWS)) == sorted((*ARCHITECTURES, *FAMILIES))
+    assert sorted((*FUSED, *STOCK, *WINDOWS, *RECURRENT)) == sorted((*ARCHITECTURES, *FAMILIES))
 
 
 def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
@@ -134,12 +134,15 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-@pytest.mark.parametrize("name", sorted(WINDOWS))
-def test_families_with_windows_run_without_graphs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("name", (*sorted(WINDOWS), *RECURRENT))
+def test_families_with_windows_or_recurrent_layers_run_without_graphs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rehearsal = Rehearsal()
     rehearsed(rehearsal, monkeypatch, "as they are")
     refused = use_checked_graphs(Target(LanguageModel(tiny(name), backend="triton")), capture=rehearsal)
-    assert refused == {"the model runs without CUDA graphs": "some of its layers attend through a window"}
+    why = "attend through a window" if name in WINDOWS else "are recurrent, and run by torch's kernels"
+    assert refused == {"the model runs without CUDA graphs": f"some of its layers {why}"}
     assert rehearsal.captures == 0
 
 

@@ -11,11 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.batch import BatchRequest, slots_for
+from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.cpu.native_model import run_natively
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
+from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.recurrent import Rows
@@ -180,7 +183,7 @@ def test_a_length_that_was_not_marked_cannot_be_gone_back_to() -> None:
 
 def test_what_cannot_be_kept_is_an_error() -> None:
     lm = model("qwen3.5")
-    cache = read_in_order(lm, prompt(10))
+    cache = read_in_order(lm, prompt(40)[:10])
     lm.forward(torch.tensor([1, 2, 3]), torch.arange(10, 13), cache)
     with pytest.raises(RuntimeError, match="kept as a whole"):
         cache.keep([0, 1])
@@ -228,6 +231,24 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
     torch.testing.assert_close(row, own[-1][0, :, -1].mean(0), atol=1e-5, rtol=1e-4)
 
 
+@pytest.mark.parametrize("name", SOME)
+def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
+    lm = model(name)
+    target, starts, stop = Target(lm, attribution_layers=(0, 1)), [0, 10, 25, 40], 4
+    prompts = [prompt(60), prompt(43)]
+    alone = []
+    for tokens in prompts:
+        events = decode(target, NoDrafter(), tokens, stop=Stop(stop), segment_starts=starts, attribution_interval=1)
+        alone.append([event.attribution for event in events if isinstance(event, Step)][1:])
+    requests = [BatchRequest(tokens, Stop(stop), segment_starts=starts) for tokens in prompts]
+    layers = target.attribution_layers
+    events = list(decode_batch(lm, requests, slots=2, attribution_layers=layers, attribution_interval=1))
+    for number, expected in enumerate(alone):
+        found = [e.attribution for n, e in events if n == number and isinstance(e, Step) and e.attribution is not None]
+        assert len(found) == stop - 1
+        torch.testing.assert_close(torch.cat(found), torch.cat(expected), atol=1e-5, rtol=1e-4)
+
+
 def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     lm = model("qwen3.5")
     cache = lm.new_cache(256)
@@ -237,10 +258,13 @@ def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     assert slots_for(lm, 100, 3 * (100 * row + lm.state_bytes)) == 3
 
 
-def test_the_native_forward_declines() -> None:
+def test_other_ways_to_run_decline() -> None:
     for name in SOME:
-        with pytest.raises(CannotCompileError):
+        with pytest.raises(CannotCompileError, match="recurrent"):
             run_natively(LanguageModel(tiny(name), backend="split"))
+        lm = model(name)
+        assert "recurrent" in use_checked_graphs(Target(lm))["the model runs without CUDA graphs"]
+        assert lm.forward_backend is None
 
 
 HYBRID = {**COMMON, "num_hidden_layers": 4}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.memory import HEADROOM, Estimate, estimate, fits
+from specextend_cli.models.memory import HEADROOM, Estimate, estimate, fits, prefill_bytes
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
@@ -138,3 +138,17 @@ def test_a_configuration_without_sizes_cannot_be_estimated(tmp_path: Path) -> No
         Shape.from_config({"model_type": "bert"})
     with pytest.raises(ModelError, match="cannot read"):
         Shape.of(tmp_path)
+
+
+def test_a_gpu_reads_in_larger_steps_where_it_has_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch")
+    from specextend_cli.runtime import loading
+    from specextend_cli.runtime.options import EngineOptions
+
+    preset = load_preset("qwen3-8b-eagle3")
+    largest = prefill_bytes(preset, 4096)
+    assert largest == 4 * prefill_bytes(preset, 1024) > 10**9
+    for free, tokens in ((2 * largest, 4096), (2 * largest - 1, 2048), (largest, 2048), (largest - 1, 1024), (0, 1024)):
+        monkeypatch.setattr(loading, "free_memory", lambda device, free=free: free)
+        assert loading.prefill_step(preset, torch.device("cuda"), EngineOptions()) == tokens
+        assert loading.prefill_step(preset, torch.device("cpu"), EngineOptions()) == 1024

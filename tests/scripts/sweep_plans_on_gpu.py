@@ -47,7 +47,7 @@ def main() -> None:
     for total, n in product(sizes.lengths, (1, sizes.nodes)):
         rows = sizes.heads // sizes.kv_heads * n
         usual = plan(rows, total, sizes.kv_heads, sizes.head_dim, sizes.dtype.itemsize, chip(sizes.device))
-        found = dict(sweep(sizes, Ring.made(sizes, n, total), usual))
+        found = dict(sweep(sizes, Ring.create(sizes, n, total), usual))
         print(f"{sizes.label}, {total:,} keys, {n} nodes; used: {usual}, {1e6 * found.get(usual, 0):.1f} us")
         for cut, seconds in sorted(found.items(), key=lambda pair: pair[1])[:5]:
             print(f"{1e6 * seconds:>9.1f} us  {cut}", flush=True)

@@ -176,7 +176,7 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
         suite.skipped["a model of Llama 3.1 8B's shape"] = "there is no memory for two of its layers"
         return
     made: list[SyntheticModels] = []
-    suite.attempt(what, lambda: made.append(SyntheticModels.made(sizes)))
+    suite.attempt(what, lambda: made.append(SyntheticModels.create(sizes)))
     backends = ("auto",) if _no_triton(sizes) else (*([GRAPHS] if sizes.is_gpu else []), "triton", "auto")
     for length in sizes.lengths if made else ():
         measured = made[0].measured(length, machine, backends, suite.failed)

@@ -87,14 +87,14 @@ def check(sizes: Sizes) -> Iterator[Found]:
             try:
                 trees = sizes.trees[:1] if name == "CUDA graphs of models" else sizes.trees
                 for d, (n, prefix) in product(sizes.head_dims, trees):
-                    errors.append(kernel(made(sizes, dtype, d, n, prefix)))
+                    errors.append(kernel(random_case(sizes, dtype, d, n, prefix)))
             except Exception as error:  # triton's own have no common class; one kernel's failure is a finding
                 failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             tolerance = 1e-3 if name == "chunk scores" else TOLERANCE[dtype] if name != "mask packing" else 0.0
             yield Found(name, dtype, len(errors), max(errors, default=float("nan")), tolerance, failure)
 
 
-def made(sizes: Sizes, dtype: torch.dtype, d: int, n: int, prefix: int) -> Case:
+def random_case(sizes: Sizes, dtype: torch.dtype, d: int, n: int, prefix: int) -> Case:
     """Seeded by its shape."""
     generator = torch.Generator().manual_seed(n * (prefix + n) + d)
     shapes = (sizes.heads, n), (sizes.kv_heads, prefix + n), (sizes.kv_heads, prefix + n)
@@ -209,7 +209,7 @@ class Ring:
     mask: Tensor
 
     @classmethod
-    def made(cls, sizes: Sizes, n: int, total: int) -> Ring:
+    def create(cls, sizes: Sizes, n: int, total: int) -> Ring:
         """With the heads of `sizes`."""
         generator = torch.Generator(sizes.device).manual_seed(n + total)
         layer = 2 * sizes.kv_heads * total * sizes.head_dim * sizes.dtype.itemsize
@@ -235,7 +235,7 @@ class Timed:
 def timings(sizes: Sizes, bandwidth: float, total: int) -> Iterator[Timed]:
     """Every method over `total` keys, for one query and for a tree."""
     for n in (1, sizes.nodes):
-        ring = Ring.made(sizes, n, total)
+        ring = Ring.create(sizes, n, total)
         for method, call in methods(ring).items():
             graph, eager = timed(ring, call, sizes)
             of_layer = ring.rows[:, 0].nbytes // (2 if method.startswith("scores") else 1)  # scores read keys only

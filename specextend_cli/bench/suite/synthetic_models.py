@@ -59,7 +59,7 @@ class SyntheticModels:
     head: EagleHead
 
     @classmethod
-    def made(cls, sizes: Sizes) -> SyntheticModels:
+    def create(cls, sizes: Sizes) -> SyntheticModels:
         """On the device, in its number format."""
         layers = sizes.layers
         config = LlamaConfig(

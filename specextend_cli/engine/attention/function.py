@@ -64,7 +64,6 @@ class ForwardContext:
     parents: Sequence[int] | Tensor | None = None
     blocks: dict[int, list[Block]] = field(default_factory=dict)
 
-
     def tree_parents(self) -> Sequence[int] | Tensor:
         """`parents`, or what the mask says: of each row the number of its parent in the tree, -1 without one."""
         if self.parents is not None:

@@ -20,6 +20,7 @@ from specextend_cli.engine.cpu.replacement import install
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
 from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import FORMATS
 from specextend_cli.engine.native.shared_library import Layer, Model, Step
@@ -30,6 +31,8 @@ def run_natively(head: EagleHead, *, exact: bool = False) -> None:
 
     CannotCompileError where it cannot, or where it does not compute what the head does.
     """
+    if isinstance(head, MtpHead):
+        raise CannotCompileError("a multi-token prediction layer runs by torch's kernels")
     weight = head.fc.weight
     if weight.device.type != "cpu" or weight.dtype not in FORMATS or head.config.head_dim % 32:
         raise CannotCompileError(f"there is no native forward for {weight.device.type}, {weight.dtype} or its heads")

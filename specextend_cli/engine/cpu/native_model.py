@@ -58,6 +58,8 @@ class NativeModel(ForwardBackend[ModelOutput]):
 
     def __init__(self, lm: LanguageModel, *, exact: bool) -> None:
         decoder: Any = lm.model.get_decoder()
+        if lm.state_bytes:
+            raise CannotCompileError("some of its layers are recurrent, and run by torch's kernels")
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
         if not lm.attends_plainly:

@@ -205,6 +205,8 @@ class FusedModel:
     def __init__(self, lm: LanguageModel) -> None:
         decoder: Any = lm.model.get_decoder()
         config: Any = lm.config
+        if lm.state_bytes:
+            raise CannotFuseError("some of its layers are recurrent, and run by torch's kernels")
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotFuseError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
         if not lm.attends_plainly:

@@ -26,6 +26,7 @@ from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.self_check import disagreement
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
@@ -74,9 +75,11 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
 
 
 def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
-    # Where a window begins, only the host knows.
+    # Where a window begins, only the host knows; which state a layer goes on from, too.
     if any(lm.windows):
         return {f"{name} runs without CUDA graphs": "some of its layers attend through a window"}
+    if lm.state_bytes:
+        return {f"{name} runs without CUDA graphs": "some of its layers are recurrent, and run by torch's kernels"}
 
     def use(step: CapturedStep) -> None:
         lm.forward_backend = GraphedModel(lm, step, capture, batches=batches)
@@ -89,6 +92,9 @@ def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
+    if isinstance(head, MtpHead):
+        return {"the draft head runs without CUDA graphs": "a multi-token prediction layer runs by torch's kernels"}
+
     def use(step: CapturedStep) -> None:
         head.forward_backend = GraphedHead(head, step, capture)
 

@@ -1,0 +1,231 @@
+"""Multi-token prediction layers: loaded from published layouts, equal to their formula, lossless as drafters."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import save_file
+from torch import Tensor
+from transformers.modeling_layers import MtpLayer
+
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.cpu import native_head
+from specextend_cli.engine.cuda import graph_check
+from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.drafters.mtp import MtpDrafter
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.registry import DrafterSetup, make_drafter
+from specextend_cli.engine.target import Target
+from specextend_cli.errors import ModelError, UsageError
+from specextend_cli.models.load import load_model
+from specextend_cli.models.mtp import layers_in, load_mtp
+from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, generate, make, prompt, tiny
+from tests.helpers.decoding import NEW, WORKING_SETS, run, small
+from tests.helpers.grid import but_for
+
+LAYERS = {"layer_types": ["linear_attention", "linear_attention", "full_attention"]}
+QWEN = {**COMMON, **DELTA_NET, **LAYERS, "head_dim": 24}
+TARGETS: dict[str, Callable[[], transformers.PreTrainedConfig]] = {
+    "qwen3.5": lambda: transformers.Qwen3_5TextConfig(**QWEN),
+    "qwen3-next": lambda: transformers.Qwen3NextConfig(
+        **QWEN, **EXPERTS, num_experts=4, shared_expert_intermediate_size=48
+    ),
+    "glm4-moe": lambda: transformers.Glm4MoeConfig(
+        **COMMON,
+        n_routed_experts=4,
+        num_experts_per_tok=2,
+        moe_intermediate_size=48,
+        n_shared_experts=1,
+        first_k_dense_replace=1,
+        head_dim=16,
+    ),
+}
+READ = [  # transformers reads Qwen's layout since it has that of Mellum, which is the same
+    pytest.param(
+        name,
+        marks=()
+        if name == "glm4-moe" or "pre_fc_norm_hidden" in inspect.getsource(transformers.conversion_mapping)
+        else pytest.mark.skip(reason="this transformers does not know the layout"),
+    )
+    for name in TARGETS
+]
+QWENS = {"enorm": "mtp.pre_fc_norm_embedding", "hnorm": "mtp.pre_fc_norm_hidden", "eh_proj": "mtp.fc"}
+
+
+def published(name: str, layer: MtpLayer) -> dict[str, Tensor]:
+    """The layer's tensors by the names of published checkpoints, an expert each."""
+    outer = {part: f"model.layers.3.{part}" for part in ("enorm", "hnorm", "eh_proj")}
+    outer, block, norm = (
+        ({**outer}, "model.layers.3", "model.layers.3.shared_head.norm")
+        if name == "glm4-moe"
+        else (QWENS, "mtp.layers.0", "mtp.norm")
+    )
+    found = {}
+    for key, tensor in layer.state_dict().items():
+        part, _, rest = key.partition(".")
+        if part == "mtp_block" and rest.startswith("mlp.experts."):
+            for number, expert in enumerate(tensor):
+                where = f"{block}.mlp.experts.{number}"
+                if rest.endswith("gate_up_proj"):
+                    gate, up = expert.chunk(2)
+                    found |= {f"{where}.gate_proj.weight": gate, f"{where}.up_proj.weight": up}
+                else:
+                    found[f"{where}.down_proj.weight"] = expert
+        elif part == "mtp_block":
+            found[f"{block}.{rest}"] = tensor
+        else:
+            found[f"{outer.get(part, norm)}.{rest}"] = tensor
+    return {key: tensor.clone().contiguous() for key, tensor in found.items()}
+
+
+def saved(name: str, directory: Path, *, without: str | None = None) -> MtpLayer:
+    """Save a target with a layer of random weights beside it; returns the layer."""
+    net = make(TARGETS[name]())
+    net.save_pretrained(directory)
+    config: Any = copy.copy(net.config)
+    config.num_hidden_layers, config.first_k_dense_replace = 1, 0
+    if getattr(config, "layer_types", None):
+        config.layer_types = ["full_attention"]
+    last = net.get_decoder().layers[-1]
+    torch.manual_seed(3)
+    layer = MtpLayer(config, type(last), type(last.input_layernorm), 0).eval()
+    for parameter in layer.parameters():
+        torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1) * 0.5, std=0.1)
+    tensors = {key: tensor for key, tensor in published(name, layer).items() if without is None or without not in key}
+    (directory / "model.safetensors").rename(directory / "model-1.safetensors")
+    save_file(tensors, directory / "model-2.safetensors", {"format": "pt"})
+    of_target = (key for key in transformers.modeling_utils.load_state_dict(directory / "model-1.safetensors"))
+    places = dict.fromkeys(of_target, "model-1.safetensors") | dict.fromkeys(tensors, "model-2.safetensors")
+    (directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    return layer
+
+
+@pytest.fixture
+def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[LanguageModel, MtpLayer]]:
+    # As the class has the number of the layer behind those of each published size.
+    known = transformers.Glm4MoeForCausalLM._keys_to_ignore_on_load_unexpected
+    monkeypatch.setattr(
+        transformers.Glm4MoeForCausalLM, "_keys_to_ignore_on_load_unexpected", [*known, r"model\.layers\.3.*"]
+    )
+
+    def made(name: str, **how: Any) -> tuple[LanguageModel, MtpLayer]:
+        layer = saved(name, tmp_path, **how)
+        return LanguageModel(load_model(tmp_path, dtype=torch.float32)), layer
+
+    return made
+
+
+Load = Callable[..., tuple[LanguageModel, MtpLayer]]
+
+
+@pytest.mark.parametrize("name", READ)
+@torch.inference_mode()
+def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
+    """DeepSeek-V3, equations 21 to 23, in the checkpoints' order: h'(i) = block(M [norm(E(t(i+1))); norm(h(i))])."""
+    lm, layer = load(name)
+    head = load_mtp(lm)
+    tokens = torch.tensor(prompt(40))
+    n = len(tokens) - 1
+    states = lm.forward(tokens, torch.arange(n + 1), lm.new_cache(40), features=(lm.layers,)).features
+    assert states is not None
+    cache = head.new_cache(40)
+    found = []
+    for start, end in ((0, 30), (30, n)):  # in two pieces, the second a chain of a tree
+        cache.reserve(end - start)
+        order = torch.arange(end - start)
+        mask = order <= order[:, None] if start else None
+        context = ForwardContext(lm.backend, tree_mask=mask)
+        found.append(
+            head.follow(tokens[start + 1 : end + 1], states[start:end], torch.arange(start, end), cache, context).logits
+        )
+        cache.commit()
+
+    plus = 0.0 if name == "glm4-moe" else 1.0  # Qwen's norms are centred at zero
+
+    def norm(x: Tensor, of: Any) -> Tensor:
+        scaled: Tensor = x / (x.pow(2).mean(-1, keepdim=True) + lm.config.rms_norm_eps).sqrt() * (of.weight + plus)
+        return scaled
+
+    embedded = lm.model.get_input_embeddings().weight[tokens[1:]]
+    joined = torch.cat((norm(embedded, layer.enorm), norm(states[:n], layer.hnorm)), -1) @ layer.eh_proj.weight.T
+    layer.config._attn_implementation = "eager"
+    rotary = lm.model.get_decoder().rotary_emb(joined[None], position_ids=torch.arange(n)[None])
+    hidden = torch.full((n, n), -torch.inf).triu(1)[None, None]
+    out = layer.mtp_block(joined[None], position_embeddings=rotary, attention_mask=hidden)
+    out = out[0] if isinstance(out, tuple) else out
+    expected = norm(out.reshape(n, -1), layer.post_norm) @ lm.model.get_output_embeddings().weight.T
+    torch.testing.assert_close(torch.cat(found), expected, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("working_set", but_for(WORKING_SETS[-2:], WORKING_SETS), ids="-".join)
+@pytest.mark.parametrize("name", READ)
+def test_drafts_change_no_token(name: str, working_set: tuple[str, str], load: Load) -> None:
+    lm, _ = load(name)
+    target, retrieval = Target(lm), small(working_set[0], positions=working_set[1])
+    written, meter = run(target, MtpDrafter(load_mtp(lm), target, retrieval), prompt(), retrieval)
+    assert written == generate(make(TARGETS[name]()), prompt(), NEW)
+    assert meter.nodes > NEW  # it proposed something
+
+
+@pytest.mark.parametrize("name", READ)
+def test_blended_and_sampled(name: str, load: Load) -> None:
+    lm, _ = load(name)
+    target, retrieval, sampling = Target(lm), small("retrieval"), Sampling(temperature=0.8, seed=2)
+    plain = run(target, NoDrafter(), prompt(), retrieval, sampling)[0]
+    drafter = BlendDrafter([MtpDrafter(load_mtp(lm), target, retrieval), NgramDrafter()])
+    assert run(target, drafter, prompt(), retrieval, sampling)[0] == plain
+
+
+def test_it_is_a_drafter_of_the_registry(load: Load) -> None:
+    lm, _ = load("glm4-moe")
+    target, retrieval = Target(lm), small("retrieval")
+
+    def no(*_: object) -> Any:
+        pytest.fail("nothing else is needed")
+
+    setup = DrafterSetup(target, retrieval, no, no, no, load_mtp=lambda: load_mtp(lm))
+    assert make_drafter("mtp", setup).name == "mtp"
+    with pytest.raises(UsageError):
+        make_drafter("mtp", DrafterSetup(target, retrieval, no, no, no))
+
+
+def test_a_checkpoint_without_one_is_refused(tmp_path: Path) -> None:
+    tiny().save_pretrained(tmp_path)
+    lm = LanguageModel(load_model(tmp_path, dtype=torch.float32))
+    assert layers_in(tmp_path, lm.layers) == 0
+    with pytest.raises(ModelError, match="multi-token prediction") as caught:
+        load_mtp(lm)
+    assert "no such layer" in caught.value.why
+    with pytest.raises(ModelError):
+        load_mtp(LanguageModel(tiny()))  # it was not loaded from anywhere
+
+
+@pytest.mark.parametrize("part", ["self_attn.k_proj", "mtp.norm"])
+def test_an_incomplete_one_is_refused(part: str, load: Load) -> None:
+    lm, _ = load("qwen3.5", without=part)
+    config = lm.model.config
+    with pytest.raises(ModelError) as caught:
+        load_mtp(lm)
+    assert "missing" in caught.value.why
+    assert lm.model.config is config
+    assert not hasattr(config, "num_mtp_layers")
+
+
+def test_it_runs_by_torch_alone(load: Load) -> None:
+    lm, _ = load("glm4-moe")
+    head = load_mtp(lm)
+    with pytest.raises(CannotCompileError, match="torch's kernels"):
+        native_head.run_natively(head)
+    refused = graph_check._use_for_head(head, lm.backend, lambda *_: pytest.fail("captured"))
+    assert "torch's kernels" in str(refused)
+    assert head.forward_backend is None
