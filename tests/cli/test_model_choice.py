@@ -46,6 +46,7 @@ class Home:
         start, end = own.index("[draft]"), own.index("[retrieval]")
         own = own[:start] + '[draft]\nkind = "ngram"\n' + own[end:]
         own = own.replace('kind = "local"\npath = "target"', 'kind = "hub"\nrepo = "someone/tiny"\n' + SHAPE)
+        configuration_file().unlink()
         preset = folder / "config" / "specextend" / "presets" / "a-tiny.toml"
         preset.parent.mkdir(parents=True)
         preset.write_text("rank = 1\n" + own)

@@ -134,7 +134,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-@pytest.mark.parametrize("name", (*sorted(WINDOWS), *RECURRENT))
+@pytest.mark.parametrize("name", [*sorted(WINDOWS), *RECURRENT])
 def test_families_with_windows_or_recurrent_layers_run_without_graphs(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
