@@ -35,7 +35,7 @@ from tests.engine.tiny_models import (
 )
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, WORKING_SETS, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
-from tests.helpers.grid import but_for, pairs
+from tests.helpers.grid import but_for, grid, pairs
 
 
 @pairs(drafter=DRAFTERS, working_set=WORKING_SETS, backend=["torch", "reference"])
@@ -178,8 +178,7 @@ def test_half_precision_chooses_near_the_maximum() -> None:
     assert gap.max() < 0.05 * (rows.max() - rows.min())
 
 
-@pytest.mark.parametrize("length", [63, 64, 65, 66, 128, 129])
-@pytest.mark.parametrize("drafter", ["self", "lm", "lm-window"])
+@grid(length=[63, 64, 65, 66, 128, 129], drafter=["self", "lm", "lm-window"])
 def test_prompts_as_long_as_the_drafter_s_chunk(drafter: str, length: int) -> None:
     expected = by_generate(12, length)
     target = Target(LanguageModel(tiny()))
