@@ -340,7 +340,7 @@ def test_the_names_are_those_of_the_table() -> None:
     assert get_args(Attention) == ("auto", *BACKENDS)
 
 
-def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"triton", "torch"}
     monkeypatch.setattr(table, "find_spec", lambda name: name in here or None)
     monkeypatch.setattr(flash_packages, "installed", lambda: (flash_packages.FLASH_ATTN,) * ("flash_attn" in here))

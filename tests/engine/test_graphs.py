@@ -305,7 +305,7 @@ def emitted(lm: LanguageModel, slots: int) -> tuple[list[list[int]], list[Tensor
 
 
 @grid(slots=[1, 2, 3, 4], whose=LAYERS)
-def test_batches(captured: Captured, layers: str, slots: int) -> None:
+def test_batches_by_graphs_write_what_generate_does(captured: Captured, layers: str, slots: int) -> None:
     """Prompts of many lengths, slots that are filled again, sequences that are sampled in different ways."""
     without = emitted(captured.lm, slots)
     captured.prepare()
