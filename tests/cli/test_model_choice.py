@@ -171,14 +171,14 @@ def test_what_was_interrupted_is_never_loaded_and_goes_on(user: Home) -> None:
     assert is_present(load_preset("a-tiny"))
 
 
-def test_a_configured_model_runs_and_one_that_is_gone_is_an_error(user: Home, cli) -> None:
+def test_a_configured_model_runs_and_one_that_is_gone_is_an_error(user: Home, cli, fake) -> None:
     assert cli("models", "use", "a-tiny").returncode == 0
     assert 'model = "a-tiny"' in configuration_file().read_text()
-    done = cli(*user.command("--dry-run", "--json", "--offline"))
+    done = fake(*user.command("--dry-run", "--json", "--offline"))
     assert "a-tiny, as configured" not in done.stdout
     assert done.returncode == 0
     (configuration_file().parent / "presets" / "a-tiny.toml").unlink()
-    gone = cli(*user.command())
+    gone = fake(*user.command())
     assert gone.returncode == 2
     assert "there is no preset 'a-tiny'" in gone.stderr
     assert str(configuration_file()) in gone.stderr
