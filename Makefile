@@ -14,7 +14,7 @@ CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/
 # Else each of the processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-full test-pretend test-processors test-settings test-slow test-oldest lint format docs wheels clean
+.PHONY: demo test test-all test-full test-pretend test-processors test-settings test-slow test-oldest test-oldest-full lint format docs wheels clean
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
@@ -23,7 +23,7 @@ demo: $(VENV)/.installed
 test: $(VENV)/.developing
 	$(VENV)/$(PYTEST)
 
-test-all: test test-full test-oldest test-settings
+test-all: test test-full test-oldest test-oldest-full test-settings
 
 # The rest of every matrix (drafters, policies, back ends, models), Triton's interpreter, processes that are killed.
 test-full: $(VENV)/.developing
@@ -49,8 +49,13 @@ test-slow: $(VENV)/.developing
 # The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
 APART := attention draft_gate draft_ops cache decoding_threads fused_ops graph_check graph_rehearsal graphs host_reads \
 	kernel_resources launches memory native ngram on_pretend_device other_processors retrieval sampling tree triton triton_on_gpu
+OF_MODELS := tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 test-oldest: $(VENV)-oldest/.developing
-	$(VENV)-oldest/$(PYTEST) -m "not slow" tests/engine $(APART:%=--ignore tests/engine/test_%.py)
+	$(VENV)-oldest/$(PYTEST) $(OF_MODELS)
+
+# The rest of those tests' matrices.
+test-oldest-full: $(VENV)-oldest/.developing
+	$(VENV)-oldest/$(PYTEST) -m full $(OF_MODELS)
 
 lint: $(VENV)/.developing
 	$(BIN)/ruff check .

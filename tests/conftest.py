@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.helpers.once import compiled_files
+from tests.helpers.triton_marks import INTERPRETED, INTERPRETER
 
 if TYPE_CHECKING:
     from specextend_cli.engine.native import Library
@@ -31,6 +32,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
         if parameters.get("kernels") == "torch" and not _why_not_ours():
             item.add_marker(pytest.mark.full)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Triton's kernels are tested in a process of its own, by one test: say if it did not run."""
+    reports = {outcome: terminalreporter.stats.get(outcome, []) for outcome in ("passed", "failed", "skipped")}
+    kernels = [report for report in reports["skipped"] if INTERPRETED in str(report.longrepr)]
+    own = [outcome for outcome, some in reports.items() for report in some if report.nodeid.endswith(INTERPRETER)]
+    if kernels and own in ([], ["skipped"]):
+        why = "the installed triton cannot interpret them" if own else "make test-full runs them"
+        terminalreporter.write_line(f"Triton's kernels did not run in its interpreter: {len(kernels)} tests; {why}")
 
 
 def _has_gpu() -> bool:

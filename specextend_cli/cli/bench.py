@@ -171,7 +171,7 @@ def bench(
             docs=docs if "docs" in chosen else None,
             words=words,
             seed=seed,
-            options=engine,
+            options=bench_suite.summarizer_options(engine),
         )
         bench_suite.run_quality(out, dataset, wanted, fresh=fresh)
         return

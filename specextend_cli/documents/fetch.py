@@ -131,7 +131,7 @@ def _version() -> str:
 
 def _shut(connected: socket.socket) -> None:
     with suppress(OSError):
-        connected.shutdown(socket.SHUT_RDWR)
+        socket.socket.shutdown(connected, socket.SHUT_RDWR)  # an SSLSocket's own would go on unencrypted
 
 
 def _moved(at: str, target: str, url: str) -> str:

@@ -18,6 +18,7 @@ from specextend_cli.bench.suite import quality
 from specextend_cli.bench.texts import Source
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize.sentences import spans
+from tests.helpers.flat_options import flat_options
 from tests.summarize.tiny_preset import SENTENCES, text
 
 REFERENCE = "A bridge joined the island to the coast after the war. The customs house burned down in 1898."
@@ -193,7 +194,7 @@ def test_a_second_run_makes_nothing_and_a_torn_line_is_made_again(
 
 def test_our_summaries_are_made_anew_for_another_preset_or_option(presets: dict[str, Path]) -> None:
     versions = {
-        quality.Ours({"preset": str(presets[name]), **more}).version
+        quality.Ours(flat_options(preset=str(presets[name]), **more)).version
         for name, more in (("one", {}), ("three", {}), ("one", {"seed": 1}), ("one", {}))
     }
     assert len(versions) == 3

@@ -27,6 +27,10 @@ def home(tmp_path_factory, monkeypatch):
     folder = tmp_path_factory.mktemp("home")
     for kind in ("cache", "config"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
+    # Else a run on a terminal compiles, measures the machine and asks; those tests are in test_model_choice.
+    configuration = folder / "config" / "specextend" / "config.toml"
+    configuration.parent.mkdir(parents=True)
+    configuration.write_text('model = "smollm2-135m"\n')
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     for name in ("HF_HUB_OFFLINE", "SPECEXTEND_MODEL", "SPECEXTEND_PDF_PASSWORD"):
         monkeypatch.setenv(name, "")  # so that it is restored, whatever the command sets

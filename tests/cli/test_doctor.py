@@ -151,7 +151,7 @@ def test_without_torch_the_error_is_4_and_names_it(cli, tmp_path, monkeypatch):
     monkeypatch.setattr("specextend_cli.summarize.summarizer.Summarizer.__init__", absent)
     done = cli("summarize", path)
     assert done.returncode == 4
-    assert "\nerror: torch is not installed\n" in done.stderr
+    assert "error: torch is not installed\n" in done.stderr
 
 
 @pytest.mark.parametrize(

@@ -44,13 +44,13 @@ def test_an_output_that_is_the_input_is_2(cli, document, command, output, force)
     assert document.read_text() == WORDS
 
 
-def test_so_it_is_with_a_link_as_input(cli, document):
+def test_an_output_that_an_input_links_to_is_2(cli, document):
     refused(cli("summarize", link(document, "symbolic"), "-o", document, "--force"))
     assert document.read_text() == WORDS
 
 
 @pytest.mark.parametrize("kind", ["symbolic", "hard"])
-def test_so_it_is_in_a_directory(cli, document, kind):
+def test_a_result_in_a_directory_that_is_the_input_is_2(cli, document, kind):
     out = document.parent / "out"
     out.mkdir()
     result = out / "report.txt.txt"
@@ -59,7 +59,7 @@ def test_so_it_is_in_a_directory(cli, document, kind):
     assert document.read_text() == WORDS
 
 
-def test_so_it_is_where_the_result_on_one_is_another(cli, document):
+def test_a_result_that_would_be_another_input_is_2(cli, document):
     other = document.parent / "report.txt.txt"
     other.write_text(WORDS)
     refused(cli("summarize", document, other, "-o", document.parent, "--force"), "report.txt.txt")
@@ -67,7 +67,7 @@ def test_so_it_is_where_the_result_on_one_is_another(cli, document):
 
 
 @pytest.mark.parametrize("option", ["--template", "--files-from", "--password-file", "--model"])
-def test_so_it_is_with_any_other_file_that_is_read(cli, document, option):
+def test_an_output_that_is_any_other_file_read_is_2(cli, document, option):
     file = document.parent / "mine.toml"
     file.write_text(f"{{document}} {document}\n" if option != "--files-from" else f"{document}\n")
     before = file.read_text()

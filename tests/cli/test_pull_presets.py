@@ -18,8 +18,8 @@ from tests.helpers import gguf_files
 from tests.helpers.gguf_writer import CHAT
 from tests.helpers.grid import but_for
 from tests.helpers.hub_server import COMMIT, StandInHub
+from tests.helpers.preset_models import LAYOUTS, found, save_model
 from tests.summarize import tiny_preset
-from tests.summarize.test_presets import LAYOUTS, found, save_model
 
 PRESETS = {preset.name: preset for preset in list_presets() if preset.rank}
 THINKS = "{% if enable_thinking is not false %}{{ raise_exception('it would think') }}{% endif %}" + CHAT

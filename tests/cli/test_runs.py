@@ -118,7 +118,7 @@ def test_a_plan_says_how_long_the_last_runs_took(cli, presets, made, tmp_path):
         (("show",), 2, "RUN"),
     ],
 )
-def test_mistakes(cli, made, arguments, code, said):
+def test_runs_and_sentences_that_are_not_there_are_said(cli, made, arguments, code, said):
     done = cli(*arguments)
     assert done.returncode == code
     assert said in done.stderr

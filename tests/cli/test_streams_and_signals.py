@@ -136,14 +136,6 @@ def test_an_empty_pipe_is_an_input_error(fake):
     assert fake("summarize").returncode == 3
 
 
-@pytest.mark.full  # with the real command: tests/cli/test_bad_input.py
-def test_a_loop_over_a_list_keeps_its_list(document, tmp_path):
-    listing = tmp_path / "list"
-    listing.write_text(f"{document}\n" * 3)
-    done = bash('while read -r f; do $SPECEXTEND summarize -q "$f"; done < "$LIST"', LIST=str(listing))
-    assert done.stdout == (SUMMARY + "\n") * 3
-
-
 # ---------------------------------------------------------------------------------------------------------- signals
 
 

@@ -38,7 +38,7 @@ def test_values_that_are_no_numbers_stay_so(device: str) -> None:
 
 @devices
 @pytest.mark.parametrize("width", [1, 3, 6, 8])
-def test_levels(device: str, width: int) -> None:
+def test_every_level_of_a_draft_equals_torch_s(device: str, width: int) -> None:
     """As many as fill more than one word of the mask."""
     levels = 128 // width - 1 if width > 1 else 7
     generator = torch.Generator().manual_seed(width)

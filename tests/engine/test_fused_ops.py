@@ -48,7 +48,7 @@ def test_sums_and_norms(device: str, dtype: torch.dtype, width: int) -> None:
 @devices
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("width", [16, 200, 1536])
-def test_gates(device: str, dtype: torch.dtype, width: int) -> None:
+def test_gated_products_equal_torch_s(device: str, dtype: torch.dtype, width: int) -> None:
     gate_up = some(3, 2 * width, dtype=dtype, device=device)
     check_near(fused_ops.gated(gate_up), torch_kernels.gated(gate_up))
 

@@ -16,7 +16,7 @@ from specextend_cli.engine.attention import flash_packages
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import fused_ops, graph_check
+from specextend_cli.engine.cuda import draft_graphs, fused_ops, graph_check, graphs
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
@@ -42,6 +42,8 @@ SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 def rehearsal(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
     made = Rehearsal()
     replace_kernels(monkeypatch, made.opaque)
+    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))  # all of them are captured in test_graphs
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 1))
     return made
 
 
@@ -311,7 +313,7 @@ def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> N
 @pytest.mark.parametrize(
     "changed", [{"device": CPU}, {"parts": 2}, {"attention": "torch"}, {"attention": "flash_attn"}], ids=str
 )
-def test_where_there_are_none(on_gpu: SimpleNamespace, changed: dict[str, Any]) -> None:
+def test_no_graphs_on_other_devices_parts_and_back_ends(on_gpu: SimpleNamespace, changed: dict[str, Any]) -> None:
     vars(on_gpu).update(changed)
     assert stages(on_gpu) == []
     assert on_gpu.asked is None
@@ -338,7 +340,7 @@ def test_the_names_are_those_of_the_table() -> None:
     assert get_args(Attention) == ("auto", *BACKENDS)
 
 
-def test_what_is_preferred(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"triton", "torch"}
     monkeypatch.setattr(table, "find_spec", lambda name: name in here or None)
     monkeypatch.setattr(flash_packages, "installed", lambda: (flash_packages.FLASH_ATTN,) * ("flash_attn" in here))

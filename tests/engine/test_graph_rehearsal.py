@@ -11,7 +11,7 @@ from torch import Tensor
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs
+from specextend_cli.engine.cuda import draft_graphs, draft_ops, fused_ops, graphs
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -60,8 +60,13 @@ def test_every_family_is_in_the_table() -> None:
 
 
 def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
-    """Let kernels be single operations, and models be captured with the `layers`."""
+    """Let kernels be single operations, and models be captured with the `layers`; for some sizes only.
+
+    Every operation of a capture is compared in Python. All sizes are captured in `test_graphs`.
+    """
     replace_kernels(monkeypatch, rehearsal.opaque)
+    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 4, 1))
     if layers == "stock":
         only_stock_layers(monkeypatch)
 
@@ -87,6 +92,8 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     made = DRAFTERS["self"](target, small("retrieval", positions="absolute"))
     refused = use_checked_graphs(target, made, SHAPE, batch=3, capture=rehearsal)
     assert set(refused) == ({"the model keeps transformers' layers"} if layers == "stock" else set()), refused
+    if name in STOCK:
+        assert set(refused.values()) == {STOCK[name]}
     backend: Any = lm.forward_backend
     assert type(backend.graphs.step) is (StockModel if layers == "stock" else FusedModel)
     assert backend.drafts is not None
@@ -127,21 +134,16 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-@pytest.mark.parametrize("name", but_for(("qwen3", "gemma", "gemma3", "lfm2"), (*ARCHITECTURES, *FAMILIES)))
-def test_what_is_fused(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """And what the check at load says of the rest."""
+@pytest.mark.parametrize("name", [*sorted(WINDOWS), *RECURRENT])
+def test_families_with_windows_or_recurrent_layers_run_without_graphs(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rehearsal = Rehearsal()
     rehearsed(rehearsal, monkeypatch, "as they are")
-    target = Target(LanguageModel(tiny(name), backend="triton"))
-    refused = use_checked_graphs(target, None, SHAPE, capture=rehearsal)
-    if name in WINDOWS or name in RECURRENT:
-        why = "attend through a window" if name in WINDOWS else "are recurrent, and run by torch's kernels"
-        assert refused == {"the model runs without CUDA graphs": f"some of its layers {why}"}
-        assert rehearsal.captures == 0
-        return
-    assert refused == ({} if name in FUSED else {"the model keeps transformers' layers": STOCK[name]})
-    backend: Any = target.lm.forward_backend
-    assert type(backend.graphs.step) is (FusedModel if name in FUSED else StockModel)
+    refused = use_checked_graphs(Target(LanguageModel(tiny(name), backend="triton")), capture=rehearsal)
+    why = "attend through a window" if name in WINDOWS else "are recurrent, and run by torch's kernels"
+    assert refused == {"the model runs without CUDA graphs": f"some of its layers {why}"}
+    assert rehearsal.captures == 0
 
 
 KERNELS = [(fused_ops, name) for name in ("add_norm", "rope_and_store", "store", "gated", "attend_placed")]

@@ -34,7 +34,7 @@ from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.graph_identity import SHAPE, check_identity, use_few_graphs
-from tests.helpers.grid import grid
+from tests.helpers.grid import but_for, grid
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
 from tests.helpers.triton_marks import interpreted
@@ -96,12 +96,15 @@ def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     replace_kernels(monkeypatch)
 
 
-@pytest.fixture(params=["fused", "stock"])
-def layers(request: pytest.FixtureRequest, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Whose layers are captured."""
-    if request.param == "stock":
+LAYERS = ("fused", "stock")
+
+
+@pytest.fixture
+def layers(whose: str, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch) -> str:
+    """`whose` layers are captured."""
+    if whose == "stock":
         only_stock_layers(monkeypatch)
-    return str(request.param)
+    return whose
 
 
 def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
@@ -115,22 +118,13 @@ def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
     return {f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set()
 
 
-@grid(drafter=DRAFTERS, policy=POLICIES, whose=["fused", "stock"])
-def test_every_drafter_and_policy(
-    captured: Captured,
-    drafter: str,
-    policy: str,
-    whose: str,
-    kernels_of_torch: None,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@grid(drafter=DRAFTERS, policy=POLICIES, whose=LAYERS)
+def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str, layers: str) -> None:
     """The tokens, and how many of each tree were accepted: to draft nonsense would change no token."""
-    if whose == "stock":
-        only_stock_layers(monkeypatch)
     target, retrieval = captured.target, small(policy)
     _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
     made = DRAFTERS[drafter](target, retrieval)
-    assert set(captured.prepare(made)) == expected_refusals(made, whose)
+    assert set(captured.prepare(made)) == expected_refusals(made, layers)
     models = model_drafters(made)
     own = [one for one in models if not getattr(one, "is_self", False)]
     assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models)
@@ -159,7 +153,7 @@ def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
     return trees
 
 
-@pytest.mark.parametrize("vocabulary", [2, 40, 98, 1000])
+@grid(vocabulary=[2, 40, 98, 1000], whose=LAYERS)
 def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, layers: str, vocabulary: int) -> None:
     """Also where the draft model has more tokens than the target, or fewer, or fewer than a level has nodes."""
     target, retrieval, found = captured.target, small("retrieval"), []
@@ -177,7 +171,7 @@ def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, lay
         assert one == pytest.approx(other, rel=1e-3)
 
 
-@pytest.mark.parametrize("drafter", ["self", "lm", "eagle1", "eagle3"])
+@pytest.mark.parametrize("drafter", but_for(("lm", "eagle3"), ["self", "lm", "eagle1", "eagle3"]))
 def test_shapes_of_whole_drafts(captured: Captured, drafter: str, kernels_of_torch: None) -> None:
     """Shallower trees than the captured ones are drafted whole; others level by level."""
     target, retrieval, meters = captured.target, small("retrieval"), []
@@ -246,6 +240,7 @@ def test_draft_models_with_windows_run_themselves(captured: Captured, kernels_of
     captured.check()
 
 
+@pytest.mark.parametrize("whose", LAYERS)
 def test_plain_decoding_replays_one_graph(captured: Captured, layers: str) -> None:
     target = captured.target
     captured.prepare()
@@ -259,7 +254,7 @@ def test_plain_decoding_replays_one_graph(captured: Captured, layers: str) -> No
     captured.check()
 
 
-@pytest.mark.parametrize("drafter", ["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"])
+@grid(drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"], whose=LAYERS)
 def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: str, layers: str) -> None:
     target, retrieval = captured.target, small("retrieval", top_k=60)
     made = DRAFTERS[drafter](target, retrieval)
@@ -272,7 +267,7 @@ def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: s
     assert all(one.working.cache.capacity > 256 for one in model_drafters(made))  # the working set has grown, too
 
 
-@pytest.mark.parametrize("drafter", ["lm", "eagle3", "blend-eagle"])
+@grid(drafter=["lm", "eagle3", "blend-eagle"], whose=LAYERS)
 def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, drafter: str, layers: str) -> None:
     target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
     made = DRAFTERS[drafter](target, retrieval)
@@ -309,8 +304,8 @@ def emitted(lm: LanguageModel, slots: int) -> tuple[list[list[int]], list[Tensor
     return tokens, [torch.cat(each) for each in states], shares
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3, 4])
-def test_batches(captured: Captured, layers: str, slots: int) -> None:
+@grid(slots=[1, 2, 3, 4], whose=LAYERS)
+def test_batches_by_graphs_write_what_generate_does(captured: Captured, layers: str, slots: int) -> None:
     """Prompts of many lengths, slots that are filled again, sequences that are sampled in different ways."""
     without = emitted(captured.lm, slots)
     captured.prepare()
@@ -339,6 +334,7 @@ def test_a_larger_batch_than_was_captured(captured: Captured, kernels_of_torch: 
     assert captured.taken.captures == captured.at_load
 
 
+@pytest.mark.parametrize("whose", LAYERS)
 def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: str) -> None:
     tree = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
 
@@ -364,6 +360,7 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: 
             torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("whose", LAYERS)
 def test_the_smallest_graph_is_replayed(captured: Captured, layers: str) -> None:
     target = captured.target
     captured.prepare()
@@ -380,6 +377,7 @@ def chain(n: int) -> Tensor:
     return torch.ones(n, n, dtype=torch.bool).tril()
 
 
+@pytest.mark.parametrize("whose", LAYERS)
 def test_other_shapes_run_on_the_model_itself(captured: Captured, layers: str) -> None:
     lm, replays = captured.lm, captured.taken
     tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
@@ -420,6 +418,7 @@ def test_other_shapes_run_on_the_model_itself(captured: Captured, layers: str) -
     assert replays.captures == captured.at_load
 
 
+@pytest.mark.parametrize("whose", LAYERS)
 def test_positions_that_are_encoded_otherwise(captured: Captured, layers: str) -> None:
     """The benchmark exchanges the module that encodes positions: graphs follow, or the model runs itself."""
     target, drafter = captured.target, DRAFTERS["none"](captured.target, small("full"))
@@ -437,6 +436,7 @@ def test_positions_that_are_encoded_otherwise(captured: Captured, layers: str) -
         assert (captured.taken.replays > 0) == follows
 
 
+@pytest.mark.parametrize("whose", LAYERS)
 def test_models_that_cannot_be_captured_run_themselves(captured: Captured, layers: str) -> None:
     def refusing(body: Callable[[], Any], device: torch.device) -> Any:
         raise RuntimeError("operation not permitted when stream is capturing")

@@ -35,7 +35,7 @@ from tests.engine.tiny_models import (
 )
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, WORKING_SETS, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
-from tests.helpers.grid import but_for, pairs
+from tests.helpers.grid import but_for, grid, pairs
 
 
 @pairs(drafter=DRAFTERS, working_set=WORKING_SETS, backend=["torch", "reference"])
@@ -82,7 +82,7 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
 
 
 @pytest.mark.parametrize("drafter", but_for(("lm", "lm-window", "eagle3"), DRAFTERS))
-def test_with_chunks_that_end_with_sentences(drafter: str) -> None:
+def test_chunks_that_end_with_sentences_change_no_token(drafter: str) -> None:
     target = Target(LanguageModel(tiny()))
     retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)))
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW)
@@ -99,7 +99,7 @@ def test_every_architecture(name: str, drafter: str, policy: str) -> None:
 
 
 @pytest.mark.parametrize("drafter", but_for(("ngram", "self", "blend"), DRAFTERS))
-def test_with_processors_that_look_back(drafter: str) -> None:
+def test_processors_that_look_back_get_the_same_tokens(drafter: str) -> None:
     model = tiny()
     processors = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)])
     expected = generate(model, prompt(), NEW, processors)
@@ -119,7 +119,7 @@ def test_sampling_equals_plain_sampling_token_for_token(drafter: str) -> None:
 
 
 @pytest.mark.parametrize("drafter", but_for(("lm", "blend", "eagle3-window"), DRAFTERS))
-def test_with_the_gate(drafter: str) -> None:
+def test_the_gate_changes_no_token(drafter: str) -> None:
     target = Target(LanguageModel(tiny()))
     retrieval = small("retrieval")
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=True)[0] == by_generate(NEW)
@@ -178,8 +178,7 @@ def test_half_precision_chooses_near_the_maximum() -> None:
     assert gap.max() < 0.05 * (rows.max() - rows.min())
 
 
-@pytest.mark.parametrize("length", [63, 64, 65, 66, 128, 129])
-@pytest.mark.parametrize("drafter", ["self", "lm", "lm-window"])
+@grid(length=[63, 64, 65, 66, 128, 129], drafter=["self", "lm", "lm-window"])
 def test_prompts_as_long_as_the_drafter_s_chunk(drafter: str, length: int) -> None:
     expected = by_generate(12, length)
     target = Target(LanguageModel(tiny()))

@@ -21,6 +21,7 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import COMMON, MULTIPLIERS, make, tiny
 from tests.helpers.decoding import small
+from tests.helpers.grid import but_for, grid
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
 
@@ -100,8 +101,7 @@ def of_a_layer(launches: Launches, name: str, nodes: int) -> tuple[Counter[str],
     return added(found[1], found[0]), refused
 
 
-@pytest.mark.parametrize("nodes", [1, 8])
-@pytest.mark.parametrize("name", MODELS)
+@grid(name=MODELS, nodes=[1, 8])
 def test_fused_layers(launches: Launches, name: str, nodes: int) -> None:
     found, refused = of_a_layer(launches, name, nodes)
     assert not refused
@@ -111,7 +111,7 @@ def test_fused_layers(launches: Launches, name: str, nodes: int) -> None:
     assert found["add_norm"] == 2
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", but_for(list(MODELS)[:1], MODELS))
 def test_transformers_layers(launches: Launches, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The count can fail: it sees all that they launch."""
     only_stock_layers(monkeypatch)

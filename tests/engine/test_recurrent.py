@@ -43,7 +43,7 @@ def test_drafts_change_no_token(name: str, drafter: str, policy: str) -> None:
 
 
 @pairs(name=RECURRENT, drafter=["ngram", "self", "blend", "random"], seed=[1, 2, 3])
-def test_nor_do_they_for_other_weights(name: str, drafter: str, seed: int) -> None:
+def test_drafts_change_no_token_of_other_weights(name: str, drafter: str, seed: int) -> None:
     target, retrieval = Target(LanguageModel(tiny(name, seed))), small("retrieval")
     tokens = prompt(60 + seed, seed)
     written, meter = run(target, ALL[drafter](target, retrieval), tokens, retrieval)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import re
+from importlib import metadata
 
 import pytest
 
-try:
-    import triton
-except ImportError:
-    triton = None
+
+def _installed() -> str:
+    try:
+        return metadata.version("triton")  # to import it takes most of a second
+    except metadata.PackageNotFoundError:
+        return "0.0"
+
 
 INTERPRETING = os.environ.get("TRITON_INTERPRET") == "1"
-TRITON = tuple(int(part) for part in re.findall(r"\d+", getattr(triton, "__version__", "0.0"))[:2])
-interpreted = pytest.mark.skipif(not INTERPRETING, reason="runs in a process of its own: test_in_the_interpreter")
+TRITON = tuple(int(part) for part in re.findall(r"\d+", _installed())[:2])
+INTERPRETER = "test_triton.py::test_in_the_interpreter"
+INTERPRETED = f"runs in a process of its own: {INTERPRETER}"
+interpreted = pytest.mark.skipif(not INTERPRETING, reason=INTERPRETED)
 on_gpu = [pytest.mark.gpu, pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton on a GPU")]
 devices = pytest.mark.parametrize(
     "device", [pytest.param("cpu", marks=interpreted), pytest.param("cuda", marks=on_gpu)]

@@ -95,7 +95,7 @@ def test_gpt_4o_splits_as_published(tmp_path: Path) -> None:
         ("seed-coder", "a;\n b 12", "a|;|\n| b| |1|2"),
     ],
 )
-def test_splits(pre: str | None, text: str, pieces: str, tmp_path: Path) -> None:
+def test_pre_tokenizers_split_as_published(pre: str | None, text: str, pieces: str, tmp_path: Path) -> None:
     """As llama.cpp splits at the same regular expressions, one after the other."""
     found = tokenizer_of({**facts_of(train("gpt2"), tmp_path / "t.gguf", "gpt-2"), "tokenizer.ggml.pre": pre})
     if found.normalizer is not None:

@@ -163,7 +163,9 @@ def test_offline_and_absent_says_which_command() -> None:
         (ConnectionError("reset"), "cannot reach", "check the network"),
     ],
 )
-def test_refusals(error: BaseException, what: str, fix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_hub_say_what_to_do(
+    error: BaseException, what: str, fix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(huggingface_hub.HfApi, "model_info", fail(error))
     with pytest.raises(ModelError, match=what) as caught:
         fetch(SOURCE, name="big")

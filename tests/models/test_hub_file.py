@@ -176,7 +176,7 @@ def test_a_damaged_file_in_the_cache_is_refused(published: Repository, source: H
     assert fetch(source) == locate(source)
 
 
-def test_refusals(
+def test_files_of_the_hub_that_are_refused(
     published: Repository, source: HubFileSource, stand_in: StandInHub, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(ModelError, match="not on this machine"):

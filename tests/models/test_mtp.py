@@ -14,6 +14,7 @@ import torch
 import transformers
 from safetensors.torch import save_file
 from torch import Tensor
+from transformers import conversion_mapping
 from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.engine.attention import ForwardContext
@@ -54,7 +55,7 @@ READ = [  # transformers reads Qwen's layout since it has that of Mellum, which 
     pytest.param(
         name,
         marks=()
-        if name == "glm4-moe" or "pre_fc_norm_hidden" in inspect.getsource(transformers.conversion_mapping)
+        if name == "glm4-moe" or "pre_fc_norm_hidden" in inspect.getsource(conversion_mapping)
         else pytest.mark.skip(reason="this transformers does not know the layout"),
     )
     for name in TARGETS

@@ -134,7 +134,7 @@ def test_a_preset_without_the_place_says_so(presets):
         Summarizer(flat_options(language="French"))  # the embedded pair writes English
 
 
-def test_lengths(asked, preset):
+def test_words_asked_for_by_each_length(asked, preset):
     def budget(**options):
         prompts, summary, _ = asked(12, **options)
         return int(prompts[-1][1].split("\nassistant")[0].split()[-4]), summary

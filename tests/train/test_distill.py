@@ -125,6 +125,7 @@ def drafted_steps(lm: LanguageModel, head: EagleHead) -> int:
     return steps
 
 
+@pytest.mark.full
 def test_an_eagle_3_1_head_is_trained_further_as_one(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     first = init_head(lm, torch.arange(60), default_layers(3), max_position=512)
@@ -161,6 +162,7 @@ def test_another_head_is_trained_on_the_answers_of_an_earlier_run(tmp_path: Path
     assert (tmp_path / "second" / FILE).read_bytes() == counted
 
 
+@pytest.mark.full
 def test_a_killed_run_goes_on(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     whole = distill(lm, documents(), FRAME, [0], plan(90), tmp_path, FACTS)

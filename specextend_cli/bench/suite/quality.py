@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
@@ -30,7 +30,6 @@ from specextend_cli.bench.texts import Source
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize import summarizer as library
 from specextend_cli.summarize.factcheck import FactSource
@@ -59,7 +58,7 @@ _NOTE = (
 
 @dataclass(frozen=True)
 class Settings:
-    """`methods`: None is all. `words`: None is by the references. `options`: those of `Summarizer`.
+    """`methods`: None is all. `words`: None is by the references. The request of `options` is not used.
 
     Documents are the first `docs` (None: all) of each of `lengths`, which are the data set's labels (None: all).
     """
@@ -69,7 +68,7 @@ class Settings:
     lengths: tuple[str, ...] | None = None
     words: Words | None = None
     seed: int = 0
-    options: Mapping[str, Any] = field(default_factory=dict)
+    options: library.Options = field(default_factory=library.Options)
 
 
 @dataclass(frozen=True)
@@ -142,10 +141,10 @@ class Result:
 class Ours:
     """This program's summaries. Models are loaded once, whatever the numbers of words."""
 
-    def __init__(self, options: Mapping[str, Any]) -> None:
-        self._options = dict(options)
+    def __init__(self, options: library.Options) -> None:
+        self._options = replace(options, cache=False)
         self._generator: Any = None
-        self.preset = load_preset(self._options.get("preset", DEFAULT))
+        self.preset = load_preset(options.preset)
 
     @cached_property
     def version(self) -> str:
@@ -153,14 +152,14 @@ class Ours:
         root = Path(library.__file__).parents[1]
         packages = ("engine", "models", "runtime", "summarize")
         code = [file.read_bytes() for package in packages for file in sorted((root / package).rglob("*.py"))]
-        told = f"{self.preset.model_dump_json()} {sorted(self._options.items())}"
+        told = f"{self.preset.model_dump_json()} {self._options}"
         return hashlib.sha256(b"\0".join([told.encode(), *code])).hexdigest()
 
     def summary(self, method: str, document: Document, words: int) -> tuple[str, float]:
         """The text, and the seconds it took; models are loaded and chunks are planned before."""
         mode: Any = None if method == "default" else method
         request = SummaryRequest(length=words, mode=mode)
-        summarizer = library.Summarizer(library.Options(request=request, cache=False, **self._options))
+        summarizer = library.Summarizer(replace(self._options, request=request))
         summarizer._generator = self._generator
         for _ in summarizer.load():
             pass

@@ -1,0 +1,101 @@
+"""Random models and heads in the place of a preset's own: of its architecture, RoPE and published layout."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+
+from specextend_cli.models.shape import Shape
+from specextend_cli.models.source_kinds import HubFileSource, HubSource
+from tests.helpers.published_heads import (
+    angelslim,
+    deepspec,
+    safeailab_1,
+    safeailab_3,
+    specbundle,
+    speculators,
+)
+from tests.summarize import tiny_preset
+
+LAYOUTS = {
+    "yuhuili/EAGLE3-": safeailab_3,
+    "yuhuili/EAGLE-": safeailab_1,
+    "jycha-98/EAGLE-": safeailab_1,
+    "AngelSlim/": angelslim,
+    "RedHatAI/": speculators,
+    "lmsys/SGLang-EAGLE3-": specbundle,
+    "deepseek-ai/eagle3_": deepspec,
+}
+ROPE: dict[str, dict[str, Any]] = {
+    "meta-llama/": {
+        "rope_type": "llama3",
+        "rope_theta": 500000.0,
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192,
+    },
+    "lmsys/vicuna": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 4.0},
+    "lmsys/longchat": {"rope_type": "linear", "rope_theta": 10000.0, "factor": 8.0},
+}
+ROPE["google/gemma-3"] = {
+    "full_attention": {"rope_type": "default", "rope_theta": 1000000.0},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+}
+ROPE["deepseek-ai/"] = ROPE["meta-llama/"]
+DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
+
+
+def found(table: dict[str, Any], source: object, default: Any = None) -> Any:
+    repo = source.repo if isinstance(source, (HubSource, HubFileSource)) else ""
+    return next((value for start, value in table.items() if repo.startswith(start)), default)
+
+
+GRANITE = {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 96, "logits_scaling": 10.0}
+GRANITE |= {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.0625}
+FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
+    "Qwen/Qwen3-30B-A3B": ("Qwen3Moe", {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48}),
+    "Qwen/Qwen3": ("Qwen3", {}),
+    "unsloth/Qwen3": ("Qwen3", {}),
+    "ggml-org/SmolLM3": ("SmolLM3", {"no_rope_layer_interval": 2}),  # every fourth layer is without RoPE
+    "google/gemma-3": (
+        "Gemma3Text",
+        {"sliding_window": 16, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
+    ),
+    "ibm-granite/": (
+        "GraniteMoeHybrid",
+        {**GRANITE, "layer_types": ["attention"] * 3, "position_embedding_type": "rope"},  # neither Mamba nor experts
+    ),
+}
+
+
+def save_model(directory: Path, source: object, shape: Shape, *, layers: int, seed: int) -> None:
+    """A random model of the source's architecture and position encoding, with the traits of `shape`."""
+    (family, traits), rope = found(FAMILIES, source, ("Llama", {})), found(ROPE, source, DEFAULT_ROPE)
+    tokenizer = tiny_preset.tokenizer()
+    config = getattr(transformers, f"{family}Config")(
+        vocab_size=tokenizer.get_vocab_size(),
+        hidden_size=64,
+        intermediate_size=96,
+        num_hidden_layers=layers,
+        num_attention_heads=4,
+        num_key_value_heads=4 if shape.kv_heads == shape.heads else 2,
+        head_dim=16 if shape.heads * shape.head_dim == shape.hidden else 32,
+        max_position_embeddings=1024,
+        initializer_range=0.2,
+        tie_word_embeddings=shape.tied,
+        rope_parameters=dict(rope),
+        bos_token_id=0,
+        eos_token_id=tiny_preset.END,
+        pad_token_id=0,
+        **traits,
+    )
+    torch.manual_seed(seed)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(directory)
+    tokenizer.save(str(directory / "tokenizer.json"))
+    special = {"chat_template": tiny_preset.CHAT, "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
+    (directory / "tokenizer_config.json").write_text(json.dumps(special))
