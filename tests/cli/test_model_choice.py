@@ -124,7 +124,7 @@ def test_nobody_is_asked_and_nothing_fetched(user: Home, fake, how: str) -> None
     if how == "pipe":
         done = fake(*user.command())
         assert done.returncode == 0
-        assert "model: smollm2-135m, which quotes the document" in done.stderr
+        assert "model: smollm2-135m, which quotes and does not write" in done.stderr
         assert "specextend models pull a-tiny" in done.stderr
         assert done.stdout
     else:
@@ -150,7 +150,7 @@ def test_a_download_that_fails_is_said_and_the_document_is_quoted(user: Home, tr
     terminal.press(b"\n")
     assert terminal.wait() == 0
     assert said in seen(terminal)
-    assert "model: smollm2-135m, which quotes" in seen(terminal)
+    assert "model: smollm2-135m instead" in seen(terminal)
     assert not is_present(load_preset("a-tiny"))
 
 
@@ -192,6 +192,15 @@ def test_a_broken_configuration_is_2_and_names_its_file(user: Home, cli, content
     done = cli(*user.command())
     assert done.returncode == 2
     assert str(configuration_file()) in done.stderr
+
+
+def test_a_document_that_cannot_be_read_does_not_stop_the_others(user: Home, cli) -> None:
+    assert cli("models", "pull", "a-tiny").returncode == 0
+    empty, results = user.folder / "0.txt", user.folder / "out"
+    empty.write_text(" ")
+    done = cli("summarize", empty, user.document, "--device", "cpu", "-o", results, "--length", 20, "--no-compile")
+    assert done.returncode == 6, done.stderr
+    assert [path.stem for path in results.iterdir()] == ["a"]
 
 
 def test_quoting_modes_need_no_writer(user: Home, cli) -> None:
