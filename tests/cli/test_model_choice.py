@@ -200,7 +200,7 @@ def test_a_document_that_cannot_be_read_does_not_stop_the_others(user: Home, cli
     empty.write_text(" ")
     done = cli("summarize", empty, user.document, "--device", "cpu", "-o", results, "--length", 20, "--no-compile")
     assert done.returncode == 6, done.stderr
-    assert [path.stem for path in results.iterdir()] == ["a"]
+    assert [path.stem for path in results.iterdir()] == ["a.txt"]
 
 
 def test_quoting_modes_need_no_writer(user: Home, cli) -> None:
