@@ -82,6 +82,7 @@ def by_graphs(monkeypatch: pytest.MonkeyPatch, target: Target, drafter: Drafter 
     return capture
 
 
+@pytest.mark.full  # without the pretend device: tests/engine/test_graphs.py
 @pairs(drafter=DRAFTERS, policy=("retrieval", "full", "streaming"), layers=("fused", "stock"))
 def test_every_drafter_by_graphs(
     pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, drafter: str, policy: str, layers: str

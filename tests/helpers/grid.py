@@ -20,9 +20,12 @@ def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
 
 
 def pairs(**axes: Iterable[Any]) -> pytest.MarkDecorator:
-    """As `grid`, for axes that do not depend on each other: not their product, but every pair of two axes' values."""
+    """As `grid`, for axes that do not depend on each other: not their product, but every pair of two axes' values.
+
+    The part that is not marked has each value at least once.
+    """
     values = [list(axis) for axis in axes.values()]
-    chosen = quick = _part(values)
+    chosen = quick = [tuple(axis[i % len(axis)] for axis in values) for i in range(max(map(len, values)))]
     every = list(product(*values))
     missing = set().union(*map(_pairs, every)).difference(*map(_pairs, chosen))
     while missing:
