@@ -36,7 +36,7 @@ def summarize(
     *,
     files: options.Files = None,
     length: options.Length = None,
-    style: options.StyleOption = "paragraph",
+    style: options.StyleOption = None,
     mode: options.ModeOption = None,
     focus: Annotated[
         str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
@@ -231,6 +231,9 @@ class Job:
             from specextend_cli.ui.tables import LABELS, format_statistics
 
             self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
+            if summary.kind != "text":
+                style = summary.request.form
+                self.output.status(f"it reads as a {summary.kind}, hence {style} (--style, --length decide otherwise)")
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 
