@@ -24,7 +24,7 @@ _LIMIT = 200  # documents of a data set of the Hub: more than any run takes
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: its name, its text, a human summary if there is one, and its data set's label of its length."""
+    """A document: its name, its text, a human summary if there is one, and its data set's label of its length or kind."""
 
     name: str
     text: str
@@ -117,7 +117,9 @@ def _documents(lines: Sequence[str], where: str, stem: str, text: str = "text") 
             why = f"{type(error).__name__}: {error}"
             fix = f'a line is an object with "id", "{text}" and perhaps "summary"'
             raise InputError(f"{where}, line {number}: not a document", why=why, fix=fix) from error
-        yield Source(str(row.get("id") or f"{stem}-{number}"), body, summary, str(row.get("length") or ""))
+        yield Source(
+            str(row.get("id") or f"{stem}-{number}"), body, summary, str(row.get("length") or row.get("source") or "")
+        )
 
 
 def _fetched(name: str, *, offline: bool) -> tuple[Source, ...]:

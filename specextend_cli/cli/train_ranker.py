@@ -45,8 +45,8 @@ def train_ranker(
 ) -> None:
     """Fit the sentence ranker to documents with human summaries, and measure it by kind of text.
 
-    A line's source (key "source", else the file) counts as much as any other. Documents with a source are measured by
-    rankers fitted without all of that source, others by folds.
+    A line's source (key "source", else the file) counts as much as any other; for the states every file does, and each
+    source within it. Documents with a source are measured by rankers fitted without that source, others by folds.
 
     Example:
       specextend train-ranker --pairs reports.jsonl.gz -o my-ranker
@@ -109,6 +109,8 @@ def _examples(terminal: Output, path: Path, most: int) -> list[Example]:
         why = f"{len(found)} documents are too few for five folds"
         raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
     sources = len({one.source for one in found})
+    for one in found:
+        one.weight = 1 / sources
     terminal.status(f"{path}: {len(found)} documents" + (f" of {sources} sources" if sources > 1 else ""))
     return found
 

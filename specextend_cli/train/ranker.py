@@ -46,7 +46,7 @@ _TREES: dict[str, Any] = {
     "seed": 0,
 }
 _ROUNDS = 300
-_PENALTY_TREES, _PENALTY_STATES = 10.0, 30_000.0  # of the ridge regression, for standardized columns
+_PENALTY_TREES, _PENALTY_STATES = 10.0, 15_000.0  # of the ridge regression, for standardized columns
 _WORD = regex.compile(r"[\p{L}\p{N}]+")
 
 
@@ -55,7 +55,7 @@ class Example:
     """One document with a human summary: features and labels of its sentences, [sentences, features] and [sentences].
 
     `usable` are the sentences that are compared. `states` [sentences, hidden] are the target's, if it has read them.
-    Documents of one `group` are held out together.
+    Documents of one `group` are held out together. `weight` counts where states are fitted, beside the source's.
     """
 
     name: str
@@ -179,16 +179,19 @@ def fit_trees(examples: Iterable[Example]) -> Trees:
     data = lightgbm.Dataset(
         np.concatenate([one.values[one.usable] for one in chosen]),
         np.concatenate([one.labels[one.usable] for one in chosen]),
-        weight=_weights(chosen),
+        weight=_weights(chosen, [1.0] * len(chosen)),
     )
     return _flat(lightgbm.train(_TREES, data, _ROUNDS).dump_model()["tree_info"])
 
 
-def _weights(chosen: Sequence[Example]) -> NDArray[np.float64]:
-    """Each source's weight, shared by its documents, and by a document's sentences; 1 in the mean."""
+def _weights(chosen: Sequence[Example], factors: Sequence[float]) -> NDArray[np.float64]:
+    """Each source's weight, shared by its documents and sentences, times a document's factor; 1 in the mean."""
     sources = Counter(one.source for one in chosen)
     weights: NDArray[np.float64] = np.concatenate(
-        [np.full(one.usable.sum(), one.weight / sources[one.source] / one.usable.sum()) for one in chosen]
+        [
+            np.full(one.usable.sum(), factor / sources[one.source] / one.usable.sum())
+            for one, factor in zip(chosen, factors, strict=True)
+        ]
     )
     weights *= len(weights) / weights.sum()
     return weights
@@ -224,7 +227,7 @@ def fit_states(examples: Iterable[Example], scores: Iterable[Array], layer: int)
     chosen = [one for one, _ in pairs]
     columns = [np.column_stack([score[one.usable], _centred(one)]) for one, score in pairs]
     x, y = np.concatenate(columns).astype(np.float64), np.concatenate([one.labels[one.usable] for one in chosen])
-    w = _weights(chosen)[:, None]
+    w = _weights(chosen, [one.weight for one in chosen])[:, None]
     mean, spread = (x * w).mean(0), x.std(0) + 1e-6
     penalty = np.full(x.shape[1], _PENALTY_STATES)
     penalty[0] = _PENALTY_TREES
