@@ -19,7 +19,7 @@ _OFFSETS = 16  # built-in documents: the same text with different starts
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: its name, its text, a human summary if there is one, and its data set's label of its length."""
+    """A document: its name, its text, a human summary if there is one, and its data set's label of its length or kind."""
 
     name: str
     text: str
@@ -84,4 +84,5 @@ def _documents(lines: Sequence[str], where: str, stem: str) -> Iterator[Source]:
             why = f"{type(error).__name__}: {error}"
             fix = 'a line is an object with "id", "text" and perhaps "summary"'
             raise InputError(f"{where}, line {number}: not a document", why=why, fix=fix) from error
-        yield Source(str(row.get("id") or f"{stem}-{number}"), body, summary, str(row.get("length") or ""))
+        label = str(row.get("length") or row.get("source") or "")
+        yield Source(str(row.get("id") or f"{stem}-{number}"), body, summary, label)

@@ -107,7 +107,9 @@ FilesFrom: TypeAlias = Annotated[
 LengthOption: TypeAlias = Annotated[
     str | None, option("--length", "Number of words, or short, medium (default) or long.", "WORDS")
 ]
-StyleOption: TypeAlias = Annotated[Style, option("--style", f"{format_or(get_args(Style))}.", "NAME")]
+StyleOption: TypeAlias = Annotated[
+    Style | None, option("--style", f"{format_or(get_args(Style))}. Default: by the kind of text.", "NAME")
+]
 ModeOption: TypeAlias = Annotated[
     Mode | None,
     option("--mode", "extractive (no model), guided (document sentences, ranked with the model), abstractive.", "NAME"),

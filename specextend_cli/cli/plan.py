@@ -26,7 +26,7 @@ def plan(
     *,
     files: options.Files = None,
     length: options.LengthOption = None,
-    style: options.StyleOption = "paragraph",
+    style: options.StyleOption = None,
     mode: options.ModeOption = None,
     max_tokens: options.MaxTokens = None,
     model: options.Model = None,

@@ -41,7 +41,7 @@ def summarize(
     *,
     files: options.Files = None,
     length: options.LengthOption = None,
-    style: options.StyleOption = "paragraph",
+    style: options.StyleOption = None,
     mode: options.ModeOption = None,
     focus: Annotated[
         str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
@@ -254,6 +254,9 @@ class Job:
 
             self.output.status(format_choice(self.choice), indent=LABELS)
             self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
+            if summary.kind != "text":
+                style = summary.request.form
+                self.output.status(f"it reads as a {summary.kind}, hence {style} (--style, --length decide otherwise)")
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 

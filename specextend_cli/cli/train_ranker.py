@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from importlib.util import find_spec
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _LEAST = 10  # documents of a file
 _DIVISIONS = 3  # into folds: how documents are divided is worth most of a point of ROUGE-2
+_PEERS = {"sumy lexrank": "lexrank", "sumy textrank": "textrank"}
 _LIBRARIES = {"lightgbm": "lightgbm", "rouge_score": "rouge-score", "nltk": "nltk"}
 
 
@@ -30,110 +31,139 @@ def train_ranker(
     pairs: Annotated[
         list[Path], option("--pairs", "Documents with summaries: .jsonl[.gz] with text and summary.", "FILE")
     ],
+    test: Annotated[
+        list[Path] | None, option("--test", "More of the same, to which nothing is fitted: they are measured.", "FILE")
+    ] = None,
     output: Annotated[Path, option("--output -o", "Directory for trees.npz and states.npz.", "DIR")] = Path("ranker"),
     model: options.Model = None,
     layer: Annotated[int, option("--layer", "Layers of the target that read; 0: trees only.", "N", min=0)] = 16,
-    most: Annotated[int, option("--states-from", "Documents of each file that the target reads.", "N", min=2)] = 450,
+    documents: Annotated[int, option("--documents", "Documents of each source, at most.", "N", min=2)] = 1500,
+    most: Annotated[int, option("--states-from", "Documents of each source that the target reads.", "N", min=2)] = 450,
     force: options.Force = False,
     offline: options.Offline = False,
     quiet: options.Quiet = False,
 ) -> None:
-    """Fit the sentence ranker to documents with human summaries.
+    """Fit the sentence ranker to documents with human summaries, and measure it by kind of text.
 
-    Every file counts the same. The trees need no model; the states are those of the preset's target.
+    A line's source (key "source", else the file) counts as much as any other; for the states every file does, and each
+    source within it. Documents with a source are measured by rankers fitted without that source, others by folds.
 
     Example:
       specextend train-ranker --pairs reports.jsonl.gz -o my-ranker
     """
-    for path in pairs:
+    for path in (*pairs, *(test or ())):
         if not path.is_file():
             raise UsageError(f"there is no file {path}", fix="--pairs FILE.jsonl")
     _check_libraries()
 
     from specextend_cli.summarize.ranking.ranker import STATES, TREES
     from specextend_cli.train import ranker
-    from specextend_cli.train.ranker_evaluation import Evaluation, evaluate, held_out_guided
+    from specextend_cli.train.ranker_evaluation import Evaluation, evaluate, guided_scores, held_out_guided
     from specextend_cli.ui.streams import Output
 
-    trees, states, terminal = output / TREES, output / STATES, Output(quiet=quiet)
-    refuse_existing((trees, states) if layer else (trees,), force=force)
+    trees_file, states_file, terminal = output / TREES, output / STATES, Output(quiet=quiet)
+    refuse_existing((trees_file, states_file) if layer else (trees_file,), force=force)
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is not a directory", fix="--output DIR")
-    examples: list[Example] = []
-    chosen: list[int] = []
-    sizes: list[int] = []
-    for path in pairs:
-        with ProcessPoolExecutor() as pool:
-            found = list(pool.map(ranker.example, *zip(*ranker.read_pairs(path), strict=True), chunksize=8))
-        if len(found) < _LEAST:
-            why = f"{len(found)} documents are too few for five folds"
-            raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
-        for one in found:
-            one.weight = 1 / len(found)
-        chosen += range(len(examples), len(examples) + min(len(found), most))
-        examples += found
-        sizes.append(len(found))
-        terminal.status(f"{path}: {len(found)} documents")
+    examples = [one for path in pairs for one in _examples(terminal, path, documents)]
+    unseen = [one for path in test or () for one in _examples(terminal, path, documents)]
     output.mkdir(parents=True, exist_ok=True)
-    ranker.save_trees(ranker.fit_trees(examples), trees)
-    terminal.status(f"{trees} is written")
-    if layer == 0:
-        return
+    trees = ranker.fit_trees(examples)
+    ranker.save_trees(trees, trees_file)
+    terminal.status(f"{trees_file} is written")
     scores = ranker.held_out_scores(examples)
-    read, known = [examples[i] for i in chosen], [scores[i] for i in chosen]
-    _read(terminal, read, model, layer)
-    ranker.save_states(ranker.fit_states(read, known, layer), states)
-    terminal.status(f"{states} is written")
-    measured: dict[Path, list[Evaluation]] = {path: [] for path in pairs}
-    peers = _peers()
+    read, of_unseen = list(range(len(examples))), {"extractive": [trees.predict(one.values) for one in unseen]}
+    if layer:
+        read = _some(examples, most)
+        unseen = [unseen[i] for i in _some(unseen, most)]
+        _read(terminal, [*(examples[i] for i in read), *unseen], model, layer)
+        weights = ranker.fit_states([examples[i] for i in read], [scores[i] for i in read], layer)
+        ranker.save_states(weights, states_file)
+        terminal.status(f"{states_file} is written")
+        tree_scores = [trees.predict(one.values) for one in unseen]
+        guided = [guided_scores(one, score, weights) for one, score in zip(unseen, tree_scores, strict=True)]
+        of_unseen = {"extractive": tree_scores, "guided": guided}
+    peers, measured = _peers(), list[Evaluation]()
+    known = [examples[i] for i in read]
     for division in range(_DIVISIONS):
-        if division:
-            scores = ranker.held_out_scores(examples, division)
-            known = [scores[i] for i in chosen]
-        guided, start = held_out_guided(read, known, layer, division), 0
-        for path, size in zip(pairs, sizes, strict=True):
-            part = slice(start, start + min(size, most))
-            start = part.stop
-            measured[path].append(evaluate(read[part], known[part], guided[part], peers))
+        scores = ranker.held_out_scores(examples, division) if division else scores
+        ours = {"extractive": [scores[i] for i in read]}
+        if layer:
+            ours["guided"] = held_out_guided(known, ours["extractive"], layer, division)
+        measured.append(evaluate(known, ours, peers))
         terminal.status(f"division {division + 1} of {_DIVISIONS} into folds is measured")
-    for path, evaluations in measured.items():
-        terminal.show(_table(path, Evaluation.mean_of(evaluations)))
+    held = f"held out, means of {_DIVISIONS} divisions into {ranker.FOLDS} folds"
+    _show(terminal, held, Evaluation.mean_of(measured))
+    if unseen:
+        _show(terminal, "nothing was fitted to these", evaluate(unseen, of_unseen, peers))
 
 
-def _table(path: Path, evaluation: Evaluation) -> Table:
-    """The figures of one file, over documents that were not fitted."""
+def _examples(terminal: Output, path: Path, most: int) -> list[Example]:
+    """The documents of a file with features and labels, at most so many of each source."""
+    from specextend_cli.train import ranker
+
+    chosen = ranker.of_each_source(ranker.read_pairs(path), most)
+    with ProcessPoolExecutor() as pool:
+        found = list(pool.map(ranker.example, chosen, chunksize=8))
+    if len(found) < _LEAST:
+        why = f"{len(found)} documents are too few for five folds"
+        raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
+    sources = len({one.source for one in found})
+    for one in found:
+        one.weight = 1 / sources
+    terminal.status(f"{path}: {len(found)} documents" + (f" of {sources} sources" if sources > 1 else ""))
+    return found
+
+
+def _some(examples: Sequence[Example], most: int) -> list[int]:
+    """The numbers of the first `most` documents of each source."""
+    seen: dict[str, int] = {}
+    chosen = []
+    for number, one in enumerate(examples):
+        seen[one.source] = seen.get(one.source, 0) + 1
+        if seen[one.source] <= most:
+            chosen.append(number)
+    return chosen
+
+
+def _show(terminal: Output, title: str, evaluation: Evaluation) -> None:
+    """The figures by source, and those over all sources."""
+    from specextend_cli.train.ranker_evaluation import by_source, over_all
+
+    ours = "guided" if "guided" in evaluation.rouge else "extractive"
+    gain = f"gain of {ours} in ROUGE-2"
+    terminal.show(_table(f"ROUGE-2 / -L: {title}", ("source", "documents", *evaluation.rouge), by_source(evaluation)))
+    columns = ("method", "ROUGE-1", "ROUGE-2", "ROUGE-L", gain, "in ROUGE-L")
+    terminal.show(_table(f"Means over sources: {title}; 95% intervals", columns, over_all(evaluation, ours)))
+
+
+def _table(title: str, columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
     from rich.table import Table
 
-    from specextend_cli.train.ranker import FOLDS
-    from specextend_cli.train.ranker_evaluation import rows
-
-    title = (
-        f"{path.name}: held out, means of {_DIVISIONS} divisions into {FOLDS} folds; guided mode's gain, 95% intervals"
-    )
     table = Table(title=title)
-    for column in ("method", "ROUGE-1", "ROUGE-2", "ROUGE-L", "gain in ROUGE-2", "in ROUGE-L"):
-        table.add_column(column, justify="left" if column == "method" else "right")
-    for row in rows(evaluation):
+    for number, column in enumerate(columns):
+        table.add_column(column, justify="right" if number else "left")
+    for row in rows:
         table.add_row(*row)
     return table
 
 
 def _peers() -> dict[str, Peer]:
-    """sumy's methods, where it is installed, over all sentences of a document."""
+    """The best classics of sumy, where it is installed, over all sentences of a document; and an upper bound."""
     if find_spec("sumy") is None:
         return {}
-    from specextend_cli.bench.extractive_baselines import SUMY, summary
+    from specextend_cli.bench.extractive_baselines import ORACLE, summary
     from specextend_cli.summarize.sentences import spans
 
     @cache
-    def summarized(method: str, text: str, words: int) -> str:
+    def summarized(method: str, text: str, words: int, reference: str) -> str:
         lines = [" ".join(text[start:end].split()) for start, end in spans(text)]
-        return summary(method, lines, words, "", "")
+        return summary(method, lines, words, reference, "")
 
     def peer(method: str, one: Example, words: int) -> str:
-        return summarized(method, one.document.text, words)
+        return summarized(method, one.document.text, words, one.summary)
 
-    return {f"sumy {method}": partial(peer, method) for method in SUMY}
+    return {name: partial(peer, method) for name, method in _PEERS.items()} | {ORACLE: partial(peer, ORACLE)}
 
 
 def _check_libraries() -> None:

@@ -11,6 +11,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
 from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.ranking.text_kind import Kind
 from specextend_cli.summarize.request import SummaryRequest
 
 Method: TypeAlias = Literal["extractive", "guided", "abstractive", "lead", "verbatim"]
@@ -227,7 +228,8 @@ class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
     `retried` has an entry for every retry; `warnings` are those of reading and of the run. `reused` counts the chunk
-    summaries (of a document that takes one pass, the summary) that an earlier run had written.
+    summaries (of a document that takes one pass, the summary) that an earlier run had written. `kind` is what style and
+    length went by.
     """
 
     document: str
@@ -246,6 +248,7 @@ class Summary:
     method: Method = "abstractive"
     warnings: tuple[str, ...] = ()
     reused: int = 0
+    kind: Kind = "text"
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:

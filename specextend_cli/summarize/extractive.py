@@ -23,6 +23,8 @@ from specextend_cli.summarize.ranking.focus import gain, relevance
 from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
 from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
 from specextend_cli.summarize.ranking.selection import Choice, Selector
+from specextend_cli.summarize.ranking.speakers import Speakers, speakers
+from specextend_cli.summarize.ranking.text_kind import Kind, kind_of
 from specextend_cli.summarize.ranking.topics import Topics, topics
 from specextend_cli.summarize.request import SummarySettings
 from specextend_cli.summarize.word_count import count_words
@@ -59,6 +61,17 @@ class ScoredSentences:
         """What chooses among them."""
         return Selector(self.document.text, self.sentences, self.bags)
 
+    @cached_property
+    def kind(self) -> Kind:
+        """What kind of text the document is."""
+        return kind_of(self.said, self.sentences, self.document.text)
+
+    @cached_property
+    def said(self) -> Speakers:
+        """Who says each of the sentences."""
+        text = self.document.text
+        return speakers([" ".join(text[one.start : one.end].split()) for one in self.sentences], self.sentences)
+
     @property
     def bags(self) -> list[set[str]]:
         """Each one's terms."""
@@ -71,7 +84,7 @@ class ScoredSentences:
 
     @cached_property
     def _features(self) -> tuple[Array, list[set[str]]]:
-        return features(self.document.text, self.sentences, self.document.title)
+        return features(self.document.text, self.sentences)
 
 
 @dataclass(frozen=True)
@@ -109,7 +122,7 @@ class Extractive(Pipeline):
             DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
             for one in self.sentences
         ]
-        super().__init__(document, settings, plan, EvidenceTracker(document, places))
+        super().__init__(document, settings, plan, EvidenceTracker(document, places), scored.kind)
 
     def preview(self) -> Iterator[Preview]:
         """What the trees alone choose, unless it is nothing or the whole document. Asks nothing of a guide's model."""
@@ -174,8 +187,8 @@ class Extractive(Pipeline):
     def _select(self, scores: Array, words: int) -> list[Choice]:
         request = self.settings.request
         exact = request.exact or self.settings.max_tokens is not None
-        most = BRIEF if request.style == "tldr" and not request.exact else None
-        mark = QuoteLayout(request.style).mark
+        most = BRIEF if request.form == "tldr" and not request.exact else None
+        mark = QuoteLayout(request.form).mark + self._name_words
         return self.scored.selector.select(
             scores, words, gain=self._gain, mark=mark, topics=self._topics, most=most, exact=exact
         )
@@ -192,23 +205,39 @@ class Extractive(Pipeline):
             wanted = max(wanted * most // (tokens + 1), 1)
 
     def _layout(self, chosen: Sequence[Choice]) -> Iterator[tuple[str, str, Choice]]:
-        """What each choice adds to a text in the style that is asked for: a heading or "", and the sentence."""
-        style = self.settings.request.style
+        """What each choice adds to a text in the style that is asked for: a heading, a name or "", and the sentence."""
+        style = self.settings.request.form
         form, since, before = QuoteLayout(style), 0, -1
         least = 1 if style == "outline" else _PARAGRAPH
         for choice in chosen:
             other = before < 0 or (since >= least and self._apart(before, choice.sentence))
             heading = form.head(self._heading(choice)) if other and self._heading(choice) else ""
-            yield heading, form.place(choice.text, topic=other and not heading), choice
+            delta = form.place(choice.text, topic=other and not heading)
+            if not heading and (name := self._name(choice)):
+                heading, delta = f"{delta.removesuffix(choice.text)}{name}: ", choice.text
+            yield heading, delta, choice
             since, before = 1 if other else since + 1, choice.sentence
 
     def _text(self, chosen: Sequence[Choice]) -> str:
         return "".join(heading + delta for heading, delta, _ in self._layout(chosen))
 
+    def _name(self, choice: Choice) -> str:
+        """The name that a list prints before what somebody says in a conversation, where the sentence has none."""
+        name = self.scored.said.names[choice.sentence] if self.settings.request.form == "bullets" else ""
+        return "" if choice.text.startswith(name) else name
+
+    @cached_property
+    def _name_words(self) -> int:
+        """How many words such a name has, nearly."""
+        if self.settings.request.form != "bullets" or not self.scored.said.is_conversation:
+            return 0
+        sizes = [count_words(name) for name in self.scored.said.names if name]
+        return round(sum(sizes) / max(len(sizes), 1))
+
     @cached_property
     def _topics(self) -> Topics | None:
         """The headings of an outline; None in other styles, in short ones, and where there are none."""
-        found = self.scored.topics if self.settings.request.style == "outline" and self._words >= _HEADED else None
+        found = self.scored.topics if self.settings.request.form == "outline" and self._words >= _HEADED else None
         return found if found and found.headings else None
 
     def _heading(self, choice: Choice) -> str:

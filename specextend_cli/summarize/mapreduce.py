@@ -114,11 +114,11 @@ class MapReduce(Pipeline):
     def _abstractive(self) -> Iterator[Event]:
         """The target's sentences in the style that is asked for, each with its evidence."""
         request = self.settings.request
-        limit = _WordLimit(self._words, QuoteLayout(request.style).mark)
+        limit = _WordLimit(self._words, QuoteLayout(request.form).mark)
         for prompt, source in self._finals:
             number, parts = prompt.part.number, prompt.part.parts
             limit.open(number, parts)
-            form = formatter(request.style, number, parts, brief=not request.exact)
+            form = formatter(request.form, number, parts, brief=not request.exact)
             gap = form.gap if self.evidence.sentences else ""
             attention: list[SentenceAttention] = []
             begin = end = 0  # of what was written since the last formatted sentence

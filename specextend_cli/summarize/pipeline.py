@@ -10,6 +10,7 @@ from specextend_cli.humanize import format_many
 from specextend_cli.summarize.events import Event, Method, Plan, Text, Warned
 from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import QuoteLayout
+from specextend_cli.summarize.ranking.text_kind import Kind
 from specextend_cli.summarize.request import SummarySettings
 from specextend_cli.summarize.word_count import count_words
 
@@ -17,20 +18,29 @@ from specextend_cli.summarize.word_count import count_words
 class Pipeline(ABC):
     """One document's way to its summary.
 
-    A text that has no more words than its summary is to have is printed as it is. `method` says, after `run`, what was
+    A text that has no more words than its summary is to have is printed as it is. Style and length go by the document's
+    `kind` where none is asked for. `method` says, after `run`, what was
     done, and `chunk_summaries` are those of the first level.
     """
 
     method: Method
 
-    def __init__(self, document: Document, settings: SummarySettings, plan: Plan, evidence: EvidenceTracker) -> None:
+    def __init__(
+        self,
+        document: Document,
+        settings: SummarySettings,
+        plan: Plan,
+        evidence: EvidenceTracker,
+        kind: Kind = "text",
+    ) -> None:
         self.document = document
-        self.settings = settings
+        self.settings = settings.suited(kind)
+        self.kind = kind
         self.plan = plan
         self.evidence = evidence
         self.chunk_summaries: tuple[str, ...] = ()
         self._size = max(count_words(document.text), 1)
-        self._words = settings.bounded_words(self._size, plan.tokens)  # that the summary is to have
+        self._words = self.settings.bounded_words(self._size, plan.tokens)  # that the summary is to have
 
     @abstractmethod
     def run(self) -> Iterator[Event]:
@@ -40,7 +50,7 @@ class Pipeline(ABC):
         """The document as it is: in a list style one sentence a line, else with its own line breaks."""
         self.method = "verbatim"
         document, sentences = self.document, self.evidence.citer.sentences
-        form = QuoteLayout(self.settings.request.style)
+        form = QuoteLayout(self.settings.request.form)
         end = sentences[0].start if sentences else 0
         for number, sentence in enumerate(sentences):
             if form.mark:

@@ -7,7 +7,7 @@ the pipeline reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
@@ -15,6 +15,7 @@ from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.prompt_templates import Mode as Mode
 from specextend_cli.models.prompt_templates import Style, check_prompt, placeholders, spell_out
+from specextend_cli.summarize.ranking.text_kind import WANTED, Kind
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Prompts
@@ -36,7 +37,7 @@ WRITES_SUMMARY = ("single", "reduce")
 
 @dataclass(frozen=True, kw_only=True)
 class SummaryRequest:
-    """None keeps the preset's setting.
+    """None keeps the preset's setting; `style` None is what suits the document (see `text_kind`), or a paragraph.
 
     `length` is a number of words, which quoted sentences meet within 15%, or a share of the preset's own length;
     `focus` words or a question to concentrate on; `language` its name in English; `template` stands in for the prompts
@@ -46,7 +47,7 @@ class SummaryRequest:
     """
 
     length: int | Length | None = None
-    style: Style = "paragraph"
+    style: Style | None = None
     focus: str | None = None
     language: str | None = None
     template: str | None = None
@@ -56,7 +57,7 @@ class SummaryRequest:
         """UsageError where something cannot be asked, or `preset` has no place for it."""
         if self.length not in (None, *LENGTHS) and not (isinstance(self.length, int) and self.length > 0):
             raise UsageError(f"--length {self.length}: no such length", fix=f"a number of words, {format_or(LENGTHS)}")
-        if self.style not in get_args(Style):
+        if self.style not in (None, *get_args(Style)):
             raise UsageError(f"--style {self.style}: no such style", fix=format_or(get_args(Style)))
         for name, (flag, most) in _CHARACTERS.items():
             value = getattr(self, name)
@@ -112,13 +113,18 @@ class SummaryRequest:
         final = template in WRITES_SUMMARY
         if final and self.template is not None:
             words = quote(self.template)
-        style = prompts.style(self.style if final else "paragraph")
+        style = prompts.style(self.form if final else "paragraph")
         return spell_out(words, {"style": style, "focus": "" if self.focus is None else prompts.focus})
 
     @property
     def needs_writing(self) -> bool:
         """Whether no text but the target's can be what is asked for."""
         return self.template is not None or self.language is not None
+
+    @property
+    def form(self) -> Style:
+        """The style, a paragraph where none is asked for."""
+        return self.style or "paragraph"
 
     @property
     def exact(self) -> bool:
@@ -135,7 +141,7 @@ class SummaryRequest:
         """How many words to ask for, where the preset would write `usual`."""
         if isinstance(self.length, int):
             return self.length
-        own = min(_OWN_WORDS.get(self.style, usual), usual)
+        own = min(_OWN_WORDS.get(self.form, usual), usual)
         return max(int(own * LENGTHS[self.length or "medium"]), 10)
 
 
@@ -145,11 +151,19 @@ _PART, LEAST = 1 / 3, 30
 
 @dataclass(frozen=True)
 class SummarySettings:
-    """One summary's settings. `max_tokens`, if not None, bounds every generated text."""
+    """One summary's settings. `max_tokens`, if not None, bounds every generated text; `most_words` the usual length."""
 
     preset: Preset
     request: SummaryRequest
     max_tokens: int | None = None
+    most_words: int | None = None
+
+    def suited(self, kind: Kind) -> SummarySettings:
+        """With what readers of that kind of text want where no style, or no number of words, is asked for."""
+        wanted = WANTED[kind]
+        return replace(
+            self, request=replace(self.request, style=self.request.style or wanted.style), most_words=wanted.words
+        )
 
     @property
     def mode(self) -> Mode:
@@ -159,7 +173,7 @@ class SummarySettings:
     @property
     def summary_parts(self) -> int:
         """The most prompts that write the summary: those of the preset, or as many as its words need."""
-        if self.request.style in _OWN_WORDS:
+        if self.request.form in _OWN_WORDS:
             return 1
         # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
         most = self.preset.window.summary_parts
@@ -182,4 +196,5 @@ class SummarySettings:
     def usual_words(self, size: int | None = None) -> int:
         """The same by default, whatever the request."""
         most = int(self.preset.window.summary_tokens * WORDS_PER_TOKEN * SHARE)
+        most = most if self.most_words is None else min(most, self.most_words)
         return most if size is None else max(min(most, int(size * _PART)), LEAST)

@@ -1,13 +1,15 @@
 """Fitting the sentence ranker: boosted trees over features, and a linear reading of the target's states.
 
 A sentence's label is the share of its word pairs that the human summary of its document has (ROUGE-2 precision), as a
-standard score within the document. Every document counts the same, however long it is.
+standard score within the document. Every source of documents counts the same, however many it has, and so does every
+document of a source, however long it is.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import random
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import regex
@@ -44,7 +46,7 @@ _TREES: dict[str, Any] = {
     "seed": 0,
 }
 _ROUNDS = 300
-_PENALTY_TREES, _PENALTY_STATES = 10.0, 30_000.0  # of the ridge regression, for standardized columns
+_PENALTY_TREES, _PENALTY_STATES = 10.0, 15_000.0  # of the ridge regression, for standardized columns
 _WORD = regex.compile(r"[\p{L}\p{N}]+")
 
 
@@ -53,6 +55,7 @@ class Example:
     """One document with a human summary: features and labels of its sentences, [sentences, features] and [sentences].
 
     `usable` are the sentences that are compared. `states` [sentences, hidden] are the target's, if it has read them.
+    Documents of one `group` are held out together. `weight` counts where states are fitted, beside the source's.
     """
 
     name: str
@@ -63,12 +66,27 @@ class Example:
     values: Array
     labels: Array
     usable: NDArray[np.bool_]
+    source: str = ""
+    group: str = ""
     weight: float = 1.0
     states: Array | None = field(default=None, repr=False)
 
 
-def read_pairs(path: Path) -> Iterator[tuple[str, str, str]]:
-    """(id, text, summary) of the lines of a .jsonl or .jsonl.gz file. InputError where one has no such keys."""
+class Pair(NamedTuple):
+    """A document and its human summary. `source`: where it is from; a `group` is held out from fitting together."""
+
+    name: str
+    text: str
+    summary: str
+    source: str
+    group: str
+
+
+def read_pairs(path: Path) -> Iterator[Pair]:
+    """The lines of a .jsonl or .jsonl.gz file. InputError where one has no text or no summary.
+
+    A line's `source` is its group too. Without one the source is the file's name, and each line is a group of its own.
+    """
     try:
         with gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open(encoding="utf-8") as lines:
             for number, line in enumerate(lines, 1):
@@ -76,20 +94,33 @@ def read_pairs(path: Path) -> Iterator[tuple[str, str, str]]:
                 text, summary = record["text"], record["summary"]
                 if not (isinstance(text, str) and isinstance(summary, str)):
                     raise ValueError(f"line {number}: text and summary are no strings")
-                yield str(record.get("id", number)), text, summary
+                name, source = str(record.get("id", number)), record.get("source")
+                stem = path.name.partition(".")[0]
+                yield Pair(name, text, summary, str(source or stem), str(source or f"{stem} {name}"))
     except (OSError, EOFError, ValueError, KeyError, TypeError, RecursionError, zlib.error) as error:
         raise InputError(f"{path} holds no pairs", why=str(error), fix='lines of {"text": …, "summary": …}') from error
 
 
-def example(name: str, text: str, summary: str) -> Example:
+def of_each_source(pairs: Iterable[Pair], most: int) -> list[Pair]:
+    """At most so many pairs of each source, taken at random; the same for the same pairs."""
+    by_source: dict[str, list[Pair]] = {}
+    for pair in pairs:
+        by_source.setdefault(pair.source, []).append(pair)
+    for found in by_source.values():
+        random.Random(0).shuffle(found)
+    return [pair for _, found in sorted(by_source.items()) for pair in found[:most]]
+
+
+def example(pair: Pair) -> Example:
     """A pair with its features and labels. InputError where the text cannot be read."""
-    document = read_bytes(f"{name}.txt", text.encode())
+    name, text, summary = pair.name, pair.text, pair.summary
+    document = read_bytes("document.txt", text.encode())
     found = candidates(document)
-    values, bags = features(document.text, found, document.title)
+    values, bags = features(document.text, found)
     usable = loose(document.text, found)
     shares = np.array([_pairs_shared(document.text[one.start : one.end], summary) for one in found], np.float32)
     labels = standard_scores(shares[:, None], usable)[:, 0]
-    return Example(name, document, found, bags, summary, values, labels, usable)
+    return Example(name, document, found, bags, summary, values, labels, usable, pair.source, pair.group)
 
 
 def _pairs_shared(sentence: str, summary: str) -> float:
@@ -116,11 +147,19 @@ def _porter() -> Any:
 
 
 def folds(examples: Sequence[Example], division: int = 0) -> Iterator[tuple[list[int], list[int]]]:
-    """(fitted, held out) numbers of examples, so that each is held out once; the same for the same division."""
-    order = np.random.default_rng(division).permutation(len(examples)).tolist()
+    """(fitted, held out) numbers of examples: each group is held out once; the same for the same division.
+
+    Where there are fewer groups than folds, each example is a group.
+    """
+    groups = [one.group for one in examples]
+    if len(set(groups)) < FOLDS:
+        groups = [str(number) for number in range(len(examples))]
+    names = list(dict.fromkeys(groups))
+    order = np.random.default_rng(division).permutation(len(names)).tolist()
+    fold = {names[number]: place % FOLDS for place, number in enumerate(order)}
     for start in range(FOLDS):
-        held = order[start::FOLDS]
-        yield [i for i in order if i not in set(held)], held
+        held = [i for i, group in enumerate(groups) if fold[group] == start]
+        yield [i for i, group in enumerate(groups) if fold[group] != start], held
 
 
 def held_out_scores(examples: Sequence[Example], division: int = 0) -> list[Array]:
@@ -140,15 +179,19 @@ def fit_trees(examples: Iterable[Example]) -> Trees:
     data = lightgbm.Dataset(
         np.concatenate([one.values[one.usable] for one in chosen]),
         np.concatenate([one.labels[one.usable] for one in chosen]),
-        weight=_weights(chosen),
+        weight=_weights(chosen, [1.0] * len(chosen)),
     )
     return _flat(lightgbm.train(_TREES, data, _ROUNDS).dump_model()["tree_info"])
 
 
-def _weights(chosen: Sequence[Example]) -> NDArray[np.float64]:
-    """Each document's weight, shared by its sentences; 1 in the mean."""
+def _weights(chosen: Sequence[Example], factors: Sequence[float]) -> NDArray[np.float64]:
+    """Each source's weight, shared by its documents and sentences, times a document's factor; 1 in the mean."""
+    sources = Counter(one.source for one in chosen)
     weights: NDArray[np.float64] = np.concatenate(
-        [np.full(one.usable.sum(), one.weight / one.usable.sum()) for one in chosen]
+        [
+            np.full(one.usable.sum(), factor / sources[one.source] / one.usable.sum())
+            for one, factor in zip(chosen, factors, strict=True)
+        ]
     )
     weights *= len(weights) / weights.sum()
     return weights
@@ -184,7 +227,7 @@ def fit_states(examples: Iterable[Example], scores: Iterable[Array], layer: int)
     chosen = [one for one, _ in pairs]
     columns = [np.column_stack([score[one.usable], _centred(one)]) for one, score in pairs]
     x, y = np.concatenate(columns).astype(np.float64), np.concatenate([one.labels[one.usable] for one in chosen])
-    w = _weights(chosen)[:, None]
+    w = _weights(chosen, [one.weight for one in chosen])[:, None]
     mean, spread = (x * w).mean(0), x.std(0) + 1e-6
     penalty = np.full(x.shape[1], _PENALTY_STATES)
     penalty[0] = _PENALTY_TREES

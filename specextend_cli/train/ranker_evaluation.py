@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.features import MEASURES
-from specextend_cli.summarize.ranking.ranker import Array
+from specextend_cli.summarize.ranking.ranker import Array, StateWeights
 from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.train.ranker import Example, fit_states, folds
 
@@ -25,49 +25,67 @@ Peer = Callable[[Example, int], str]
 
 @dataclass(frozen=True)
 class Evaluation:
-    """ROUGE-1, -2 and -L (F, percent) by method and document, [documents, 3], all at equal numbers of words."""
+    """ROUGE-1, -2 and -L (F, percent) by method and document, [documents, 3], all at equal numbers of words.
+
+    `sources` are the documents'. Means are over sources: each counts the same, however many documents it has.
+    """
 
     rouge: dict[str, NDArray[np.float64]]
+    sources: tuple[str, ...]
 
     @staticmethod
     def mean_of(evaluations: Sequence[Evaluation]) -> Evaluation:
         """Each document's mean over evaluations of the same documents and methods."""
-        return Evaluation({name: np.mean([one.rouge[name] for one in evaluations], 0) for name in evaluations[0].rouge})
+        first = evaluations[0]
+        means = {name: np.mean([one.rouge[name] for one in evaluations], 0) for name in first.rouge}
+        return Evaluation(means, first.sources)
+
+    def of(self, source: str) -> Evaluation:
+        """That source alone."""
+        rows = [i for i, one in enumerate(self.sources) if one == source]
+        return Evaluation({name: values[rows] for name, values in self.rouge.items()}, (source,) * len(rows))
 
     def mean(self, method: str) -> list[float]:
-        """The means over documents."""
-        return [float(value) for value in self.rouge[method].mean(0)]
+        """The means of the three figures."""
+        found = self.rouge[method]
+        return [float(value) for value in np.mean([found[rows].mean(0) for rows in self._rows()], 0)]
 
     def gain(self, method: str, over: str) -> list[tuple[float, float]]:
-        """95% intervals of the mean difference over another method, by bootstrap over documents."""
-        difference = self.rouge[method] - self.rouge[over]
-        draws = np.random.default_rng(0).integers(0, len(difference), (_RESAMPLES, len(difference)))
-        low, high = np.percentile(difference[draws].mean(1), (2.5, 97.5), axis=0)
+        """95% intervals of the mean difference over another method, by bootstrap over the documents of each source."""
+        difference, random = self.rouge[method] - self.rouge[over], np.random.default_rng(0)
+        means = []
+        for rows in self._rows():
+            draws = random.integers(0, len(rows), (_RESAMPLES, len(rows)))
+            means.append(difference[rows][draws].mean(1))
+        low, high = np.percentile(np.mean(means, 0), (2.5, 97.5), axis=0)
         return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
+
+    def _rows(self) -> list[NDArray[np.int64]]:
+        names = np.array(self.sources)
+        return [np.flatnonzero(names == source) for source in dict.fromkeys(self.sources)]
 
 
 def evaluate(
-    examples: Sequence[Example],
-    scores: Sequence[Array],
-    guided: Sequence[Array],
-    peers: Mapping[str, Peer] | None = None,
+    examples: Sequence[Example], ours: Mapping[str, Sequence[Array]], peers: Mapping[str, Peer] | None = None
 ) -> Evaluation:
-    """Summaries by held-out `scores` of trees and by those `guided` by the target, by LexRank and the lead, by `peers`.
+    """Summaries by scores of `ours`, by LexRank and the lead, and by `peers`.
 
     Only the ranking differs between ours, LexRank and the lead: sentences and selection are the same.
     """
     by_method = {
         "lead": [-np.arange(len(one.sentences), dtype=np.float32) for one in examples],
         "lexrank": [one.values[:, MEASURES.index("lexrank")] for one in examples],
-        "extractive": scores,
-        "guided": guided,
+        **ours,
     }
     others = peers or {}
-    short = float(np.median([len(one.summary.split()) for one in examples])) < _SHORT
+    sizes: dict[str, list[int]] = {}
+    for one in examples:
+        sizes.setdefault(one.source, []).append(len(one.summary.split()))
+    short = {source: float(np.median(found)) < _SHORT for source, found in sizes.items()}
     rouge: dict[str, list[list[float]]] = {method: [] for method in (*by_method, *others)}
     for i, one in enumerate(examples):
         size, reference = len(one.document.text.split()), len(one.summary.split())
-        words = max(min(reference, _MOST) if short else min(int(size * _PART), _MOST), _LEAST)
+        words = max(min(reference, _MOST) if short[one.source] else min(int(size * _PART), _MOST), _LEAST)
         selector = Selector(one.document.text, one.sentences, one.bags)
         texts = {
             method: " ".join(choice.text for choice in selector.select(values[i], words, exact=True)).split()
@@ -76,7 +94,9 @@ def evaluate(
         equal = min(words, *map(len, texts.values()))
         for method, text in texts.items():
             rouge[method].append(_rouge(one.summary, " ".join(text[:equal])))
-    return Evaluation({method: np.array(values) for method, values in rouge.items()})
+    return Evaluation(
+        {method: np.array(values) for method, values in rouge.items()}, tuple(one.source for one in examples)
+    )
 
 
 def held_out_guided(examples: Sequence[Example], scores: Sequence[Array], layer: int, division: int = 0) -> list[Array]:
@@ -84,18 +104,29 @@ def held_out_guided(examples: Sequence[Example], scores: Sequence[Array], layer:
     guided: dict[int, Array] = {}
     for fitted, held in folds(examples, division):
         weights = fit_states([examples[i] for i in fitted], [scores[i] for i in fitted], layer)
-        for i in held:
-            states = examples[i].states
-            assert states is not None
-            guided[i] = weights.trees * scores[i] + weights.score(states)
+        guided |= {i: guided_scores(examples[i], scores[i], weights) for i in held}
     return [guided[i] for i in range(len(examples))]
 
 
-def rows(evaluation: Evaluation) -> Iterable[tuple[str, ...]]:
-    """A table: each method's means, and the intervals of guided mode's gain over it in ROUGE-2 and ROUGE-L."""
+def guided_scores(example: Example, scores: Array, weights: StateWeights) -> Array:
+    """The trees' scores and what the target's states say, [sentences]."""
+    assert example.states is not None
+    return weights.trees * scores + weights.score(example.states)
+
+
+def by_source(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
+    """A table: each source's documents, and the mean ROUGE-2 and -L of each method."""
+    for source in dict.fromkeys(evaluation.sources):
+        part = evaluation.of(source)
+        means = (part.mean(method) for method in part.rouge)
+        yield (source, str(len(part.sources)), *(f"{two:.2f} / {longest:.2f}" for _, two, longest in means))
+
+
+def over_all(evaluation: Evaluation, ours: str) -> Iterator[tuple[str, ...]]:
+    """A table: each method's means over sources, and what `ours` gains over it in ROUGE-2 and ROUGE-L (95%)."""
     for method in evaluation.rouge:
-        gains = evaluation.gain("guided", over=method)[1:]
-        shown = ["" if method == "guided" else f"{low:+.2f} to {high:+.2f}" for low, high in gains]
+        gains = evaluation.gain(ours, over=method)[1:]
+        shown = ["" if method == ours else f"{low:+.2f} to {high:+.2f}" for low, high in gains]
         yield (method, *(f"{value:.2f}" for value in evaluation.mean(method)), *shown)
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 from specextend_cli.cli import train_ranker
+from specextend_cli.summarize.ranking.features import columns
 from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
 from tests.summarize.tiny_preset import text
 
@@ -64,21 +65,29 @@ def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
     pytest.importorskip("lightgbm")
     pytest.importorskip("rouge_score")
     pytest.importorskip("sumy")
-    path, output = tmp_path / "pairs.jsonl", tmp_path / "ranker"
-    path.write_text(
-        "".join(
-            json.dumps({"text": text(60, start=start), "summary": text(3, start=start + 5)}) + "\n"
-            for start in range(0, 600, 60)
+    path, test, output = tmp_path / "pairs.jsonl", tmp_path / "test.jsonl", tmp_path / "ranker"
+    for file, sources in ((path, ("books", "talks")), (test, ("papers",))):
+        pairs = (
+            {
+                "source": sources[at % len(sources)],
+                "text": text(60, start=at * 60),
+                "summary": text(3, start=at * 60 + 5),
+            }
+            for at in range(10)
         )
-    )
-    done = cli("train-ranker", "--pairs", path, "-m", presets["one"], "--layer", 2, "--states-from", 3, "-o", output)
+        file.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
+    asked = ("--test", test, "-m", presets["one"], "--layer", 2, "--states-from", 3, "-o", output)
+    done = cli("train-ranker", "--pairs", path, *asked)
     assert done.returncode == 0, done.stderr
+    methods = ["lead", "lexrank", "extractive", "guided", "sumy lexrank", "sumy textrank", "oracle"]
     assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == [
-        *("method", "lead", "lexrank", "extractive", "guided"),
-        *("sumy lexrank", "sumy textrank", "sumy luhn", "sumy lsa", "sumy sumbasic"),
+        *("source", "books", "talks", "method", *methods),
+        *("source", "papers", "method", *methods),
     ]
-    assert [line.partition(": ")[2] for line in done.stderr.splitlines()][:1] == ["10 documents"]
-    assert Trees.load(output / "trees.npz").features <= 103
+    assert [line.partition(": ")[2] for line in done.stderr.splitlines()][:2] == [
+        *("10 documents of 2 sources", "10 documents"),
+    ]
+    assert Trees.load(output / "trees.npz").features <= len(columns())
     weights = StateWeights.load(output / "states.npz")
     assert (weights.weights.shape, weights.layer) == ((64,), 2)
 

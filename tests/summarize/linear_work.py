@@ -127,7 +127,7 @@ def rank(text: str) -> None:
         found = candidates(document)
         if not found:
             continue
-        values, bags = features(text, found, "The river and the bridge")
+        values, bags = features(text, found)
         ReadingPlan(text, found, Characters(), 1000)
         selector = Selector(text, found, bags)
         for exact in (False, True):

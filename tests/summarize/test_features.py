@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.presets import sentence_ranker
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.features import TermMatrix, features, loose, standard_scores
+from specextend_cli.summarize.ranking.features import features, loose, standard_scores
 from specextend_cli.summarize.ranking.ranker import Trees
+from specextend_cli.summarize.ranking.term_matrix import TermMatrix
 from tests.summarize.tiny_preset import text
 
 BAGS = st.lists(st.sets(st.sampled_from("abcdefgh")), min_size=1, max_size=12)
@@ -73,7 +74,7 @@ def test_only_prose_of_a_usual_length_is_compared() -> None:
 def test_features_of_any_text_are_finite(source: str) -> None:
     read = read_bytes("a.md", source.encode())
     found = candidates(read)
-    values, bags = features(read.text, found, read.title)
+    values, bags = features(read.text, found)
     assert len(values) == len(bags) == len(found)
     assert values.dtype == np.float32
     assert np.isfinite(values).all()
@@ -89,7 +90,7 @@ def test_a_sentence_alone_has_features_too() -> None:
 @pytest.mark.parametrize("name", ["a.md", "a.txt"])
 def test_the_shipped_trees_know_these_features(name: str) -> None:
     read = read_bytes(name, text(12).encode())
-    values, _ = features(read.text, candidates(read), read.title)
+    values, _ = features(read.text, candidates(read))
     trees = Trees.load(sentence_ranker())
     assert trees.features <= values.shape[1]
     scores = trees.predict(values)

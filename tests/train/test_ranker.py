@@ -16,11 +16,13 @@ from specextend_cli.train import ranker
 from specextend_cli.train.ranker import (
     FOLDS,
     Example,
+    Pair,
     example,
     fit_states,
     fit_trees,
     folds,
     held_out_scores,
+    of_each_source,
     read_pairs,
     save_states,
     save_trees,
@@ -38,7 +40,8 @@ def planted(seed: int, rows: int = 40) -> Example:
     states = random.normal(size=(rows, HIDDEN)).astype(np.float32)
     labels = np.where(values[:, 2] > 0.3, 1.0, -1.0) + np.where(values[:, 0] > 0, 0.5, -0.5)
     usable = random.random(rows) < 0.9
-    return Example(str(seed), document("x"), [], [], "", values, labels.astype(np.float32), usable, states=states)
+    of = {"group": str(seed), "states": states}
+    return Example(str(seed), document("x"), [], [], "", values, labels.astype(np.float32), usable, **of)
 
 
 def examples(count: int, rows: int = 40) -> list[Example]:
@@ -48,10 +51,10 @@ def examples(count: int, rows: int = 40) -> list[Example]:
 @pytest.mark.parametrize("name", ["pairs.jsonl", "pairs.jsonl.gz"])
 def test_pairs_are_lines_of_json(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
-    lines = [{"text": "a", "summary": "b"}, {"id": 7, "text": "c", "summary": "d", "more": 1}]
+    lines = [{"text": "a", "summary": "b"}, {"id": 7, "text": "c", "summary": "d", "source": "talks"}]
     content = "".join(json.dumps(line) + "\n" for line in lines).encode()
     path.write_bytes(gzip.compress(content) if name.endswith("gz") else content)
-    assert list(read_pairs(path)) == [("1", "a", "b"), ("7", "c", "d")]
+    assert list(read_pairs(path)) == [("1", "a", "b", "pairs", "pairs 1"), ("7", "c", "d", "talks", "talks")]
 
 
 @pytest.mark.parametrize("content", ['{"text": "a"}', "nonsense", "[1]", "7", "\x00", '{"text": "a", "summary": 1}'])
@@ -69,9 +72,10 @@ def test_lines_that_are_no_pairs_are_refused(tmp_path: Path, content: str) -> No
 
 def test_a_sentence_that_the_summary_repeats_has_the_best_label() -> None:
     pytest.importorskip("rouge_score")
-    made = example("a", text(6), f"We say: {SENTENCES[2]}")
+    made = example(Pair("a", text(6), f"We say: {SENTENCES[2]}", "talks", "a talk"))
     best = int(made.labels.argmax())
     assert made.document.text[made.sentences[best].start : made.sentences[best].end].endswith(SENTENCES[2].strip())
+    assert (made.source, made.group) == ("talks", "a talk")
     assert len(made.labels) == len(made.values) == len(made.sentences) == len(made.usable)
     assert abs(float(made.labels[made.usable].mean())) < 1e-4
 
@@ -84,6 +88,30 @@ def test_every_example_is_held_out_once(size: int) -> None:
     assert all(sorted([*fitted, *held]) == list(range(size)) for fitted, held in made)
     assert made == list(folds(examples(size, 5)))
     assert made != list(folds(examples(size, 5), division=1))
+
+
+def test_a_source_is_held_out_whole() -> None:
+    made = examples(30, 5)
+    for number, one in enumerate(made):
+        one.group = f"source {number % 7}"
+    for fitted, held in folds(made):
+        assert held
+        assert not {made[i].group for i in fitted} & {made[i].group for i in held}
+
+
+def test_few_sources_are_divided() -> None:
+    made = examples(20, 5)
+    for number, one in enumerate(made):
+        one.group = f"source {number % 2}"
+    assert all(len(held) == 4 for _, held in folds(made))
+
+
+def test_as_many_pairs_of_each_source_are_taken_as_there_are_up_to_a_number() -> None:
+    pairs = [Pair(str(n), "a", "b", "few" if n < 3 else "many", "") for n in range(20)]
+    taken = of_each_source(pairs, 5)
+    assert [one.source for one in taken] == ["few"] * 3 + ["many"] * 5
+    assert len({one.name for one in taken}) == 8
+    assert taken == of_each_source(pairs, 5) != of_each_source(pairs[::-1], 5)
 
 
 def test_trees_as_arrays_predict_what_lightgbm_does(tmp_path: Path) -> None:
@@ -158,6 +186,17 @@ def test_a_long_document_counts_no_more_than_a_short_one() -> None:
     for one in short:
         one.weight = 5.0
     assert fit_states([*short, *long], scores, 1).weights[0] > 0.2
+
+
+def test_a_source_of_many_documents_counts_no_more_than_one_of_few() -> None:
+    many, few = [planted(seed) for seed in range(90)], [planted(seed) for seed in range(90, 120)]
+    direction = np.eye(HIDDEN, dtype=np.float32)[0]
+    scores = [*states_of(many, direction, 0), *states_of(few, -direction, 0)]
+    by_document = fit_states([*many, *few], scores, 1).weights[0]
+    assert by_document > 0.03
+    for one in few:
+        one.source = "another"
+    assert abs(fit_states([*many, *few], scores, 1).weights[0]) < by_document / 3
 
 
 def test_documents_that_say_nothing_about_ranking_are_left_out() -> None:

@@ -73,11 +73,12 @@ class Settings:
 
 @dataclass(frozen=True)
 class Item:
-    """A document, its reference summary, and the number of words that its summaries are to have."""
+    """A document, its reference summary, the number of words that its summaries are to have, its data set's label."""
 
     document: Document
     reference: str
     words: int
+    label: str = ""
 
     @cached_property
     def sentences(self) -> list[str]:
@@ -188,7 +189,7 @@ def choose(sources: Sequence[Source], settings: Settings) -> tuple[list[Item], W
     for source, size in zip(taken, sizes, strict=True):
         document = read_bytes(source.name, source.text.encode())
         wanted = min(MOST_OF_REFERENCE, size) if kind == "reference" else min(MOST, len(document.text.split()) // PART)
-        items.append(Item(document, source.summary or "", max(wanted, LEAST)))
+        items.append(Item(document, source.summary or "", max(wanted, LEAST), source.length))
     return items, kind
 
 
@@ -226,7 +227,7 @@ def run(
             figures = score(baselines.first_words(row.text, words), item)
             scores[method].append({"words": words, **figures, "seconds": row.seconds})
     question = "How do the summaries compare with those of other methods at the same number of words?"
-    experiment = Experiment("quality", question, tuple(_tables(scores, settings.seed)))
+    experiment = Experiment("quality", question, tuple(_tables(scores, settings.seed, [item.label for item in items])))
     return Result(experiment, _facts(items, kind, ours), tuple(item.document.name for item in items), scores)
 
 
@@ -261,12 +262,27 @@ def difference(
     return bootstrap_interval(values, np.mean, resamples=RESAMPLES, seed=seed)
 
 
-def _tables(scores: Scores, seed: int) -> Iterator[Table]:
+def _by_label(scores: Scores, labels: Sequence[str]) -> Table:
+    """ROUGE-2 and -L of each method on the documents of each label."""
+    rows: list[tuple[Cell, ...]] = []
+    for label in dict.fromkeys(labels):
+        chosen = [number for number, own in enumerate(labels) if own == label]
+        means = (
+            " / ".join(f"{fmean(of[number][name] for number in chosen):.1f}" for name in _ROUGE[1:])
+            for of in scores.values()
+        )
+        rows.append((label, len(chosen), *means))
+    return Table("By length or source", ("documents of", "number", *scores), tuple(rows), "Means of ROUGE-2 / ROUGE-L.")
+
+
+def _tables(scores: Scores, seed: int, labels: Sequence[str]) -> Iterator[Table]:
     rows: list[tuple[Cell, ...]] = []
     for method, of in scores.items():
         label = f"{method} (upper bound)" if method == baselines.ORACLE else method
         rows.append((label, *(fmean(figures[name] for figures in of) for name in _COLUMNS)))
     yield Table("Summaries", ("method", *_COLUMNS), tuple(rows), _NOTE)
+    if len(set(labels)) > 1:
+        yield _by_label(scores, labels)
     differences = [
         (one, other, *(_cell(difference(scores[one], scores[other], name, seed)) for name in _ROUGE))
         for one in scores

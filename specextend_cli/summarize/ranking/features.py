@@ -7,8 +7,7 @@ others. Its power iteration runs on the sparse matrix of terms, so that its time
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -17,152 +16,92 @@ import regex
 from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.term_matrix import TermMatrix
 from specextend_cli.summarize.tfidf import terms
 from specextend_cli.summarize.word_count import count_words
 
 Array = NDArray[np.float32]
 
-_CUES = {
-    "we": r"\bwe\b",
-    "found": r"\b(?:found|identified|reported|concluded|determined|show(?:s|ed)?|indicat\w+)\b",
-    "recommend": r"\brecommend\w*|\bshould\b|\bmust\b",
-    "this_document": r"\b[Tt]h(?:is|e) (?:report|paper|proposal|document|PEP|EIP|KEP|RFC|study|article|review"
-    r"|enhancement|standard|specification|chapter|bill|act)\b",
-    "propose": r"\b(?:propos\w+|introduc\w+|add(?:s|ed|ing)?|allow\w*|provid\w+|defin\w+|enabl\w+)\b",
-    "aim": r"\b(?:purpose|goal|aim|objective|motivation|problem)\b",
-    "contrast": r"\b(?:however|although|while|but|despite)\b",
-    "cause": r"\b(?:because|therefore|thus|since|result\w*)\b",
-    "example": r"\b(?:for example|e\.g\.|for instance|such as|example)\b",
-    "method": r"\b(?:interview\w*|methodolog\w+|audit\w*|sampl\w+|survey\w*|analyz\w+|reviewed|obtained|accepted)\b",
-    "see": r"\b(?:[Ss]ee|[Tt]able|[Ff]igure|[Aa]ppendix|[Cc]hapter|footnote)\b",
-    "hedge": r"\b(?:may|might|could|would|can)\b",
-    "future": r"\b(?:will|plan\w*|propose\w*)\b",
-    "year": r"\b(?:19|20)\d\d\b",
-    "number": r"\d",
-    "money": r"\$|\bbillion|million|percent|%",
-    "dependent_start": r"^(?:They|It|He|She|This|These|That|Those|Such|Their|Its|But|And|So|Also|However|For example"
-    r"|In addition|Therefore|Thus)\b",
-    "main": r"\b(?:main|major|key|important|significant\w*|primar\w+|overall|generally|critical)\b",
-    "agency": r"\b(?:agenc\w+|officials?|department|Congress|federal)\b",
-    "person": r"\b(?:I|my|you|your)\b",
-    "code": r"`|\(\)|::|_\w|\w_",
-    "link": r"http|\[\d|\]\(|\[#",
-    "citation": r"\bet al|\(\d{4}\)|Act of",
-    "opening": r"^(?:The|A|An|In|To|For|By|On|As)\b",
-    "negation": r"\bnot\b|\bno\b|n't\b",
-    "quantifier": r"\b(?:most|many|several|some|all)\b",
-    "commas": r",[^,]*,[^,]*,",
-    "semicolon": r"[;:]",
-    "past": r"\b(?:was|were|had)\b",
-    "present": r"\b(?:is|are|has|have)\b",
-}
-"""Words that summaries of English reports and proposals have more often, or less, than their documents."""
 # fmt: off
 MEASURES = (
-    "place", "place_squared", "place_log", "first_tenth", "last_tenth", "opens_document", "opens_block",
-    "block_place", "block_size", "section_place", "section_part", "item", "words_log", "words_short", "words_long",
-    "digits", "capitals", "symbols", "parentheses", "quotation", "question", "degree", "lexrank", "section_degree",
-    "centroid_sum", "frequent", "frequent_mean", "like_opening", "like_heading", "like_title", "like_before",
-    "like_after", "new_terms", "degree_before", "degree_after", "section_weight",
+    "like_opening", "frequent_mean", "like_headings", "words_log", "spread", "capitals", "persists", "lexrank",
+    "like_heading", "degree_before", "degree_after", "section_place", "among_log", "among_section", "place_log",
+    "block_words", "block_part", "section_number", "section_weight", "degree", "among_end", "like_closing",
+    "section_degree", "block_degree", "first_use", "new_terms", "place_squared", "like_before", "later_more",
+    "centroid_sum", "opens_block", "place", "earlier", "later",
 )
+"""The names of the first columns. "among" counts the sentences that are compared (see `loose`), "block" paragraphs."""
+SCORES = (
+    "frequent_mean", "degree", "like_opening", "like_headings", "among_section", "degree_before", "words_log",
+    "opens_block", "spread", "earlier", "capitals", "place_log", "lexrank", "first_tenth", "section_place", "among_end",
+    "place", "later", "block_place", "section_degree", "first_use", "block_part", "first_section", "new_terms",
+    "words_short", "like_before", "section_end", "block_end", "like_heading", "digits", "question", "like_closing",
+    "block_words", "section_weight", "section_number", "quotation", "last_tenth", "among_part", "among_log", "persists",
+    "heading_words", "degree_after", "last_section", "opens_document", "parentheses",
+)
+"""What comes as a standard score within the document, most of it beside its value."""
 # fmt: on
-"""The names of the first columns."""
-_PATTERNS = [regex.compile(pattern) for pattern in _CUES.values()]
+_WORDS = {
+    "this_document": r"\b[Tt]h(?:is|e) (?:report|paper|proposal|document|PEP|EIP|KEP|RFC|study|article|review"
+    r"|enhancement|standard|specification|chapter|bill|act)\b",
+    "this_noun": r"\bth(?:is|ese) \p{Ll}+",
+    "present": r"\b(?:is|are|has|have)\b",
+    "propose": r"\b(?:propos\w+|introduc\w+|add(?:s|ed|ing)?|allow\w*|provid\w+|defin\w+|enabl\w+)\b",
+    "name": r"\b\p{Lu}\p{Ll}+ \p{Lu}\p{Ll}+",
+    "acronym": r"\b\p{Lu}{2,}\b",
+    "past": r"\b(?:was|were|had)\b",
+    "we": r"\bwe\b",
+    "person": r"\b(?:I|my|you|your)\b",
+    "recommend": r"\brecommend\w*|\bshould\b|\bmust\b",
+    "number": r"\d",
+}
+CUES = ("this_document", "this_noun", "present", "propose", "name", "acronym")
+"""Words and marks that a sentence has or has not; the words are English."""
+SHARES = ("propose", "past", "we", "person", "recommend", "number")
+"""Those of which the share of a document's sentences says what kind of text it is."""
+KIND = ("sentences", "words", "block_sentences", "sections", "capitals")
+"""What else is the same for all sentences of a document."""
+_INTRODUCES = regex.compile(
+    r"\b(?:introduction|background|motivation|problem|purpose|objectives?|goals?|context|preamble|overview"
+    r"|simple summary|what (?:is|are|we))\b",
+    regex.IGNORECASE,
+)
+_PATTERNS = {name: regex.compile(pattern) for name, pattern in _WORDS.items()}
 _DIGIT, _CAPITAL = regex.compile(r"\d"), regex.compile(r"\b\p{Lu}")
 _LOOSE = range(5, 81)  # words of what may be a sentence: features are compared within these
 _ROUNDS = 10  # of LexRank's power iteration
 _DAMPING = 0.85
 _OPENING = 5  # sentences
-_FREQUENT = 20  # terms
+_SHORT = 12  # words
 
 
-class TermMatrix:
-    """Sentences by terms, TF-IDF, rows of length 1, sparse."""
-
-    def __init__(self, bags: Sequence[set[str]]) -> None:
-        self.rows = len(bags)
-        counts = Counter(term for bag in bags for term in bag)
-        self.columns = {term: number for number, term in enumerate(counts)}
-        rarity = np.array([math.log((1 + self.rows) / (1 + n)) + 1 for n in counts.values()], np.float32)
-        pairs = [(row, column) for row, bag in enumerate(bags) for column in sorted(map(self.columns.__getitem__, bag))]
-        where = np.array(pairs, np.int64).reshape(-1, 2)
-        self._row, self._column = where[:, 0], where[:, 1]
-        self.rarity = rarity
-        self.frequency = np.array(list(counts.values()), np.float32)
-        value = rarity[self._column]
-        norm = np.sqrt(np.bincount(self._row, value**2, self.rows))
-        self._value = (value / np.maximum(norm, 1e-9)[self._row]).astype(np.float32)
-
-    def total(self, weights: NDArray[Any]) -> Array:
-        """The weighted sum of all rows, [terms]."""
-        return np.bincount(self._column, self._value * weights[self._row], len(self.columns)).astype(np.float32)
-
-    def dot(self, vector: Array) -> Array:
-        """Each row's product with a vector of terms, [sentences]."""
-        return np.bincount(self._row, self._value * vector[self._column], self.rows).astype(np.float32)
-
-    def row(self, bag: set[str]) -> Array:
-        """A vector of length 1 for other terms, [terms]."""
-        vector = np.zeros(len(self.columns), np.float32)
-        found = [self.columns[term] for term in bag if term in self.columns]
-        vector[found] = self.rarity[found]
-        vector /= max(float(np.linalg.norm(vector)), 1e-9)
-        return vector
-
-    def likeness(self, others: Sequence[set[str]], which: NDArray[Any]) -> Array:
-        """Each row's product with a vector of length 1 for one of `others`, whose number `which` says, [sentences]."""
-        keys, weights = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-        for number, bag in enumerate(others):
-            columns = np.array(sorted(self.columns[term] for term in bag if term in self.columns), np.int64)
-            own = self.rarity[columns]
-            keys.append(number * len(self.columns) + columns)
-            weights.append(own / max(float(np.linalg.norm(own)), 1e-9))
-        return self._matched(np.concatenate(keys), np.concatenate(weights), which[self._row])
-
-    def grouped(self, groups: NDArray[Any]) -> Array:
-        """Each row's product with the sum of all rows of its group, [sentences]."""
-        _, own = np.unique(groups[self._row] * len(self.columns) + self._column, return_inverse=True)
-        total = np.bincount(own, self._value, len(own)).astype(np.float32)
-        return np.bincount(self._row, self._value * total[own], self.rows).astype(np.float32)
-
-    def mean(self, which: NDArray[Any]) -> Array:
-        """Each row's mean of a value of terms, [sentences]."""
-        size = np.maximum(np.bincount(self._row, minlength=self.rows), 1)
-        return (np.bincount(self._row, which[self._column], self.rows) / size).astype(np.float32)
-
-    def neighbours(self, distance: int) -> Array:
-        """Each row's product with the row `distance` after it, [sentences]."""
-        size = len(self.columns)
-        return self._matched(self._row * size + self._column, self._value, self._row + distance)
-
-    def _matched(self, keys: NDArray[np.int64], values: Array, rows: NDArray[Any]) -> Array:
-        """Each row's product with another matrix, whose row for each entry is in `rows`.
-
-        `keys`, in order, say where the other matrix has its `values`: the row times the number of terms plus the term.
-        """
-        if not len(keys):
-            return np.zeros(self.rows, np.float32)
-        wanted = rows * len(self.columns) + self._column
-        at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
-        products = np.where(keys[at] == wanted, self._value * values[at], 0.0)
-        return np.bincount(self._row, products, self.rows).astype(np.float32)
+def columns() -> tuple[str, ...]:
+    """The names of the columns of `features`."""
+    scores, document = (f"{name}_score" for name in SCORES), (f"document_{name}" for name in (*SHARES, *KIND))
+    return (*MEASURES, *scores, "introduces", *CUES, *document)
 
 
-def features(text: str, found: Sequence[Candidate], title: str = "") -> tuple[Array, list[set[str]]]:
-    """Features of each candidate, [candidates, features], and each one's terms.
-
-    Those of `_measures` come twice: as they are, and as standard scores within the document.
-    """
+def features(text: str, found: Sequence[Candidate]) -> tuple[Array, list[set[str]]]:
+    """Features of each candidate, [candidates, features], and each one's terms. `columns` names the features."""
     texts = [" ".join(text[one.start : one.end].split()) for one in found]
     prose = [one.kind in ("prose", "item") for one in found]
     bags = [terms(body) if ok else set() for body, ok in zip(texts, prose, strict=True)]
-    measures = _measures(texts, found, bags, title)
-    cues = np.array([[pattern.search(body) is not None for pattern in _PATTERNS] for body in texts], np.float32)
     usable = loose(text, found)
-    scores = standard_scores(measures, usable)
-    size = np.full((len(found), 1), math.log(max(usable.sum(), 1)))
-    columns = (measures, cues.reshape(len(found), len(_PATTERNS)), scores, size)
-    return np.concatenate(columns, 1, dtype=np.float32), bags
+    words = np.array([count_words(body) for body in texts], np.float32)
+    measures = _places(found, usable) | _forms(texts, found, words) | _terms(TermMatrix(bags), found, bags)
+    cues = {
+        name: np.array([pattern.search(body) is not None for body in texts], np.float32)
+        for name, pattern in _PATTERNS.items()
+    }
+    introduces = {one.heading: _INTRODUCES.search(one.heading) is not None for one in found}
+    parts = (
+        _stacked(MEASURES, measures),
+        standard_scores(_stacked(SCORES, measures), usable),
+        _stacked(["introduces"], {"introduces": [introduces[one.heading] for one in found]}),
+        _stacked(CUES, cues),
+        np.tile(_kind(found, usable, words, measures, cues), (len(found), 1)),
+    )
+    return np.concatenate(parts, 1, dtype=np.float32), bags
 
 
 def loose(text: str, found: Sequence[Candidate]) -> NDArray[np.bool_]:
@@ -181,78 +120,129 @@ def standard_scores(values: Array, among: NDArray[np.bool_]) -> Array:
     return scores
 
 
-def _measures(texts: Sequence[str], found: Sequence[Candidate], bags: Sequence[set[str]], title: str) -> Array:
-    n, matrix = len(found), TermMatrix(bags)
+def _stacked(names: Sequence[str], found: Mapping[str, Any]) -> Array:
+    return np.stack([np.asarray(found[name], np.float32) for name in names], 1)
+
+
+def _places(found: Sequence[Candidate], usable: NDArray[np.bool_]) -> dict[str, Any]:
+    n = len(found)
     place = np.arange(n, dtype=np.float32)
-    ones = np.ones(n, np.float32)
-    real = np.array([bool(bag) for bag in bags])
-    degree = matrix.dot(matrix.total(ones)) / max(int(real.sum()), 1)
-    rank: NDArray[Any] = ones / n
-    for _ in range(_ROUNDS):
-        spread = matrix.dot(matrix.total(rank / np.maximum(degree, 1e-6)))
-        rank = (1 - _DAMPING) / n + _DAMPING * spread / max(float(spread.sum()), 1e-9)
-    words = np.array([count_words(body) for body in texts], np.float32)
-    section = np.array([one.section for one in found])
-    first_of_section = np.searchsorted(section, section).astype(np.float32)
-    size_of_section = np.bincount(section, minlength=int(section.max(initial=0)) + 1).astype(np.float32)
-    blocks = np.array([one.block for one in found])
-    size_of_block = np.bincount(blocks).astype(np.float32)[blocks]
-    section_degree = matrix.grouped(section) / np.maximum(size_of_section[section], 1)
-    section_weight = np.zeros(n, np.float32)
-    bounds = np.flatnonzero(np.diff(section, prepend=-1, append=-1)).tolist()
-    for start, end in pairwise(bounds):
-        section_weight[start:end] = degree[start:end].mean()
-    frequent = np.zeros(len(matrix.columns), np.float32)
-    weight = matrix.frequency * matrix.rarity
-    frequent[np.argsort(-weight, kind="stable")[:_FREQUENT]] = 1
-    opening = matrix.total((place < _OPENING).astype(np.float32))
-    opening /= max(float(np.linalg.norm(opening)), 1e-9)
-    headings = {text: number for number, text in enumerate(dict.fromkeys(one.heading for one in found))}
-    which = np.array([headings[one.heading] for one in found], np.int64)
-    heading = matrix.likeness([terms(text) for text in headings], which)
-    seen: set[str] = set()
-    fresh = np.zeros(n, np.float32)
-    for number, bag in enumerate(bags):
-        fresh[number] = len(bag - seen) / max(len(bag), 1)
-        seen |= bag
-    letters = [max(len(body), 1) for body in texts]
-    after = matrix.neighbours(1)
-    columns = {
+    section, block = np.array([one.section for one in found]), np.array([one.block for one in found])
+    starts = np.searchsorted(section, section)
+    in_section, section_size = place - starts, np.bincount(section)[section]
+    in_block, block_size = np.array([one.place for one in found]), np.bincount(block)[block]
+    number = np.cumsum(np.diff(section, prepend=section[:1]) != 0)
+    among = np.maximum(np.cumsum(usable) - usable, 0).astype(np.float32)
+    return {
         "place": place / n,
         "place_squared": (place / n) ** 2,
         "place_log": np.log1p(place),
         "first_tenth": place < 0.1 * n,
         "last_tenth": place >= 0.9 * n,
         "opens_document": place < 3,
-        "opens_block": [one.place == 0 for one in found],
-        "block_place": np.log1p([one.place for one in found]),
-        "block_size": np.log1p(size_of_block),
-        "section_place": np.log1p(place - first_of_section),
-        "section_part": (place - first_of_section) / np.maximum(size_of_section[section], 1),
-        "item": [one.kind == "item" for one in found],
+        "opens_block": in_block == 0,
+        "block_place": np.log1p(in_block),
+        "block_end": np.log1p(block_size - 1 - (place - np.searchsorted(block, block))),
+        "block_part": block / max(block[-1], 1),
+        "section_place": np.log1p(in_section),
+        "section_end": np.log1p(section_size - 1 - in_section),
+        "section_number": number / max(number[-1], 1),
+        "first_section": number == 0,
+        "last_section": number == number[-1],
+        "among_log": np.log1p(among),
+        "among_part": among / max(usable.sum(), 1),
+        "among_end": np.log1p(np.maximum(usable.sum() - 1 - among, 0)),
+        "among_section": np.log1p(among - among[starts]),
+    }
+
+
+def _forms(texts: Sequence[str], found: Sequence[Candidate], words: Array) -> dict[str, Any]:
+    letters = [max(len(body), 1) for body in texts]
+    block = np.array([one.block for one in found])
+    return {
         "words_log": np.log1p(words),
-        "words_short": words < 12,
-        "words_long": np.maximum(words - 30, 0) / 10,
+        "words_short": words < _SHORT,
         "digits": [len(_DIGIT.findall(body)) / size for body, size in zip(texts, letters, strict=True)],
         "capitals": [len(_CAPITAL.findall(body)) / max(w, 1) for body, w in zip(texts, words, strict=True)],
-        "symbols": [any(mark in body for mark in "%$€£") for body in texts],
         "parentheses": [body.count("(") for body in texts],
         "quotation": [any(mark in body for mark in "\"“'`") for body in texts],
         "question": [body.rstrip().endswith("?") for body in texts],
+        "block_words": np.log1p(np.bincount(block, words)[block]),
+        "heading_words": [len(one.heading.split()) for one in found],
+    }
+
+
+def _terms(matrix: TermMatrix, found: Sequence[Candidate], bags: Sequence[set[str]]) -> dict[str, Any]:
+    n = len(found)
+    ones, place = np.ones(n, np.float32), np.arange(n)
+    real = np.array([bool(bag) for bag in bags])
+    degree = matrix.dot(matrix.total(ones)) / max(int(real.sum()), 1)
+    rank: NDArray[Any] = ones / n
+    for _ in range(_ROUNDS):
+        spread = matrix.dot(matrix.total(rank / np.maximum(degree, 1e-6)))
+        rank = (1 - _DAMPING) / n + _DAMPING * spread / max(float(spread.sum()), 1e-9)
+    section, block = np.array([one.section for one in found]), np.array([one.block for one in found])
+    section_weight = np.zeros(n, np.float32)
+    for start, end in pairwise(np.flatnonzero(np.diff(section, prepend=-1, append=-1)).tolist()):
+        section_weight[start:end] = degree[start:end].mean()
+    headings = {text: number for number, text in enumerate(dict.fromkeys(one.heading for one in found))}
+    which = np.array([headings[one.heading] for one in found], np.int64)
+    in_headings = [terms(text) for text in headings]
+    seen: set[str] = set()
+    fresh = np.zeros(n, np.float32)
+    for number, bag in enumerate(bags):
+        fresh[number] = len(bag - seen) / max(len(bag), 1)
+        seen |= bag
+    sizes = np.array([len(bag) for bag in bags], np.float32)
+    recurrence = matrix.recurrence()
+    later = recurrence.later / np.maximum(real.sum() - np.cumsum(real), 1)
+    earlier = recurrence.earlier / np.maximum(np.cumsum(real) - real, 1)
+    return {
         "degree": degree,
-        "lexrank": rank * n,
-        "section_degree": section_degree,
-        "centroid_sum": matrix.dot(matrix.total(ones)) * np.sqrt(words) / max(int(real.sum()), 1),
-        "frequent": matrix.mean(frequent) * words,
-        "frequent_mean": matrix.mean(matrix.frequency / max(n, 1)),
-        "like_opening": matrix.dot(opening),
-        "like_heading": heading,
-        "like_title": matrix.dot(matrix.row(terms(title))),
-        "like_before": np.concatenate([[0], after[:-1]]),
-        "like_after": after,
-        "new_terms": fresh,
         "degree_before": np.concatenate([[0], degree[:-1]]),
         "degree_after": np.concatenate([degree[1:], [0]]),
+        "lexrank": rank * n,
+        "section_degree": matrix.grouped(section) / np.bincount(section)[section],
+        "block_degree": matrix.grouped(block) / np.bincount(block)[block],
         "section_weight": section_weight,
+        "centroid_sum": degree * np.sqrt(sizes),
+        "frequent_mean": matrix.mean(matrix.frequency / max(n, 1)),
+        "like_opening": _cosine(matrix, place < _OPENING),
+        "like_closing": _cosine(matrix, place >= n - _OPENING),
+        "like_heading": matrix.likeness(in_headings, which),
+        "like_headings": matrix.dot(matrix.row(set().union(*in_headings))),
+        "like_before": np.concatenate([[0], matrix.neighbours(1)[:-1]]),
+        "new_terms": fresh,
+        "later": later,
+        "earlier": earlier,
+        "later_more": later - earlier,
+        "first_use": recurrence.first_use,
+        "persists": recurrence.persists,
+        "spread": recurrence.spread,
     }
-    return np.stack([np.asarray(columns[name], np.float32) for name in MEASURES], 1)
+
+
+def _cosine(matrix: TermMatrix, rows: NDArray[np.bool_]) -> Array:
+    """Each sentence's cosine with the sum of some of them, [sentences]."""
+    total = matrix.total(rows.astype(np.float32))
+    return matrix.dot(total / np.float32(max(float(np.linalg.norm(total)), 1e-9)))
+
+
+def _kind(
+    found: Sequence[Candidate],
+    usable: NDArray[np.bool_],
+    words: Array,
+    measures: Mapping[str, Any],
+    cues: Mapping[str, Array],
+) -> Array:
+    n = len(found)
+    rows = usable if usable.any() else np.ones(n, bool)
+    values = {
+        "sentences": math.log(max(int(usable.sum()), 1)),
+        "words": math.log1p(float(words.sum())),
+        "block_sentences": math.log1p(n / max(len({one.block for one in found}), 1)),
+        "sections": len({one.section for one in found}) / n,
+        "capitals": float(np.asarray(measures["capitals"])[rows].mean()),
+    }
+    shares = [float(cues[name][rows].mean()) for name in SHARES]
+    return np.array([*shares, *(values[name] for name in KIND)], np.float32)

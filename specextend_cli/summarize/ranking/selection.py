@@ -22,8 +22,8 @@ from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
 _CONCLUSION = 0.5  # that a finding, a decision or a request gains
-_RECOMMENDATION = 1.0  # that each of the best recommendations gains, where a summary has room for one beside the rest
-_BEST, _ROOM = 2, 150  # recommendations, words
+_RECOMMENDATION = 2.0  # that the best recommendation gains, where a summary has room for one beside the rest
+_ROOM = 150  # words
 _REPEATED = 1e6  # that it loses if it is taken already word for word: it is taken again where nothing else is left
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
 _CHAIN = 2  # sentences before one, at most, that are taken because of it
@@ -121,9 +121,8 @@ class Selector:
     def _to_act_on(self, scores: NDArray[np.float32], words: int) -> NDArray[np.float64]:
         """What each sentence gains because somebody may have to act on it, [sentences], in standard deviations."""
         gains = _CONCLUSION * self._concludes
-        if words >= _ROOM:
-            best = sorted((i for i in self._recommends if self.usable[i]), key=lambda i: -scores[i])[:_BEST]
-            gains[best] = _RECOMMENDATION
+        if words >= _ROOM and (found := [i for i in self._recommends if self.usable[i]]):
+            gains[max(found, key=lambda i: scores[i])] = _RECOMMENDATION
         return gains
 
     def lead(self, words: int) -> list[Choice]:

@@ -1,0 +1,80 @@
+"""What kind of text a document is, and so what its reader wants: decisions of minutes, key points of a chapter.
+
+The rules ask for what only such a text has, in English, and leave all others as they are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import regex
+
+from specextend_cli.models.prompt_templates import Style
+from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.speakers import Speakers
+
+Kind = Literal["conversation", "minutes", "chapter", "text"]
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """How a kind of text is summarized where nothing is asked for; `words`: at most."""
+
+    style: Style
+    words: int | None = None
+
+
+WANTED: Mapping[Kind, Wanted] = {
+    "conversation": Wanted("bullets", 200),
+    "minutes": Wanted("bullets", 200),
+    "chapter": Wanted("bullets", 200),
+    "text": Wanted("paragraph"),
+}
+
+_PART = 60  # characters of a heading, or of a label before a colon, that are looked at
+_OF_MINUTES = [
+    regex.compile(pattern, regex.IGNORECASE)
+    for pattern in (
+        r"\b(?:attend(?:ees|ance|ing)|participants|(?:members |also )?present|apologies|absent)\b",
+        r"\b(?:agenda|matters arising|old business|new business|roll call|call to order|minutes of the)\b",
+        r"\b(?:decisions?|motions?|resolutions?|votes?|agreed)\b",
+        r"\b(?:action (?:items?|points?)|actions|to-?dos?|next steps)\b",
+        r"\b(?:next meeting|adjourn(?:ment|ed)?|date of next)\b",
+    )
+]
+_OF_CHAPTER = [
+    regex.compile(pattern, regex.IGNORECASE)
+    for pattern in (
+        r"\b(?:learning (?:objectives|outcomes|goals)|by the end of this (?:section|chapter|module|lesson|unit))\b",
+        r"\b(?:key (?:terms|concepts|points|takeaways|equations)|chapter (?:summary|review|objectives)|glossary)\b",
+        r"\b(?:review questions|check your (?:learning|understanding)|exercises|problems|self-check|quiz)\b",
+        r"^(?:chapter|lesson|unit|module) (?:\d+|[ivx]+)\b",
+    )
+]
+_SIGNS = 2  # of a kind that a text of it has at least
+
+
+def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
+    """The kind of a document with these sentences, which somebody may have `said`."""
+    if said.is_conversation:
+        return "conversation"
+    marks = _marks(text, found)
+    if _signs(_OF_MINUTES, marks) >= _SIGNS:
+        return "minutes"
+    return "chapter" if _signs(_OF_CHAPTER, marks) >= _SIGNS else "text"
+
+
+def _marks(text: str, found: Sequence[Candidate]) -> set[str]:
+    """Headings, and what begins a paragraph and ends with a colon."""
+    marks = {one.heading[:_PART] for one in found}
+    for one in found:
+        if one.place == 0:
+            label, colon, _ = text[one.start : min(one.end, one.start + _PART)].partition(":")
+            marks |= {label} if colon else set()
+    return marks
+
+
+def _signs(patterns: Sequence[regex.Pattern[str]], marks: Collection[str]) -> int:
+    return sum(any(pattern.search(mark) for mark in marks) for pattern in patterns)

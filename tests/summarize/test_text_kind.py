@@ -1,0 +1,82 @@
+"""Conversations, minutes and chapters are told from other texts, and summarized as their readers want."""
+
+from __future__ import annotations
+
+import pytest
+
+from specextend_cli.documents.read import read_bytes
+from specextend_cli.summarize.extractive import ScoredSentences
+from specextend_cli.summarize.ranking.ranker import Trees
+from specextend_cli.summarize.ranking.text_kind import Kind
+from specextend_cli.summarize.summarizer import Options, Summarizer
+from tests.summarize.test_ranker import TREES
+from tests.summarize.tiny_preset import text
+
+SAID = (
+    "We should move the harbour office to the old customs house before the winter.",
+    "The council of Falcaster has to decide on the new bridge in the spring.",
+    "I will send the plans of the bridge to the engineers of the island.",
+    "The ferry has lost a third of its passengers since the road was built.",
+    "They want the fishing boats to leave the inner basin in the summer.",
+)
+CONVERSATION = "\n\n".join(
+    f"{('Ann Lee', 'Bob', 'Dr. Cox')[n % 3]}: Well, yes, I see. {SAID[n % 5]} Number {n} was read aloud by the chair."
+    for n in range(20)
+)
+MINUTES = f"# Minutes\n\nPresent: Lee, Cox\n\n## Decisions\n\n{text(20)}\n\n## Action items\n\n{text(20, 20)}"
+AIDS = (("Chapter 3: Tides", 0, 1), ("Learning Objectives", 1, 6), ("Tides", 7, 30), ("Key Terms", 37, 6))
+CHAPTER = "\n\n".join(f"# {heading}\n\n{text(count, start)}" for heading, start, count in AIDS)
+
+
+def kind(body: str, name: str = "a.md") -> Kind:
+    return ScoredSentences(read_bytes(name, body.encode()), Trees(**TREES)).kind
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (CONVERSATION, "conversation"),
+        (MINUTES, "minutes"),
+        (CHAPTER, "chapter"),
+        (text(60), "text"),
+        # Labels before a colon that are no speakers: each stands once, or there is only one.
+        ("\n\n".join(f"Note: {line}" for line in SAID * 3), "text"),
+        ("\n\n".join(f"Label{n}: {line}" for n, line in enumerate(SAID * 3)), "text"),
+        (f"# Report\n\n## Decisions\n\n{text(30)}", "text"),
+        ("x", "text"),
+    ],
+)
+def test_a_text_is_of_a_kind_by_what_it_has(body: str, expected: Kind) -> None:
+    assert kind(body) == expected
+
+
+def summary(body: str, **asked: object):
+    with Summarizer(Options(mode="extractive", cache=False, **asked)) as made:  # type: ignore[arg-type]
+        return made.summarize(read_bytes("a.md", body.encode()))
+
+
+def test_a_conversation_is_a_list_with_names_unless_something_else_is_asked_for() -> None:
+    found = summary(CONVERSATION, length=60)
+    lines = found.text.split("\n")
+    assert (found.kind, found.request.style) == ("conversation", "bullets")
+    assert all(line.startswith(("- Ann Lee: ", "- Bob: ", "- Dr. Cox: ")) for line in lines)
+    assert not any(line.count(": ") > 1 for line in lines)
+    source = " ".join(CONVERSATION.split())
+    assert all(one.text.removeprefix("- ") in source for one in found.sentences)
+    assert all(found.text[one.start : one.end] == one.text for one in found.sentences)
+    assert abs(len(found.text.split()) - 60) <= 9
+    asked = summary(CONVERSATION, length=60, style="paragraph")
+    assert asked.request.style == "paragraph"
+    assert "- " not in asked.text
+
+
+def test_other_texts_are_paragraphs() -> None:
+    found = summary(text(60), length=60)
+    assert (found.kind, found.request.style) == ("text", "paragraph")
+
+
+def test_minutes_are_shorter_than_other_texts() -> None:
+    long = "\n\n".join([MINUTES, *(f"## Item {n}\n\n{text(30, 30 * n)}" for n in range(2, 20))])
+    other = long.replace("Action items", "Boats").replace("Decisions", "Ships")
+    assert len(summary(long).text.split()) <= 220 < len(summary(other).text.split())
+    assert len(summary(long, length=300).text.split()) > 220
