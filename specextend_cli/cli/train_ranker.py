@@ -39,6 +39,9 @@ def train_ranker(
     layer: Annotated[int, option("--layer", "Layers of the target that read; 0: trees only.", "N", min=0)] = 16,
     documents: Annotated[int, option("--documents", "Documents of each source, at most.", "N", min=2)] = 1500,
     most: Annotated[int, option("--states-from", "Documents of each source that the target reads.", "N", min=2)] = 450,
+    weights: Annotated[
+        list[float] | None, option("--weight", "What each file weighs for the states. Default: the same.", "X")
+    ] = None,
     force: options.Force = False,
     offline: options.Offline = False,
     quiet: options.Quiet = False,
@@ -54,6 +57,10 @@ def train_ranker(
     for path in (*pairs, *(test or ())):
         if not path.is_file():
             raise UsageError(f"there is no file {path}", fix="--pairs FILE.jsonl")
+    if weights is not None and (len(weights) != len(pairs) or min(weights) <= 0):
+        raise UsageError(
+            f"there are {len(pairs)} files and {len(weights)} weights", fix="one --weight for each --pairs"
+        )
     _check_libraries()
 
     from specextend_cli.summarize.ranking.ranker import STATES, TREES
@@ -65,7 +72,8 @@ def train_ranker(
     refuse_existing((trees_file, states_file) if layer else (trees_file,), force=force)
     if output.exists() and not output.is_dir():
         raise UsageError(f"{output} is not a directory", fix="--output DIR")
-    examples = [one for path in pairs for one in _examples(terminal, path, documents)]
+    factors = weights or [1.0] * len(pairs)
+    examples = [one for path, x in zip(pairs, factors, strict=True) for one in _examples(terminal, path, documents, x)]
     unseen = [one for path in test or () for one in _examples(terminal, path, documents)]
     output.mkdir(parents=True, exist_ok=True)
     trees = ranker.fit_trees(examples)
@@ -98,8 +106,8 @@ def train_ranker(
         _show(terminal, "nothing was fitted to these", evaluate(unseen, of_unseen, peers))
 
 
-def _examples(terminal: Output, path: Path, most: int) -> list[Example]:
-    """The documents of a file with features and labels, at most so many of each source."""
+def _examples(terminal: Output, path: Path, most: int, weight: float = 1.0) -> list[Example]:
+    """The documents of a file with features and labels, at most so many of each source, which share its weight."""
     from specextend_cli.train import ranker
 
     chosen = ranker.of_each_source(ranker.read_pairs(path), most)
@@ -110,7 +118,7 @@ def _examples(terminal: Output, path: Path, most: int) -> list[Example]:
         raise InputError(f"{path} cannot be used", why=why, fix=f"{_LEAST} documents at least in each file")
     sources = len({one.source for one in found})
     for one in found:
-        one.weight = 1 / sources
+        one.weight = weight / sources
     terminal.status(f"{path}: {len(found)} documents" + (f" of {sources} sources" if sources > 1 else ""))
     return found
 
@@ -163,7 +171,7 @@ def _peers() -> dict[str, Peer]:
     def peer(method: str, one: Example, words: int) -> str:
         return summarized(method, one.document.text, words, one.summary)
 
-    return {name: partial(peer, method) for name, method in _PEERS.items()} | {ORACLE: partial(peer, ORACLE)}
+    return {name: partial(peer, method) for name, method in (_PEERS | {ORACLE: ORACLE}).items()}
 
 
 def _check_libraries() -> None:

@@ -46,7 +46,7 @@ _TREES: dict[str, Any] = {
     "seed": 0,
 }
 _ROUNDS = 300
-_PENALTY_TREES, _PENALTY_STATES = 10.0, 15_000.0  # of the ridge regression, for standardized columns
+_PENALTY_TREES, _PENALTY_STATES = 10.0, 30_000.0  # of the ridge regression, for standardized columns
 _WORD = regex.compile(r"[\p{L}\p{N}]+")
 
 

@@ -26,6 +26,13 @@ def test_a_file_that_is_not_there_is_2(cli, tmp_path):
     assert (done.returncode, done.stdout) == (2, "")
 
 
+@pytest.mark.parametrize("weights", [("--weight", 1, "--weight", 2), ("--weight", 0), ("--weight", -1)])
+def test_weights_that_fit_no_files_are_2(cli, pairs, weights):
+    done = cli("train-ranker", "--pairs", pairs, *weights)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "one --weight for each --pairs" in done.stderr
+
+
 @pytest.mark.parametrize(
     ("absent", "why"), [(["lightgbm"], "lightgbm is"), (["lightgbm", "rouge_score"], "lightgbm and rouge-score are")]
 )
@@ -76,7 +83,7 @@ def test_a_ranker_is_fitted_that_a_preset_can_use(cli, presets, tmp_path):
             for at in range(10)
         )
         file.write_text("".join(json.dumps(pair) + "\n" for pair in pairs))
-    asked = ("--test", test, "-m", presets["one"], "--layer", 2, "--states-from", 3, "-o", output)
+    asked = ("--test", test, "--weight", 2, "-m", presets["one"], "--layer", 2, "--states-from", 3, "-o", output)
     done = cli("train-ranker", "--pairs", path, *asked)
     assert done.returncode == 0, done.stderr
     methods = ["lead", "lexrank", "extractive", "guided", "sumy lexrank", "sumy textrank", "oracle"]

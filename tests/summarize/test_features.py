@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.presets import sentence_ranker
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.features import features, loose, standard_scores
+from specextend_cli.summarize.ranking.features import columns, features, loose, standard_scores
 from specextend_cli.summarize.ranking.ranker import Trees
 from specextend_cli.summarize.ranking.term_matrix import TermMatrix
 from tests.summarize.tiny_preset import text
@@ -55,6 +55,24 @@ def test_likeness_is_the_cosine_with_the_terms_of_a_heading(
     np.testing.assert_allclose(matrix.likeness(others, which), expected, atol=1e-5)
 
 
+@given(BAGS)
+def test_recurrence_is_what_a_loop_over_all_pairs_finds(bags: list[set[str]]) -> None:
+    matrix, rows = TermMatrix(bags), len(bags)
+    full, found = dense(bags, matrix), matrix.recurrence()
+    for row in range(rows):
+        np.testing.assert_allclose(found.later[row], full[row] @ full[row + 1 :].sum(0), atol=1e-4)
+        np.testing.assert_allclose(found.earlier[row], full[row] @ full[:row].sum(0), atol=1e-4)
+        uses = {term: [number for number, bag in enumerate(bags) if term in bag] for term in bags[row]}
+        weight = {t: np.log(len(at)) * matrix.rarity[matrix.columns[t]] for t, at in uses.items()}
+        whole = max(sum(weight.values()), 1e-9)
+        first = sum(weight[term] for term, at in uses.items() if at[0] == row)
+        later = sum(weight[term] * sum(one > row for one in at) / len(at) for term, at in uses.items())
+        spread = sum(weight[term] * np.std(np.array(at) / rows) for term, at in uses.items())
+        np.testing.assert_allclose(found.first_use[row], first, atol=1e-4)
+        np.testing.assert_allclose(found.persists[row], later / whole, atol=1e-4)
+        np.testing.assert_allclose(found.spread[row], spread / whole, atol=1e-4)
+
+
 def test_standard_scores_are_taken_among_some_rows() -> None:
     values = np.array([[1.0, 5], [3, 5], [100, 7]], np.float32)
     scores = standard_scores(values, np.array([True, True, False]))
@@ -92,7 +110,7 @@ def test_the_shipped_trees_know_these_features(name: str) -> None:
     read = read_bytes(name, text(12).encode())
     values, _ = features(read.text, candidates(read))
     trees = Trees.load(sentence_ranker())
-    assert trees.features <= values.shape[1]
+    assert trees.features <= values.shape[1] == len(columns())
     scores = trees.predict(values)
     assert scores.shape == (len(values),)
     assert len(set(scores.tolist())) > 2

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.summarize.events import Summary
 from specextend_cli.summarize.extractive import ScoredSentences
 from specextend_cli.summarize.ranking.ranker import Trees
 from specextend_cli.summarize.ranking.text_kind import Kind
@@ -50,8 +53,8 @@ def test_a_text_is_of_a_kind_by_what_it_has(body: str, expected: Kind) -> None:
     assert kind(body) == expected
 
 
-def summary(body: str, **asked: object):
-    with Summarizer(Options(mode="extractive", cache=False, **asked)) as made:  # type: ignore[arg-type]
+def summary(body: str, **asked: Any) -> Summary:
+    with Summarizer(Options(mode="extractive", cache=False, **asked)) as made:
         return made.summarize(read_bytes("a.md", body.encode()))
 
 

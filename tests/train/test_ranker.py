@@ -40,7 +40,7 @@ def planted(seed: int, rows: int = 40) -> Example:
     states = random.normal(size=(rows, HIDDEN)).astype(np.float32)
     labels = np.where(values[:, 2] > 0.3, 1.0, -1.0) + np.where(values[:, 0] > 0, 0.5, -0.5)
     usable = random.random(rows) < 0.9
-    of = {"group": str(seed), "states": states}
+    of: dict[str, Any] = {"group": str(seed), "states": states}
     return Example(str(seed), document("x"), [], [], "", values, labels.astype(np.float32), usable, **of)
 
 
