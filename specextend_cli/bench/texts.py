@@ -19,7 +19,7 @@ _OFFSETS = 16  # built-in documents: the same text with different starts
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: its name, its text, a human summary if there is one, and its data set's label of its length or kind."""
+    """A document: its name, its text, a human summary if there is one, its data set's label of length or kind."""
 
     name: str
     text: str

@@ -11,7 +11,8 @@ from specextend_cli.summarize.events import Summary
 from specextend_cli.summarize.extractive import ScoredSentences
 from specextend_cli.summarize.ranking.ranker import Trees
 from specextend_cli.summarize.ranking.text_kind import Kind
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
+from tests.helpers.flat_options import flat_options
 from tests.summarize.test_ranker import TREES
 from tests.summarize.tiny_preset import text
 
@@ -54,7 +55,7 @@ def test_a_text_is_of_a_kind_by_what_it_has(body: str, expected: Kind) -> None:
 
 
 def summary(body: str, **asked: Any) -> Summary:
-    with Summarizer(Options(mode="extractive", cache=False, **asked)) as made:
+    with Summarizer(flat_options(mode="extractive", cache=False, **asked)) as made:
         return made.summarize(read_bytes("a.md", body.encode()))
 
 
