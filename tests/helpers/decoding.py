@@ -10,6 +10,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import (
     BlendDrafter,
+    BlockDrafter,
     Drafter,
     EagleDrafter,
     LMDrafter,
@@ -23,6 +24,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, small_draft
 from tests.helpers.random_drafter import RandomDrafter
@@ -52,6 +54,17 @@ DRAFTERS: dict[str, Make] = {
     "eagle3.1": lambda target, retrieval: EagleDrafter(tiny_head("eagle3.1").to(target.lm.device), target, retrieval),
     "eagle3-sliding": lambda target, retrieval: EagleDrafter(
         tiny_head("eagle3", sliding_window=128).to(target.lm.device), target, retrieval
+    ),
+    "dflash": lambda target, retrieval: BlockDrafter(tiny_block("dflash").to(target.lm.device), target, retrieval),
+    "dflash-sliding": lambda target, retrieval: BlockDrafter(
+        tiny_block("dflash-sliding").to(target.lm.device), target, retrieval
+    ),
+    "dspark": lambda target, retrieval: BlockDrafter(tiny_block("dspark").to(target.lm.device), target, retrieval),
+    "dspark-rnn": lambda target, retrieval: BlockDrafter(
+        tiny_block("dspark-rnn").to(target.lm.device), target, retrieval
+    ),
+    "blend-block": lambda target, retrieval: BlendDrafter(
+        [NgramDrafter(), BlockDrafter(tiny_block("dspark-gated").to(target.lm.device), target, retrieval)]
     ),
     "blend-eagle": lambda target, retrieval: BlendDrafter(
         [
