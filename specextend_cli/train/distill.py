@@ -177,8 +177,6 @@ def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
     directory = plan.init
     if directory is None:
         return None
-    if plan.architecture != "eagle3":
-        raise UsageError("--init continues EAGLE-3 heads only", fix="leave it out, or --architecture eagle3")
     # A copy, because a loaded head may share modules with the target.
     head = deepcopy(load_head(directory, lm).head).float()
     if head.config.generation != 3:
