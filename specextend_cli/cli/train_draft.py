@@ -49,7 +49,9 @@ def train_draft(
         int, option("--vocabulary", "Tokens that the draft can write.", "N", TRAINING, min=16)
     ] = 16384,
     lengths: Annotated[str, option("--lengths", "Tokens of the training excerpts.", "512,2k", TRAINING)] = "512,1k,2k",
-    unroll: Annotated[int, option("--unroll", "Draft steps per position; tokens of a block.", "N", TRAINING, min=1, max=16)] = 5,
+    unroll: Annotated[
+        int, option("--unroll", "Draft steps per position; tokens of a block.", "N", TRAINING, min=1, max=16)
+    ] = 5,
     init: Annotated[
         Path | None, option("--init", "Start from this EAGLE-3 head.", "DIR", TRAINING, show_default=False)
     ] = None,

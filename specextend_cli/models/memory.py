@@ -105,5 +105,5 @@ def draft_shape(preset: Preset) -> Shape | HeadShape | BlockShape | None:
     directory = locate(draft.source, tokenizer=False)
     if draft.has_head:
         kind = BlockShape if draft.model == "block" else HeadShape
-        return draft.head if directory is None else kind.of(directory)
+        return (draft.head or draft.block) if directory is None else kind.of(directory)
     return draft.shape if directory is None else Shape.of(directory)

@@ -64,7 +64,8 @@ class Draft(Table):
     """The drafter: none, n-grams, a small model, an EAGLE or block head, the target on a working set, or a blend `of`
     several.
 
-    `shape` has the sizes of a small model, `head` those of a head, which computes in its target's number format.
+    `shape` has the sizes of a small model, `head` and `block` those of an EAGLE and a block head,
+    which compute in their target's number format.
     `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
     `window` (tokens, by default from `trained`) reads the prompt in pieces of that length, at positions it knows.
     """
@@ -74,7 +75,8 @@ class Draft(Table):
     source: Source | None = None
     dtype: Dtype = "auto"
     shape: Shape | None = None
-    head: HeadShape | BlockShape | None = None
+    head: HeadShape | None = None
+    block: BlockShape | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: preset_defaults.draft_window(data["trained"]), ge=16)
 
@@ -116,15 +118,16 @@ class Draft(Table):
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
         if self.shape is not None and self.model != "lm":
             raise ValueError("[draft.shape] has the sizes of a language model; a head's go to [draft.head]")
+        if self.head is not None and self.model != "eagle":
+            raise ValueError("[draft.head] has the sizes of an EAGLE head; others' go to [draft.shape], [draft.block]")
+        if self.block is not None and self.model != "block":
+            raise ValueError("[draft.block] has the sizes of a block head; others' go to [draft.shape], [draft.head]")
         if not self.has_head:
-            if self.head is not None:
-                raise ValueError("[draft.head] has the sizes of a head; a language model's go to [draft.shape]")
-        elif not isinstance(self.source, (HubSource, LocalSource)):
+            return self
+        if not isinstance(self.source, (HubSource, LocalSource)):
             raise ValueError("a head comes from the hub or from a local directory")
-        elif self.dtype != "auto":
+        if self.dtype != "auto":
             raise ValueError("a head computes in its target's number format; leave out dtype")
-        elif self.head is not None and isinstance(self.head, BlockShape) != (self.model == "block"):
-            raise ValueError("[draft.head] has a size `block` for a block head, and none for an EAGLE head")
         return self
 
 
@@ -231,7 +234,7 @@ def _window(data: dict[str, Any]) -> Window:
     target, draft = data["target"], data["draft"]
     footprint = target.shape and Footprint(
         target.shape,
-        draft.head or draft.shape,
+        draft.head or draft.block or draft.shape,
         data["retrieval"],
         data["tree"],
         quantization=target.quantization,

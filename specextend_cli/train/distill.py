@@ -120,7 +120,7 @@ def distill(
     measured = HeldOut(held_out, held_out_copies(held_documents, frame, plan), plan.quotes)
     text_tokens = sum(map(len, training_documents))
     figures = Figures(
-        head.config.name.replace("dflash", "DFlash"), len(vocabulary), answer_coverage, len(answers), text_tokens
+        "DFlash" if is_block else head.config.name, len(vocabulary), answer_coverage, len(answers), text_tokens
     )
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops a line that a killed run left incomplete

@@ -20,6 +20,7 @@ _THETA = 1e6  # least base of RoPE: half of the dimensions then rotate little ov
 _ATTENTION = {f"self_attn.{part}_proj.weight" for part in "qkvo"}
 
 
+@torch.no_grad()
 def head_sizes(
     lm: LanguageModel, vocabulary: Tensor, feature_layers: tuple[int, ...], *, max_position: int
 ) -> HeadConfig:
@@ -118,7 +119,7 @@ def _check_output(lm: LanguageModel) -> None:
     two = torch.arange(2, device=lm.device)
     out = lm.forward(two, two, lm.new_cache(2), features=(lm.layers,))
     ours = lm.model.get_output_embeddings()(out.features)
-    if disagreement(ours, out.logits) is not None:
+    if disagreement(ours, out.logits, lm.dtype) is not None:
         raise ModelError(
             f"no head can be trained for {type(lm.model).__name__}",
             why="it scales or bends its logits after the output head",
