@@ -69,7 +69,7 @@ def load_block_head(directory: Path, target: LanguageModel, *, name: str = "NAME
 
 
 def default_block_layers(layers: int, states: int) -> tuple[int, ...]:
-    """The target's states that z-lab's heads read where a checkpoint does not say: evenly spaced, of `layers` layers."""
+    """The target's states that z-lab's heads read where a checkpoint does not say, evenly spaced over `layers`."""
     if states == 1:
         return (layers // 2 + 1,)
     span = layers - 4

@@ -115,6 +115,14 @@ class BlockSettings(HeadSettings):
             return (self.causal,) * len(windows)
         return tuple(window is not None and not self.sliding_window_non_causal for window in windows)
 
+    def rope(self) -> dict[str, Any]:
+        """See `HeadSettings`; ValueError also where layers of two kinds are turned differently."""
+        own = self.rope_parameters or {}
+        kinds = [own[kind] for kind in ("sliding_attention", "full_attention") if isinstance(own.get(kind), dict)]
+        if any(one != kinds[0] for one in kinds):
+            raise ValueError("its layers with and without windows have different position encodings")
+        return super().rope()
+
     def check_supported(self) -> None:
         """ValueError for what is computed otherwise here."""
         names = json.dumps((self.architectures, self.model_type)).lower()

@@ -54,9 +54,8 @@ class BlockShape(BaseModel):
             said.num_hidden_layers,
         )
         try:
-            if None in (heads, hidden, vocab, layers, said.block_size, said.intermediate_size):
+            if not (heads and hidden and vocab and layers and said.block_size and said.intermediate_size):
                 raise ValueError("it lacks block_size, hidden_size, intermediate_size or another of its sizes")
-            assert heads and hidden and vocab and layers and said.block_size and said.intermediate_size
             output = said.draft_vocab_size or vocab
             has_output = any(re.search(r"(^|\.)lm_head\.weight$", name) for name in names)
             confidence = any("confidence" in name for name in names) if names else bool(said.enable_confidence_head)

@@ -37,8 +37,8 @@ class Schedule:
     `batch` groups of samples, of at most `rows` rows each (of a longer sample, a block of so many). The rate rises over
     the share `warmup` of the run and falls to zero by a cosine (see `optimizer`). The head is measured every
     `validate` seconds, and `patience` measurements without a gain end the run; a checkpoint is written every `keep`
-    seconds. A block head, which proposes `unroll` tokens at once, is trained on as many blocks of a group as `anchors` says.
-    The loss is over `likely` tokens of the draft's vocabulary and a random sample of `others` (see `loss`).
+    seconds. A block head, which proposes `unroll` tokens at once, is trained on `anchors` blocks of a group. The loss
+    is over `likely` tokens of the draft's vocabulary and a random sample of `others` (see `loss`).
     """
 
     seconds: float

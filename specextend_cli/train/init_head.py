@@ -83,7 +83,7 @@ def init_head(
 
 @torch.no_grad()
 def init_ends(head: EagleHead | BlockHead, lm: LanguageModel, vocabulary: Tensor) -> None:
-    """Small random matrices, but for what reads and writes tokens, and an `fc` that hands on the target's late state."""
+    """Small random matrices, but for what reads and writes tokens; `fc` hands on the target's late state."""
     for parameter in head.parameters():
         if parameter.dim() > 1:
             nn.init.normal_(parameter, std=0.02)

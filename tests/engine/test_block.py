@@ -226,7 +226,7 @@ def test_the_drafter_joins_the_block_with_the_states_before_its_token(name: str)
 
 @torch.inference_mode()
 def test_a_working_set_holds_the_keys_of_the_whole_context() -> None:
-    """What a position's keys are does not depend on what was visible: a set of absolute positions hides, and no more."""
+    """Keys do not depend on what was visible: a set of absolute positions hides the others, and no more."""
     head = tiny_block("dflash")
     target, retrieval = Target(LanguageModel(tiny())), small("retrieval", positions="absolute")
     tokens = prompt(200)

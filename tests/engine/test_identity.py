@@ -195,7 +195,7 @@ def test_half_precision_chooses_near_the_maximum() -> None:
 
 
 @pytest.mark.parametrize("length", [63, 64, 65, 66, 128, 129])
-@pytest.mark.parametrize("drafter", ["self", "lm", "lm-window"])
+@pytest.mark.parametrize("drafter", ["self", "lm", "lm-window", "dflash"])
 def test_prompts_as_long_as_the_drafter_s_chunk(drafter: str, length: int) -> None:
     expected = by_generate(12, length)
     target = Target(LanguageModel(tiny()))

@@ -127,6 +127,11 @@ REFUSED: list[tuple[Layout, dict[str, Any], str]] = [
     (z_lab, {"num_attention_heads": 3}, "do not divide among 3 heads"),
     (z_lab, {"layer_types": ["chunked_attention"] * 2}, "layer_types"),
     (z_lab, {"dflash_config": []}, "not an object"),
+    (
+        z_lab_windows,
+        {"rope_parameters": {"sliding_attention": {"rope_theta": 500.0}, "full_attention": {"rope_theta": 1e6}}},
+        "different position encodings",
+    ),
     (z_lab_windows, {"sliding_window": 4}, "sliding_window is 4"),
     (deepspec_dspark, {"markov_rank": 16}, "a Markov head"),
     (deepspec_dspark, {"markov_head_type": "rnn"}, "a Markov head"),

@@ -1,4 +1,4 @@
-"""Blocks in training: what a drafter would propose there, under the same mask; losses and figures as counted by hand."""
+"""Blocks in training: what a drafter would propose there; losses and figures as counted by hand."""
 
 from __future__ import annotations
 
