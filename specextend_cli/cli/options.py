@@ -153,7 +153,7 @@ Offline: TypeAlias = Annotated[
         callback=go_offline,
     ),
 ]
-DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"{format_or(DRAFTERS).capitalize()}.", "NAME", SPEED)]
+DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"{format_or(DRAFTERS)}.", "NAME", SPEED)]
 DraftHead: TypeAlias = Annotated[
     Path | None,
     option(
