@@ -90,6 +90,7 @@ _DRAFTERS = {
     "lm": "the preset's small language model",
     "blend": "several sources in one tree",
     "eagle": "an EAGLE head on the target's hidden states",
+    "block": "a DFlash or DSpark head on the target's hidden states, one forward a tree",
 }
 METHODS: dict[str, tuple[str, Build]] = {
     PLAIN: ("plain decoding: a tree of one node, the same loop and kernels", _plain),

@@ -158,7 +158,13 @@ Offline: TypeAlias = Annotated[
 DraftOption: TypeAlias = Annotated[Draft | None, option("--draft", f"{format_or(DRAFTERS)}.", "NAME", SPEED)]
 DraftHead: TypeAlias = Annotated[
     Path | None,
-    option("--draft-head", "Draft with this EAGLE head and n-grams.", "DIR", Rare(SPEED), callback=_absolute),
+    option(
+        "--draft-head",
+        "Draft with this EAGLE, DFlash or DSpark head and n-grams.",
+        "DIR",
+        Rare(SPEED),
+        callback=_absolute,
+    ),
 ]
 DraftAttention: TypeAlias = Annotated[
     Policy | None,

@@ -1,10 +1,10 @@
-"""`specextend train-draft`: train an EAGLE-3 head for a preset's target on the user's documents."""
+"""`specextend train-draft`: train an EAGLE-3 or a DFlash head for a preset's target on the user's documents."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.options import option
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
 TRAINING = "Training"
+Architecture: TypeAlias = Literal["eagle3", "dflash"]
 _LEADS = (" ", "\n", "\n\n", " The report says: ", ' It states that "', "\nAccording to the text, ", "; ", " ... ")
 """Beginnings of the quotations that the head learns to copy."""
 _ANSWER = 192  # minimum tokens of an answer: chunk summaries may be shorter than the summaries that are drafted for
@@ -40,11 +41,17 @@ def train_draft(
         ),
     ] = None,
     minutes: Annotated[float, option("--minutes", "Total time.", "N", min=0.1, callback=options.finite)] = 60.0,
+    architecture: Annotated[
+        Architecture,
+        option("--architecture", "eagle3, or dflash: a block of tokens in one forward.", "NAME", TRAINING),
+    ] = "eagle3",
     vocabulary: Annotated[
         int, option("--vocabulary", "Tokens that the draft can write.", "N", TRAINING, min=16)
     ] = 16384,
     lengths: Annotated[str, option("--lengths", "Tokens of the training excerpts.", "512,2k", TRAINING)] = "512,1k,2k",
-    unroll: Annotated[int, option("--unroll", "Draft steps per position.", "N", TRAINING, min=1, max=16)] = 5,
+    unroll: Annotated[
+        int, option("--unroll", "Draft steps per position; tokens of a block.", "N", TRAINING, min=1, max=16)
+    ] = 5,
     init: Annotated[
         Path | None, option("--init", "Start from this EAGLE-3 head.", "DIR", TRAINING, show_default=False)
     ] = None,
@@ -65,7 +72,7 @@ def train_draft(
     timeout: options.Timeout = None,
     quiet: options.Quiet = False,
 ) -> None:
-    """Train an EAGLE-3 draft head for a preset's target on your documents.
+    """Train a draft head for a preset's target on your documents.
 
     The head is distilled from the target's own answers about them.
 
@@ -81,6 +88,8 @@ def train_draft(
     if answers is not None and not answers.absolute().parent.is_dir():
         raise UsageError(f"there is no directory {answers.parent}", why="--answers would be written there at the end")
     _check_output(output, [corpus, *([] if init is None else [init])])
+    if init is not None and architecture != "eagle3":
+        raise UsageError("--init continues EAGLE-3 heads only", fix="leave it out, or --architecture eagle3")
     options.usable(device)
 
     from specextend_cli.bench.machine import describe
@@ -146,6 +155,7 @@ def train_draft(
             lengths=sizes,
             init=init,
             archive=answers,
+            architecture=architecture,
         )
         facts = Facts(
             target=preset.name,

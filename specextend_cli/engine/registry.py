@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Retrieval
     from specextend_cli.engine.drafters.base import Drafter
     from specextend_cli.engine.drafters.ngram_table import NgramTable
@@ -37,6 +38,7 @@ class DrafterSetup:
     retrieval: Retrieval
     load_lm: Callable[[], LanguageModel]
     load_head: Callable[[], EagleHead]
+    load_block: Callable[[], BlockHead]
     load_table: Callable[[], NgramTable]
     window: int | None = None
     parts: Sequence[str] = ()
@@ -48,7 +50,7 @@ class DrafterEntry:
     """`make` builds the drafter; `needs` names the model that has to come with the target, None for none."""
 
     make: Callable[[DrafterSetup], Drafter]
-    needs: Literal["draft model", "EAGLE head", "n-gram table"] | None = None
+    needs: Literal["draft model", "EAGLE head", "block head", "n-gram table"] | None = None
 
 
 def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
@@ -94,6 +96,12 @@ def _eagle(setup: DrafterSetup) -> Drafter:
     return EagleDrafter(setup.load_head(), setup.target, setup.retrieval, window=setup.window)
 
 
+def _block(setup: DrafterSetup) -> Drafter:
+    from specextend_cli.engine.drafters.block import BlockDrafter
+
+    return BlockDrafter(setup.load_block(), setup.target, setup.retrieval)
+
+
 def _mtp(setup: DrafterSetup) -> Drafter:
     from specextend_cli.engine.drafters.mtp import MtpDrafter
 
@@ -112,6 +120,7 @@ DRAFTERS: dict[str, DrafterEntry] = {
     "table": DrafterEntry(_ngram_table, needs="n-gram table"),
     "lm": DrafterEntry(_lm, needs="draft model"),
     "eagle": DrafterEntry(_eagle, needs="EAGLE head"),
+    "block": DrafterEntry(_block, needs="block head"),
     "mtp": DrafterEntry(_mtp),
     "self": DrafterEntry(_self),
     "blend": DrafterEntry(_blend),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.shape import HeadShape, Shape
 
 HEADROOM = 0.92
@@ -43,7 +44,7 @@ class Footprint:
     """
 
     target: Shape
-    draft: Shape | HeadShape | None
+    draft: Shape | HeadShape | BlockShape | None
     retrieval: Retrieval
     tree: TreeShape
     quantization: str = "none"
@@ -81,5 +82,5 @@ class Footprint:
         """
         shape = self.target
         row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
-        states = (shape.layers + 1) * shape.hidden if isinstance(self.draft, HeadShape) else 0
+        states = (shape.layers + 1) * shape.hidden if isinstance(self.draft, (HeadShape, BlockShape)) else 0
         return tokens * self.item * (row + states)

@@ -38,7 +38,7 @@ def configure(settings: HeadSettings, tensors: dict[str, Tensor], target: Langua
         require(said in (None, actual), f"config.json says {key} {said}, {whose} {actual}")
 
     settings.check_supported()
-    _check_numbers(tensors)
+    check_numbers(tensors)
     fc, gate = tensors["fc.weight"], tensors["layers.0.mlp.gate_proj.weight"]
     query, key = (tensors[f"layers.0.self_attn.{part}_proj.weight"] for part in "qk")
     hidden, joined = fc.shape
@@ -194,7 +194,7 @@ def _norm_before_residual(settings: HeadSettings) -> tuple[bool, ...]:
     return (said or False,)
 
 
-def _check_numbers(tensors: dict[str, Tensor]) -> None:
+def check_numbers(tensors: dict[str, Tensor]) -> None:
     """ValueError for weights that are not floating-point: codes would be read as small whole numbers."""
     known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
     for name, tensor in tensors.items():

@@ -23,6 +23,7 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.head_config import configure, default_layers
 from specextend_cli.models.head_quantization import PackedError
+from specextend_cli.models.head_sharing import check_vocabulary, is_copy
 from specextend_cli.models.head_tensors import completed, read_tensors
 from specextend_cli.models.skip_init import SkipInit
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:  # training a new head imports no pydantic
 
 _FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout"
 _UNPACKED = "use the head in the format that it was trained in, or with weights of eight bits and their weight_scale"
-_COMPARED = 4096  # rows of two matrices that are compared at a time
 
 
 @dataclass(frozen=True)
@@ -118,9 +118,9 @@ def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, s
     """Share the target's embedding and output layer where the checkpoint has none, or copies of them."""
     width, theirs = int(target.config.hidden_size), target.model.get_input_embeddings()
     tied = settings.tie_word_embeddings and "lm_head.weight" not in tensors
-    if not tied and _is_copy(tensors.get("embedding.weight"), theirs):
+    if not tied and is_copy(tensors.get("embedding.weight"), theirs):
         del tensors["embedding.weight"]
-    if _is_copy(tensors.get("lm_head.weight"), target.model.get_output_embeddings()):
+    if is_copy(tensors.get("lm_head.weight"), target.model.get_output_embeddings()):
         del tensors["lm_head.weight"]
     if "embedding.weight" not in tensors:
         if head.config.hidden != width:
@@ -135,26 +135,7 @@ def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, s
         head.lm_head = target.model.get_output_embeddings()
     else:
         raise ValueError(f"it has no lm_head, and the target's has {width} columns")
-    chosen = tensors.pop("t2d", None)
-    if "draft_to_target" not in tensors:
-        return
-    offsets = tensors["draft_to_target"] = tensors["draft_to_target"].long()
-    named = offsets + torch.arange(len(offsets))
-    if int(named.min()) < 0 or int(named.max()) >= target.vocabulary:
-        raise ValueError("d2t names tokens that the target does not have")
-    if len(named.unique()) < len(named):
-        raise ValueError("d2t names a token twice")
-    if chosen is not None and not torch.equal(chosen.bool().nonzero().squeeze(-1), named.sort().values):
-        raise ValueError("d2t and t2d name different tokens")
-
-
-def _is_copy(own: Tensor | None, theirs: Any) -> bool:
-    """Whether a matrix of the head is one of the target's: DeepSpec's have both, a gigabyte for a large vocabulary."""
-    weight, bias = getattr(theirs, "weight", None), getattr(theirs, "bias", None)
-    if own is None or bias is not None or not isinstance(weight, Tensor) or own.shape != weight.shape:
-        return False
-    rows = zip(own.split(_COMPARED), weight.split(_COMPARED), strict=True)
-    return all(torch.equal(some.to(other), other) for some, other in rows)
+    check_vocabulary(tensors, target.vocabulary)
 
 
 def _published(config: HeadConfig) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import re
 import shutil
 import subprocess
 
+from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import HEADROOM as HEADROOM
 from specextend_cli.models.footprint import Estimate as Estimate
 from specextend_cli.models.footprint import Footprint
@@ -50,7 +51,7 @@ def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
         preset.tree,
         quantization=preset.target.quantization,
         item=item,
-        draft_item=item if preset.draft.model == "eagle" else _ITEM[dtype or preset.draft.dtype],
+        draft_item=item if preset.draft.has_head else _ITEM[dtype or preset.draft.dtype],
         own="self" in preset.draft.drafters,
         complete=draft is not None or not preset.draft.has_model,
     )
@@ -96,12 +97,13 @@ def target_shape(target: Target) -> Shape | None:
     return target.shape if directory is None else Shape.of(directory)
 
 
-def draft_shape(preset: Preset) -> Shape | HeadShape | None:
+def draft_shape(preset: Preset) -> Shape | HeadShape | BlockShape | None:
     """The sizes of a draft, likewise; None where there is none, or none are known."""
     draft = preset.draft
     if draft.source is None:
         return None
     directory = locate(draft.source, tokenizer=False)
-    if draft.model == "eagle":
-        return draft.head if directory is None else HeadShape.of(directory)
+    if draft.has_head:
+        kind = BlockShape if draft.model == "block" else HeadShape
+        return (draft.head or draft.block) if directory is None else kind.of(directory)
     return draft.shape if directory is None else Shape.of(directory)

@@ -21,6 +21,7 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import preset_defaults, prompt_templates
+from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.names import Line, LocalPath
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
@@ -32,6 +33,8 @@ DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
+ModelKind: TypeAlias = Literal["lm", "eagle", "block"]
+MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "block")
 Quantization: TypeAlias = Literal["none", "nf4"]
 Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
 
@@ -58,9 +61,11 @@ class Target(Table):
 
 
 class Draft(Table):
-    """The drafter: none, n-grams, a small model, an EAGLE head, the target on a working set, or a blend `of` several.
+    """The drafter: none, n-grams, a small model, an EAGLE or block head, the target on a working set, or a blend `of`
+    several.
 
-    `shape` has the sizes of a small model, `head` those of an EAGLE head, which computes in its target's number format.
+    `shape` has the sizes of a small model, `head` and `block` those of an EAGLE and a block head,
+    which compute in their target's number format.
     `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
     `window` (tokens, by default from `trained`) reads the prompt in pieces of that length, at positions it knows.
     """
@@ -71,13 +76,19 @@ class Draft(Table):
     dtype: Dtype = "auto"
     shape: Shape | None = None
     head: HeadShape | None = None
+    block: BlockShape | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: preset_defaults.draft_window(data["trained"]), ge=16)
 
     @property
-    def model(self) -> Literal["lm", "eagle"] | None:
-        """The kind of model in `source`: a language model, an EAGLE head, or none."""
-        return "lm" if "lm" in self.drafters else "eagle" if "eagle" in self.drafters else None
+    def model(self) -> ModelKind | None:
+        """The kind of model in `source`: a language model, an EAGLE head, a block head, or none."""
+        return next((kind for kind in MODEL_KINDS if kind in self.drafters), None)
+
+    @property
+    def has_head(self) -> bool:
+        """Whether a head drafts, which reads the target's states."""
+        return self.model in ("eagle", "block")
 
     @property
     def drafters(self) -> tuple[DrafterName, ...]:
@@ -97,29 +108,32 @@ class Draft(Table):
             raise ValueError('"of" belongs to kind = "blend"')
         if not {"none", "blend"}.isdisjoint(self.of):
             raise ValueError("a blend is of drafters that propose something themselves")
-        if {"lm", "eagle"} <= set(self.of):
-            raise ValueError("a draft has one source: a language model or an EAGLE head, not both")
+        if len(set(MODEL_KINDS) & set(self.of)) > 1:
+            raise ValueError("a draft has one source: a language model, an EAGLE head or a block head")
         if "table" in self.drafters and not self.has_model:
-            raise ValueError("an n-gram table lies beside a draft model or an EAGLE head")
+            raise ValueError("an n-gram table lies beside a draft model or a head")
         if self.has_model and self.source is None:
             raise ValueError("a model as draft needs a [draft.source]")
         if not self.has_model and self.source is not None:
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
         if self.shape is not None and self.model != "lm":
-            raise ValueError("[draft.shape] has the sizes of a language model; an EAGLE head's go to [draft.head]")
-        if self.model != "eagle":
-            if self.head is not None:
-                raise ValueError("[draft.head] has the sizes of an EAGLE head; a language model's go to [draft.shape]")
-        elif not isinstance(self.source, (HubSource, LocalSource)):
-            raise ValueError("an EAGLE head comes from the hub or from a local directory")
-        elif self.dtype != "auto":
-            raise ValueError("an EAGLE head computes in its target's number format; leave out dtype")
+            raise ValueError("[draft.shape] has the sizes of a language model; a head's go to [draft.head]")
+        if self.head is not None and self.model != "eagle":
+            raise ValueError("[draft.head] has the sizes of an EAGLE head; others' go to [draft.shape], [draft.block]")
+        if self.block is not None and self.model != "block":
+            raise ValueError("[draft.block] has the sizes of a block head; others' go to [draft.shape], [draft.head]")
+        if not self.has_head:
+            return self
+        if not isinstance(self.source, (HubSource, LocalSource)):
+            raise ValueError("a head comes from the hub or from a local directory")
+        if self.dtype != "auto":
+            raise ValueError("a head computes in its target's number format; leave out dtype")
         return self
 
 
 def _trained(data: dict[str, Any]) -> int | None:
-    """What EAGLE heads were trained on; language models, as their targets, on more than a working set has."""
-    return preset_defaults.HEAD_TRAINED if "eagle" in (data["kind"], *data["of"]) else None
+    """What heads were trained on; language models, as their targets, on more than a working set has."""
+    return preset_defaults.HEAD_TRAINED if {"eagle", "block"} & {data["kind"], *data["of"]} else None
 
 
 _INTERNAL = ("breaks", "forwards", "floor")
@@ -220,7 +234,7 @@ def _window(data: dict[str, Any]) -> Window:
     target, draft = data["target"], data["draft"]
     footprint = target.shape and Footprint(
         target.shape,
-        draft.head or draft.shape,
+        draft.head or draft.block or draft.shape,
         data["retrieval"],
         data["tree"],
         quantization=target.quantization,

@@ -79,7 +79,7 @@ class Shape(BaseModel):
         """Of a model in transformers' layout."""
         config = read_settings(directory / "config.json")
         shape = cls.from_config(config)
-        if is_wrapper(config) and (names := _tensor_names(directory)):
+        if is_wrapper(config) and (names := tensor_names(directory)):
             tied = not any(name.endswith("lm_head.weight") for name in names)
             return shape.model_copy(update={"tied": tied})  # configurations of wrapper and text model differ
         return shape
@@ -156,7 +156,7 @@ class HeadShape(BaseModel):
     @classmethod
     def of(cls, directory: Path) -> HeadShape:
         """Of a head on disk; ModelError where its configuration lacks a size."""
-        said, names = HeadSettings.read(directory), _tensor_names(directory)
+        said, names = HeadSettings.read(directory), tensor_names(directory)
         heads, hidden, vocab = said.num_attention_heads, said.hidden_size, said.vocab_size
         attention_bias = said.attention_bias or False
 
@@ -183,7 +183,7 @@ class HeadShape(BaseModel):
                 head_dim=said.head_dim or hidden // heads,
                 intermediate=said.intermediate_size,
                 draft_vocab=draft_vocab,
-                embedding=vocab if _holds_embedding(directory, vocab * hidden, draft_vocab == vocab) else 0,
+                embedding=vocab if holds_embedding(directory, vocab * hidden, draft_vocab == vocab) else 0,
                 fc_bias=has("fc.bias", generation == 1 and said.bias is not False),
                 qkv_bias=has("q_proj.bias", attention_bias if said.qkv_bias is None else said.qkv_bias),
                 attention_bias=has("o_proj.bias", attention_bias),
@@ -226,12 +226,12 @@ class HeadShape(BaseModel):
         return 2 * self.layers * self.kv_heads * self.head_dim * item
 
 
-def _tensor_names(directory: Path) -> list[str]:
+def tensor_names(directory: Path) -> list[str]:
     """The tensors of safetensors files; none where they are not known."""
     return [name for file in weight_files(directory) if file.suffix == ".safetensors" for name in read_header(file)]
 
 
-def _holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:
+def holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:
     """Whether the weights have an embedding of `size` numbers, which configurations do not say.
 
     In safetensors, by the names of the tensors. A .bin is a zip archive with a record for each tensor: there by the

@@ -15,6 +15,7 @@ from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, Preset, Quantization
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
+from specextend_cli.runtime.block_head import load_block
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory
 from specextend_cli.runtime.eagle_head import load_eagle, with_head
 from specextend_cli.runtime.options import EngineOptions
@@ -23,6 +24,7 @@ from specextend_cli.runtime.process_group import process_group
 if TYPE_CHECKING:
     import torch
 
+    from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Policy, Retrieval, Sampling
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.drafters.ngram_table import NgramTable
@@ -130,8 +132,9 @@ def drafter_of(
     draft: Path | None,
     load: Callable[[Path, torch.dtype], LanguageModel],
     load_head: Callable[[Path], EagleHead] | None = None,
+    load_block_head: Callable[[Path], BlockHead] | None = None,
 ) -> Drafter:
-    """The drafter that `options` or the preset names; `load` loads its model, `load_head` its head.
+    """The drafter that `options` or the preset names; `load` loads its model, the others its head.
 
     UsageError: there is no such model. ModelError: its token ids mean other texts than the target's.
     """
@@ -153,6 +156,9 @@ def drafter_of(
         # In the target's number format, because the two may share an embedding and an output layer.
         return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)
 
+    def load_own_block() -> BlockHead:
+        return load_block_head(own("block")) if load_block_head else load_block(own("block"), target.lm, preset.name)
+
     def load_own_table() -> NgramTable:
         return load_table(own("table"), target.lm.vocabulary)
 
@@ -162,8 +168,8 @@ def drafter_of(
         return load_mtp(target.lm)
 
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    window = preset.draft.window
-    setup = DrafterSetup(target, retrieval, load_lm, load_own_head, load_own_table, window, parts, load_own_mtp)
+    loaders = load_lm, load_own_head, load_own_block, load_own_table
+    setup = DrafterSetup(target, retrieval, *loaders, preset.draft.window, parts, load_own_mtp)
     return make_drafter(options.draft or preset.draft.kind, setup)
 
 
@@ -191,11 +197,11 @@ def check_draft(preset: Preset, kind: str | None) -> None:
 
 def describe(drafter: Drafter) -> str:
     """What drafts, its sources and what a head reads: "blend (eagle3 of layers 2, 16, 29 + ngram)"."""
-    from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter
+    from specextend_cli.engine.drafters import BlendDrafter, BlockDrafter, EagleDrafter
 
     if isinstance(drafter, BlendDrafter):
         return f"{drafter.name} ({' + '.join(map(describe, drafter.sources))})"
-    if isinstance(drafter, EagleDrafter):
+    if isinstance(drafter, EagleDrafter | BlockDrafter):
         layers = drafter.head.config.feature_layers  # the drafter's own are empty while it is suspended
         return f"{drafter.name} of layers {', '.join(map(str, layers))}"
     return drafter.name

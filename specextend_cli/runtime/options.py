@@ -17,7 +17,7 @@ from specextend_cli.humanize import format_or
 class EngineOptions:
     """What the user may ask for instead of the preset's own settings; None keeps them.
 
-    `draft_head`: the directory of an EAGLE head (see `with_head`). `draft_attention`: full, streaming or retrieval.
+    `draft_head`: the directory of a head (see `with_head`). `draft_attention`: full, streaming or retrieval.
     `compile`: on processors, the models run by native code (see `runtime/native.py`), which is compiled if it has to
     be. What is loaded already, by other options in the same process, is used in any case: it cannot be unloaded.
     `attention`: the back end of attention; auto: the fastest one that works.

@@ -40,15 +40,18 @@ def write_card(directory: Path, facts: Facts, plan: Distillation, figures: Figur
     took = f"**Steps** {best['step']:,}, {best['seconds'] / 60:.0f} minutes of training" if best else "**Training**"
     rows = plan.schedule.batch * plan.schedule.rows
     begun = f"begun from the head in {plan.init.name}; " if plan.init else ""
+    is_block = plan.architecture == "dflash"
+    layout = "in speculators' layout for DFlash" if is_block else "in the published EAGLE-3 layout"
+    drafted = "blocks of" if is_block else "unroll"
     text = f"""---
 library_name: transformers
 base_model: {facts.target}
-tags: [speculative-decoding, eagle3]
+tags: [speculative-decoding, {plan.architecture}]
 ---
 # {figures.architecture} draft head for {facts.target}
 
 Proposes tokens that {facts.target} verifies; it cannot change what the target writes. Made by `specextend train-draft`,
-in the published EAGLE-3 layout. The embedding is the target's and is not in the file. `ngrams.npz` counts what followed
+{layout}. The embedding is the target's and is not in the file. `ngrams.npz` counts what followed
 up to three tokens in the same answers.
 
 - **Trained on** {figures.answers:,} of the target's own answers about excerpts of {min(plan.lengths):,} to
@@ -56,17 +59,20 @@ up to three tokens in the same answers.
   text of the same documents ({figures.corpus_tokens:,} tokens): {facts.corpus}.
 - **Licences**: target {facts.target_licence}; documents {facts.corpus_licences}.
 - {took} on {facts.machine};
-  {begun}unroll {plan.schedule.unroll}, rate {plan.schedule.rate:g}, at most {rows:,} rows of loss a step.
+  {begun}{drafted} {plan.schedule.unroll}, rate {plan.schedule.rate:g}, at most {rows:,} rows of loss a step.
 - **Vocabulary** {figures.vocabulary:,} tokens, {100 * figures.coverage:.1f}% of what the target writes in held-out
   answers.
 """
     if best:
-        text += _measured(points, best)
+        text += _measured(points, best, is_block=is_block)
     replace_whole(directory / "README.md", text)
 
 
-def _measured(points: list[dict[str, Any]], best: dict[str, Any]) -> str:
+def _measured(points: list[dict[str, Any]], best: dict[str, Any], *, is_block: bool) -> str:
     """The best measurement, and all of them."""
+    why = "it is teacher-forced: every depth\nis fed the text's own tokens, not the head's drafts"
+    if is_block:
+        why = "the target's choices are those\nafter the answer's own tokens, some of which were sampled"
     depth = "".join(f" {share:.2f} |" for share in best["agreement"])
     heads = "".join(f" {k} |" for k in range(1, len(best["agreement"]) + 1))
     rows = "\n".join(
@@ -76,8 +82,8 @@ def _measured(points: list[dict[str, Any]], best: dict[str, Any]) -> str:
     quoted = f", in quotations **{_quoted(best)}**" if best["quoted"] else ""
     return f"""
 On held-out answers, a chain of {len(best["agreement"])} drafts has an estimated accepted length of
-**{best["accepted"]:.2f}**{quoted}, bonus included. It is an estimate because it is teacher-forced: every depth
-is fed the text's own tokens, not the head's drafts. `specextend bench` measures what a run accepts.
+**{best["accepted"]:.2f}**{quoted}, bonus included. It is an estimate because {why}. `specextend bench` measures
+what a run accepts.
 Agreement with the target's likeliest token by depth:
 
 | depth |{heads}

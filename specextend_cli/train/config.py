@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, TypeAlias
 
 from specextend_cli.engine.config import Sampling
+
+Architecture: TypeAlias = Literal["eagle3", "dflash"]
 
 
 @dataclass(frozen=True)
@@ -34,7 +37,8 @@ class Schedule:
     `batch` groups of samples, of at most `rows` rows each (of a longer sample, a block of so many). The rate rises over
     the share `warmup` of the run and falls to zero by a cosine (see `optimizer`). The head is measured every
     `validate` seconds, and `patience` measurements without a gain end the run; a checkpoint is written every `keep`
-    seconds. The loss is over `likely` tokens of the draft's vocabulary and a random sample of `others` (see `loss`).
+    seconds. A block head, which proposes `unroll` tokens at once, is trained on `anchors` blocks of a group. The loss
+    is over `likely` tokens of the draft's vocabulary and a random sample of `others` (see `loss`).
     """
 
     seconds: float
@@ -49,6 +53,7 @@ class Schedule:
     keep: float = 30.0
     patience: int = 8
     rows: int = 1024
+    anchors: int = 256
     likely: int = 2048
     others: int = 1024
     seed: int = 0
@@ -65,7 +70,7 @@ class Distillation:
     continues from the head in that directory, and its vocabulary, layers and architecture are kept. Answers are read
     from the file `archive` instead of asking, which then takes no time, or are written to it where it is missing. At
     most `kept_bytes` of the target's hidden states are kept on disk during training; others are recomputed each time
-    they are needed.
+    they are needed. `architecture` "dflash" makes a block head of `block_layers` layers instead of an EAGLE-3 head.
     """
 
     schedule: Schedule
@@ -82,3 +87,5 @@ class Distillation:
     init: Path | None = None
     archive: Path | None = None
     kept_bytes: int = 8 << 30
+    architecture: Architecture = "eagle3"
+    block_layers: int = 2

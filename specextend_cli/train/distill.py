@@ -18,9 +18,11 @@ from time import perf_counter
 import torch
 from safetensors.torch import load_file, save
 
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError, ModelError, UsageError
+from specextend_cli.models.block_heads import default_block_layers, save_block_head
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.models.ngram_table import FILE, table_file
@@ -30,13 +32,16 @@ from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_out_copies, sample_prompts, training_mix
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
-from specextend_cli.train.init_head import init_head
+from specextend_cli.train.init_block import init_block, unused_token
+from specextend_cli.train.init_head import head_sizes, init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, digest
 from specextend_cli.train.storage import AnswerFile, StateFile, add_lines, read_lines, replace_whole
 from specextend_cli.train.target_logits import state_layers
 from specextend_cli.train.trainer import train
 from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary
+
+_STATES = 3  # of the target, that a new block head reads
 
 
 def distill(
@@ -62,8 +67,9 @@ def distill(
             why="one is kept for validation, the others are trained on",
             fix="give more or longer documents",
         )
-    initial = _initial_head(plan, lm)
-    layers = initial.config.feature_layers if initial else default_layers(lm.layers)
+    initial, is_block = _initial_head(plan, lm), plan.architecture == "dflash"
+    layers = default_block_layers(lm.layers, _STATES) if is_block else default_layers(lm.layers)
+    layers = initial.config.feature_layers if initial else layers
     _check_same_run(work, lm, documents, frame, plan, layers)
     seed = plan.schedule.seed
     held = max(len(long_enough) // 20, 1)
@@ -91,8 +97,11 @@ def distill(
             if initial
             else draft_vocabulary(lm.vocabulary, file.read(), training_documents, plan.vocabulary, ends)
         )
-        replace_whole(vocabulary_file, save({"vocabulary": chosen}))
-    vocabulary = load_file(vocabulary_file)["vocabulary"]
+        seen = [*documents, *(sample.tokens for sample in file.read())]
+        mask = torch.tensor(unused_token(lm.vocabulary, seen, ends))
+        replace_whole(vocabulary_file, save({"vocabulary": chosen, "mask": mask}))
+    kept = load_file(vocabulary_file)
+    vocabulary = kept["vocabulary"]
     answers, held_out = file.read(), held_out_file.read()
     replace_whole(directory / FILE, table_file((answer.tokens, answer.output or 0) for answer in answers))
     answer_coverage = coverage(vocabulary, count((s.tokens[s.start + 2 :] for s in held_out), lm.vocabulary))
@@ -100,14 +109,19 @@ def distill(
     yield VocabularyChosen(len(vocabulary), answer_coverage, text_coverage)
 
     torch.manual_seed(seed)  # some weights start random
-    head = initial
-    if head is None:
-        longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
+    head: EagleHead | BlockHead | None = initial
+    longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
+    if is_block:
+        sizes = head_sizes(lm, vocabulary, layers, max_position=longest)
+        head = init_block(lm, sizes, plan.schedule.unroll, plan.block_layers, int(kept["mask"]), vocabulary)
+    elif head is None:
         head = init_head(lm, vocabulary, layers, max_position=longest)
     kinds = training_mix(answers, training_documents, frame, plan)
     measured = HeldOut(held_out, held_out_copies(held_documents, frame, plan), plan.quotes)
     text_tokens = sum(map(len, training_documents))
-    figures = Figures(head.config.name, len(vocabulary), answer_coverage, len(answers), text_tokens)
+    figures = Figures(
+        "DFlash" if is_block else head.config.name, len(vocabulary), answer_coverage, len(answers), text_tokens
+    )
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops a line that a killed run left incomplete
     share = 1 - plan.answering if _clock(file).exists() else 1.0
@@ -118,7 +132,10 @@ def distill(
             add_lines(curve, [{**record, "quoted": event.quoted, "agreement": event.agreement, "best": event.best}])
         if isinstance(event, Done) or (isinstance(event, Validated) and event.best):
             # The best head is on disk from the first validation on.
-            save_head(head, directory, target_layers=lm.layers, dtype=torch.bfloat16)
+            if isinstance(head, BlockHead):
+                save_block_head(head, directory, dtype=torch.bfloat16)
+            else:
+                save_head(head, directory, target_layers=lm.layers, dtype=torch.bfloat16)
             write_card(directory, facts, plan, figures, curve)
         if isinstance(event, Done):
             states.remove()  # gigabytes; a run that is given more time recomputes them
@@ -139,7 +156,9 @@ def _check_same_run(
     may be given more of them. The unroll is, because measurements of chains of two depths do not compare.
     """
     target = [type(lm.model).__name__, lm.vocabulary, int(lm.config.hidden_size), lm.layers, str(lm.dtype), *layers]
-    asked = [frame.before, frame.after, plan.lengths, plan.vocabulary, plan.schedule.unroll]
+    asked: list[object] = [frame.before, frame.after, plan.lengths, plan.vocabulary, plan.schedule.unroll]
+    if plan.architecture != "eagle3":
+        asked += [plan.architecture, plan.block_layers]
     files = sorted(plan.init.iterdir()) if plan.init else []
     begun = [sha256(file.read_bytes()).hexdigest() for file in files if file.suffix in (".safetensors", ".bin")]
     now = sha256(json.dumps([target, digest(documents).hex(), asked, begun]).encode()).hexdigest()

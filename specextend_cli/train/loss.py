@@ -14,6 +14,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+_ROWS_AT_ONCE = 16  # rows of probabilities over the target's whole vocabulary
+
 
 @dataclass(frozen=True)
 class Candidates:
@@ -55,3 +57,12 @@ def cross_entropy(
         by_row = mass * (logits + shift).logsumexp(-1) - (wanted * logits).sum(-1)
         losses.append(by_row[numbers >= step].mean())
     return losses
+
+
+def draft_targets(targets: Tensor, vocabulary: Tensor) -> Tensor:
+    """The target's probabilities [rows, draft vocabulary] of the draft's tokens, from its logits [rows, vocabulary]."""
+    wanted = torch.empty(len(targets), len(vocabulary), device=targets.device)
+    # A few rows at a time stay in the processor's cache.
+    for some, into in zip(targets.split(_ROWS_AT_ONCE), wanted.split(_ROWS_AT_ONCE), strict=True):
+        torch.index_select(some.softmax(-1, dtype=torch.float32), 1, vocabulary, out=into)
+    return wanted

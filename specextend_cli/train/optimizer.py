@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.head import EagleHead
 
 _MUON_RATE = 2.5  # of AdamW's; see docs/log.md
@@ -14,7 +15,7 @@ _MUON_RATE = 2.5  # of AdamW's; see docs/log.md
 class Optimizer:
     """Updates the parameters of `head` that require a gradient."""
 
-    def __init__(self, head: EagleHead, weight_decay: float) -> None:
+    def __init__(self, head: EagleHead | BlockHead, weight_decay: float) -> None:
         named = [(name, parameter) for name, parameter in head.named_parameters() if parameter.requires_grad]
         self.parameters = [parameter for _, parameter in named]
         inner = {name for name, parameter in named if parameter.ndim == 2 and not name.startswith("lm_head.")}

@@ -58,14 +58,18 @@ class TargetReader:
                     some.copy_(penalized(some, sample, self.sampling))
         return logits
 
+    def rows(self, samples: Sequence[Sample], states: Sequence[Tensor], dtype: torch.dtype) -> Rows:
+        """The rows of samples behind one prompt, with the states that a head fuses, as numbers of `dtype`."""
+        texts = [torch.tensor(sample.tokens, device=self.lm.device) for sample in samples]
+        width = self.lm.config.hidden_size
+        features = [some[: len(text), :-width].to(dtype) for some, text in zip(states, texts, strict=True)]
+        return join(texts, features, samples[0].start)
+
     def unroll(
         self, head: EagleHead, samples: Sequence[Sample], states: Sequence[Tensor], steps: int
     ) -> tuple[Rows, list[Tensor]]:
         """The rows of samples behind one prompt, and the inputs of the head's output layer in every step."""
-        texts = [torch.tensor(sample.tokens, device=self.lm.device) for sample in samples]
-        width, dtype = self.lm.config.hidden_size, head.fc.weight.dtype
-        features = [some[: len(text), :-width].to(dtype) for some, text in zip(states, texts, strict=True)]
-        rows = join(texts, features, samples[0].start)
+        rows = self.rows(samples, states, head.fc.weight.dtype)
         with self.precision:
             return rows, unroll(head, rows, steps)
 

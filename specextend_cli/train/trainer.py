@@ -13,12 +13,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.train.blocks import block_loss, validate_blocks
 from specextend_cli.train.config import Schedule
 from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Validated
-from specextend_cli.train.loss import candidates, cross_entropy
+from specextend_cli.train.loss import candidates, cross_entropy, draft_targets
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.optimizer import Optimizer
 from specextend_cli.train.samples import Mixture, Sample, by_prompt
@@ -27,12 +29,11 @@ from specextend_cli.train.target_logits import TargetReader
 
 _BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one
 _BLOCK = 128  # where a block of rows begins is a multiple, so that few sizes of matrices occur
-_ROWS_AT_ONCE = 16  # rows of probabilities over the target's whole vocabulary
 
 
 def train(
     lm: LanguageModel,
-    head: EagleHead,
+    head: EagleHead | BlockHead,
     kinds: Sequence[tuple[float, Sequence[Sample]]],
     held: HeldOut,
     schedule: Schedule,
@@ -68,11 +69,15 @@ def train(
     reason = "finished"
     while (share := _share(run, schedule)) < 1:
         losses = []
-        depth = _depth(schedule, order)
+        depth = head.config.depth if isinstance(head, BlockHead) else _depth(schedule, order)
         for _ in range(schedule.batch):
             drawn = mixture.draw()
             samples = [_clipped(sample, schedule, order) for sample in drawn]
-            loss = _loss(target, head, samples, [target.states(sample) for sample in drawn], depth, schedule)
+            states = [target.states(sample) for sample in drawn]
+            if isinstance(head, BlockHead):
+                loss = block_loss(target, head, samples, states, schedule, order)
+            else:
+                loss = _loss(target, head, samples, states, depth, schedule)
             (loss / schedule.batch).backward()
             losses.append(float(loss.detach()) / depth)
             run.tokens += sum(len(sample.tokens) for sample in drawn)
@@ -110,10 +115,18 @@ class _Progress:
     best: dict[str, Tensor] | None = None
 
 
-def _validated(target: TargetReader, head: EagleHead, held: HeldOut, schedule: Schedule, run: _Progress) -> Validated:
+def _validated(
+    target: TargetReader, head: EagleHead | BlockHead, held: HeldOut, schedule: Schedule, run: _Progress
+) -> Validated:
     """Measure the head; `run` keeps the best weights."""
-    agreement, accepted = validate(target, head, held.answers, schedule.unroll)
-    quoted = validate(target, head, held.quotes, schedule.unroll)[1] if held.quotes else None
+
+    def measured(samples: Sequence[Sample]) -> tuple[tuple[float, ...], float]:
+        if isinstance(head, BlockHead):
+            return validate_blocks(target, head, samples)
+        return validate(target, head, samples, schedule.unroll)
+
+    agreement, accepted = measured(held.answers)
+    quoted = measured(held.quotes)[1] if held.quotes else None
     score = held.score(accepted, quoted)
     best = score > run.best_score
     run.since_best = 0 if best else run.since_best + 1
@@ -132,20 +145,11 @@ def _loss(
     schedule: Schedule,
 ) -> Tensor:
     """Cross-entropy to the target's distribution over the draft's vocabulary, summed over the steps."""
-    wanted = _draft_targets(target.logits(samples, states), head.vocabulary)
+    wanted = draft_targets(target.logits(samples, states), head.vocabulary)
     rows, read = target.unroll(head, samples, states, steps)
     chosen = candidates(wanted, schedule.likely, schedule.others)
     with target.precision:
         return torch.stack(cross_entropy(read, rows.numbers, head.lm_head.weight, wanted, chosen)).sum()
-
-
-def _draft_targets(targets: Tensor, vocabulary: Tensor) -> Tensor:
-    """The target's probabilities [rows, draft vocabulary] of the draft's tokens."""
-    wanted = torch.empty(len(targets), len(vocabulary), device=targets.device)
-    # A few rows at a time stay in the processor's cache.
-    for some, into in zip(targets.split(_ROWS_AT_ONCE), wanted.split(_ROWS_AT_ONCE), strict=True):
-        torch.index_select(some.softmax(-1, dtype=torch.float32), 1, vocabulary, out=into)
-    return wanted
 
 
 def _depth(schedule: Schedule, order: random.Random) -> int:
@@ -176,18 +180,18 @@ def _rate(share: float, warmup: float) -> float:
     return 0.5 * (1 + math.cos(math.pi * min((share - warmup) / (1 - warmup), 1.0)))
 
 
-def _own(head: EagleHead) -> dict[str, Tensor]:
+def _own(head: EagleHead | BlockHead) -> dict[str, Tensor]:
     """All weights but the embedding, which is the target's."""
     return {name: tensor for name, tensor in head.state_dict().items() if not name.startswith("embedding.")}
 
 
-def _save(path: Path, head: EagleHead, optimizer: Optimizer, run: _Progress) -> None:
+def _save(path: Path, head: EagleHead | BlockHead, optimizer: Optimizer, run: _Progress) -> None:
     partial = path.with_name(path.name + ".partial")
     torch.save({"head": _own(head), "optimizer": optimizer.state_dict(), "run": vars(run)}, partial)
     partial.replace(path)
 
 
-def _restore(path: Path, head: EagleHead, optimizer: Optimizer) -> _Progress:
+def _restore(path: Path, head: EagleHead | BlockHead, optimizer: Optimizer) -> _Progress:
     state: dict[str, Any] = torch.load(path, map_location=head.fc.weight.device, weights_only=True)
     head.load_state_dict(state["head"], strict=False)
     optimizer.load_state_dict(state["optimizer"])

@@ -35,6 +35,9 @@ READS = {
     "eagle1": 2,
     "eagle3": 2,
     "blend": 2,
+    "dflash": 2,
+    "dspark": 2,
+    "blend-block": 2,
     "blend-eagle": 3,
 }
 """Steps of a drafter read the target's choice, and the tree of each of its models."""
@@ -83,7 +86,7 @@ def steps(
             chosen = False
 
 
-@pytest.mark.parametrize("drafter", but_for(("none", "ngram", "lm", "eagle3", "blend"), READS))
+@pytest.mark.parametrize("drafter", but_for(("none", "ngram", "lm", "eagle3", "blend", "dflash", "dspark"), READS))
 @pytest.mark.parametrize(
     "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
 )

@@ -178,7 +178,7 @@ def test_half_precision_chooses_near_the_maximum() -> None:
     assert gap.max() < 0.05 * (rows.max() - rows.min())
 
 
-@grid(length=[63, 64, 65, 66, 128, 129], drafter=["self", "lm", "lm-window"])
+@grid(length=[63, 64, 65, 66, 128, 129], drafter=["self", "lm", "lm-window", "dflash"])
 def test_prompts_as_long_as_the_drafter_s_chunk(drafter: str, length: int) -> None:
     expected = by_generate(12, length)
     target = Target(LanguageModel(tiny()))

@@ -15,6 +15,9 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
+from specextend_cli.models.block_heads import save_block_head
+from specextend_cli.models.block_shape import BlockShape
+from specextend_cli.models.memory import draft_shape
 from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import list_presets, load_preset
@@ -26,6 +29,7 @@ from specextend_cli.runtime.loading import describe, heads_of
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator, load_generator
+from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_models import generate
 from tests.helpers.grid import but_for
 from tests.helpers.preset_models import LAYOUTS, found, save_model
@@ -66,7 +70,7 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     return preset.model_copy(
         update={
             "target": preset.target.model_copy(update=target),
-            "draft": draft.model_copy(update={"source": source, "shape": None, "head": None, **dtype}),
+            "draft": draft.model_copy(update={"source": source, "shape": None, "head": None, "block": None, **dtype}),
             "retrieval": replace(preset.retrieval, **small),
         }
     )
@@ -171,6 +175,29 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no directory") as caught:
         with_head(preset, tmp_path / "nowhere")
     assert "train-draft" in caught.value.fix
+
+
+def test_a_block_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
+    """--draft-head finds out what kind of head it is; all that a run does with one works with the other."""
+    built = shrink(PRESETS["smollm2-135m"], tmp_path)
+    lm = load_generator(built, fetch_pair(built, offline=True), EngineOptions(device="cpu", draft="ngram")).target.lm
+    width = int(lm.config.hidden_size)
+    sizes = {"hidden": width, "target_hidden": width, "vocabulary": lm.vocabulary}
+    head = tiny_block("dflash", **sizes, draft_vocabulary=lm.vocabulary - 1, feature_layers=(1, 2, 3))
+    save_block_head(head, tmp_path / "head", dtype=torch.float32)
+    changed = with_head(built, tmp_path / "head")
+    assert changed.draft.of == ("block", "ngram")
+    assert changed.draft.model == "block"
+    generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
+    assert describe(generator.drafter) == "blend (dflash of layers 1, 2, 3 + ngram)"
+    assert not heads_of(generator.drafter)
+    prompt = prompt_of(changed, tmp_path)
+    assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
+    alone = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu", draft="block"))
+    assert describe(alone.drafter) == "dflash of layers 1, 2, 3"
+    assert isinstance(draft_shape(changed), BlockShape)
+    with pytest.raises(UsageError, match="has no block head"):
+        load_generator(built, fetch_pair(built, offline=True), EngineOptions(device="cpu", draft="block"))
 
 
 def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: Path) -> None:

@@ -22,6 +22,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import InputError, ModelError, UsageError
+from specextend_cli.models.block_heads import load_block_head
+from specextend_cli.models.block_settings import is_block_head
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head, save_head
 from specextend_cli.models.ngram_table import FILE, table_file
@@ -140,6 +142,33 @@ def test_an_eagle_3_1_head_is_trained_further_as_one(tmp_path: Path) -> None:
     trained = load_head(tmp_path / "on", lm).head
     assert trained.config.name == "EAGLE-3.1"
     assert not any(torch.equal(norm.weight, torch.ones(64)) for norm in trained.fc_norm)
+
+
+def test_a_block_head_learns_and_loads(tmp_path: Path) -> None:
+    """A run of DFlash that is killed and goes on; its head is one that any block head's loader reads."""
+    lm = LanguageModel(tiny())
+
+    def trained(steps: int) -> list[object]:
+        asked = plan(steps, architecture="dflash", block_layers=1, answers=16)
+        asked = replace(asked, schedule=replace(asked.schedule, validate=3600.0))  # at the end
+        return list(distill(lm, documents(), FRAME, [0], asked, tmp_path, FACTS))
+
+    events = [*trained(6), *trained(50)]
+    assert any(isinstance(event, Resumed) for event in events)
+    losses = [event.loss for event in events if isinstance(event, Trained)]
+    assert len(losses) == 50
+    assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
+    validated = next(event for event in reversed(events) if isinstance(event, Validated))
+    assert len(validated.agreement) == 3
+    assert is_block_head(tmp_path)
+    head = load_block_head(tmp_path, lm)
+    assert (head.config.name, head.config.block, head.config.layers) == ("dflash", 4, 1)
+    assert head.config.mask_token not in {token for document in documents() for token in document}
+    card = (tmp_path / "README.md").read_text()
+    assert "# DFlash draft head for" in card
+    assert "blocks of 3" in card
+    with pytest.raises(UsageError, match="another head"):
+        list(distill(lm, documents(), FRAME, [0], plan(60), tmp_path, FACTS))
 
 
 def test_another_head_is_trained_on_the_answers_of_an_earlier_run(tmp_path: Path) -> None:

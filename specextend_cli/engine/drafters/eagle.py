@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache
-from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.states import StateDrafter
 from specextend_cli.engine.forward import ForwardBackend, HeadOutput, WholeDrafts
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
 
-class EagleDrafter(ModelDrafter):
+class EagleDrafter(StateDrafter):
     """Row i of its cache joins the target's state at position i with token i + 1, so rows are positions.
 
     States are the target's at committed positions and the head's own after them. For `window` see `ModelDrafter`.
@@ -29,41 +28,15 @@ class EagleDrafter(ModelDrafter):
         check_fits(head, target)
         self.head = head.eval()
         self.name = "eagle3" if head.config.generation == 3 else "eagle"
-        self.feature_layers = head.config.feature_layers
         self.vocabulary = head.vocabulary
         self.most = head.config.sliding_window
         if self.most is not None:
             config = config.within(self.most)
             if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
                 window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
-        super().__init__(target, DraftCache(head.new_cache, config, frequencies=head.frequencies), window=window)
-        self._features: list[Tensor] = []  # of the positions whose rows are pending
+        working = DraftCache(head.new_cache, config, frequencies=head.frequencies)
+        super().__init__(target, working, head.config.feature_layers, window=window)
         self._states = torch.empty(0)  # the head's own, of the last drafted level
-        self._is_first = True
-
-    def begin(self, capacity: int) -> None:
-        """See `Drafter`."""
-        super().begin(capacity)
-        self._features = []
-        self._is_first = True
-        self.feature_layers = self.head.config.feature_layers
-
-    def suspend(self) -> None:
-        """See `Drafter`."""
-        super().suspend()
-        self._features = []
-        self.feature_layers = ()
-
-    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
-        """See `Drafter`."""
-        if features is not None and not self._is_idle:
-            self._features.append(features)
-        if self._is_first:  # no state precedes the first token, so it has no row
-            self.working.note(tokens[:1])
-            tokens, ids = tokens[1:], None if ids is None else ids[1:]
-            self._is_first = False
-        if tokens:
-            super().observe(tokens, None, ids)
 
     def _whole_drafts(self) -> WholeDrafts | None:
         return self.head.forward_backend.drafts if self.head.forward_backend else None
@@ -90,13 +63,6 @@ class EagleDrafter(ModelDrafter):
         cache.reserve(len(tokens))
         return self._take_features(len(tokens))
 
-    def _take_features(self, n: int) -> Tensor:
-        """See `ModelDrafter`."""
-        features = torch.cat(self._features)
-        left = features[n:]
-        self._features = [left.clone()] if len(left) else []  # a copy: a view would keep the whole chunk
-        return features[:n].to(self.head.fc.weight.dtype)
-
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         cache = self.working.cache
         cache.reserve(len(tokens))
@@ -105,7 +71,7 @@ class EagleDrafter(ModelDrafter):
         return out.logits
 
 
-def check_fits(head: EagleHead, target: Target) -> None:
+def check_fits(head: EagleHead | BlockHead, target: Target) -> None:
     """ModelError unless the head reads this target's states and writes its tokens."""
     config, lm = head.config, target.lm
     hidden = int(lm.config.hidden_size)

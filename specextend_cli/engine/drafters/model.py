@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -21,7 +20,7 @@ from specextend_cli.engine.tree import DraftTree, root
 _CHUNK = 64  # committed tokens that may wait for the next draft; more are read at once, as a prompt is
 
 
-class ModelDrafter(ABC):
+class ModelDrafter:
     """Reads the prompt with full attention into the full cache, then drafts over the working set.
 
     With a `window`, the prompt is read in chunks that see only the `window` tokens before them, at positions that the
@@ -45,17 +44,20 @@ class ModelDrafter(ABC):
         self._pending = upload([], self.device)  # committed tokens that are not read yet
         self._in_prompt = True
 
-    @abstractmethod
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
-        """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last."""
+        """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last.
+
+        This and `_expand` are asked of models that draft level by level; others have a `_grown` and a `_remember`.
+        """
+        raise NotImplementedError
 
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
         """Run the first of the pending tokens for their keys and values only."""
         self._forward(tokens, positions, cache)
 
-    @abstractmethod
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
+        raise NotImplementedError
 
     @property
     def retrieves(self) -> bool:
@@ -123,7 +125,7 @@ class ModelDrafter(ABC):
         return tree
 
     def _grown(self, shape: TreeShape) -> DraftTree:
-        """The tree, level by level."""
+        """The tree that the model proposes, by default level by level; its own rows are dropped by the caller."""
         first, ahead = self._first()
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
