@@ -117,7 +117,7 @@ class TermMatrix:
         def total(values: NDArray[Any]) -> Array:
             return np.bincount(row, values, self.rows).astype(np.float32)
 
-        whole = np.maximum(total(weight), 1e-9)
+        whole: Array = np.maximum(total(weight), np.float32(1e-9))
         return Recurrence(
             total(value * later),
             total(value * earlier),
