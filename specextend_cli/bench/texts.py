@@ -24,7 +24,7 @@ _LIMIT = 200  # documents of a data set of the Hub: more than any run takes
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A document: its name, its text, a human summary if there is one, and its length or source, as the data set says."""
+    """A document: its name, its text, a human summary if there is one, and the data set's label: length or source."""
 
     name: str
     text: str
