@@ -85,11 +85,11 @@ def train_ranker(
         read = _some(examples, most)
         unseen = [unseen[i] for i in _some(unseen, most)]
         _read(terminal, [*(examples[i] for i in read), *unseen], model, layer)
-        states = ranker.fit_states([examples[i] for i in read], [scores[i] for i in read], layer)
-        ranker.save_states(states, states_file)
+        fitted = ranker.fit_states([examples[i] for i in read], [scores[i] for i in read], layer)
+        ranker.save_states(fitted, states_file)
         terminal.status(f"{states_file} is written")
         tree_scores = [trees.predict(one.values) for one in unseen]
-        guided = [guided_scores(one, score, states) for one, score in zip(unseen, tree_scores, strict=True)]
+        guided = [guided_scores(one, score, fitted) for one, score in zip(unseen, tree_scores, strict=True)]
         of_unseen = {"extractive": tree_scores, "guided": guided}
     peers, measured = _peers(), list[Evaluation]()
     known = [examples[i] for i in read]

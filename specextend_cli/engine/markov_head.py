@@ -58,5 +58,6 @@ class ConfidenceHead(nn.Module):
         self.proj = nn.Linear(width, 1)
 
     def forward(self, features: Tensor) -> Tensor:
+        """Features [.., width] -> shares [..], float32."""
         logits: Tensor = self.proj(features)[..., 0]
         return logits.float().sigmoid()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step

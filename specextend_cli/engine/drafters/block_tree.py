@@ -1,4 +1,4 @@
-"""The most probable paths through a block that one forward proposed, as a draft tree (after OPT-Tree, arXiv 2406.17276).
+"""The most probable paths through a block that one forward proposed: a draft tree, as OPT-Tree (arXiv 2406.17276).
 
 Without a Markov head the positions know nothing of each other's tokens: a path's probability is the product of its
 positions' own, and the best nodes are found exactly. With one, each level's probabilities follow the token before, so
