@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-import resource
 import sys
 import time
 from collections.abc import Callable, Iterator, Sized
@@ -16,6 +15,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import psutil
 from jinja2.exceptions import TemplateRuntimeError
 from jinja2.runtime import Context
 from jinja2.sandbox import ImmutableSandboxedEnvironment
@@ -67,11 +67,13 @@ class Sandbox(ImmutableSandboxedEnvironment):
 @contextmanager
 def bounded() -> Iterator[None]:
     """A context in which a template that takes too much time or memory raises a TemplateRuntimeError."""
-    deadline, most = time.monotonic() + _SECONDS, _used() + _BYTES
+    process = psutil.Process()
+    deadline, most = time.monotonic() + _SECONDS, process.memory_info().rss + _BYTES
 
     def step(frame: FrameType, event: str, arg: object) -> Any:
         _check(time.monotonic() < deadline, "it takes too long")
-        _check(_used() < most)
+        # Not the largest size so far, which a model may have set while it was loaded.
+        _check(process.memory_info().rss < most)
         return step
 
     def enter(frame: FrameType, event: str, arg: object) -> Any:
@@ -83,12 +85,6 @@ def bounded() -> Iterator[None]:
         yield
     finally:
         sys.settrace(before)
-
-
-def _used() -> int:
-    """The largest resident size of this process so far, in bytes."""
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
 
 
 def _bounded(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -86,8 +86,9 @@ def eagle(
 
 
 def block(name: str, target: Target, retrieval: Retrieval) -> BlockDrafter:
-    """A block head, where the target is."""
-    return BlockDrafter(tiny_block(name).to(target.lm.device), target, retrieval)
+    """A block head of the target's width, where the target is."""
+    head = tiny_block(name, target_hidden=target.lm.config.hidden_size).to(target.lm.device)
+    return BlockDrafter(head, target, retrieval)
 
 
 def usual_table() -> NgramTable:

@@ -194,10 +194,10 @@ def test_it_is_a_drafter_of_the_registry(load: Load) -> None:
     def no(*_: object) -> Any:
         pytest.fail("nothing else is needed")
 
-    setup = DrafterSetup(target, retrieval, no, no, no, load_mtp=lambda: load_mtp(lm))
+    setup = DrafterSetup(target, retrieval, no, no, no, no, load_mtp=lambda: load_mtp(lm))
     assert make_drafter("mtp", setup).name == "mtp"
     with pytest.raises(UsageError):
-        make_drafter("mtp", DrafterSetup(target, retrieval, no, no, no))
+        make_drafter("mtp", DrafterSetup(target, retrieval, no, no, no, no))
 
 
 def test_a_checkpoint_without_one_is_refused(tmp_path: Path) -> None:
