@@ -43,12 +43,12 @@ def render_chat(
     def render(messages: Messages) -> str:
         # A dictionary, because a variable may have the name of another, or of an argument of `render`.
         given = {"messages": messages, "add_generation_prompt": True}
-        return compiled.render({**_special_tokens(settings), **(options or {}), **given})
+        with bounded():
+            return compiled.render({**_special_tokens(settings), **(options or {}), **given})
 
     try:
         compiled = environment.from_string(source)
-        with bounded():
-            return _with_texts(render, messages)
+        return _with_texts(render, messages)
     except Exception as error:  # a template is a program and may raise anything
         raise ModelError(
             f"the chat template of {directory.name} refuses the prompt",
@@ -59,6 +59,8 @@ def render_chat(
 
 def _with_texts(render: Callable[[Messages], str], messages: Sequence[Mapping[str, str]]) -> str:
     """The messages rendered with contents as texts or as parts, by whichever more of the texts come through."""
+    from specextend_cli.models.template_sandbox import LimitError
+
     by_parts = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
 
     def kept(rendered: str) -> int:
@@ -67,6 +69,8 @@ def _with_texts(render: Callable[[Messages], str], messages: Sequence[Mapping[st
     def attempt(form: Messages) -> tuple[int, str, Exception | None]:
         try:
             rendered = render(form)
+        except LimitError:
+            raise
         except Exception as error:  # a template is a program and may raise anything
             return -1, "", error
         return kept(rendered), rendered, None
