@@ -134,7 +134,10 @@ def test_the_native_forward_declines(name: str, kernels: str) -> None:
     ("config", "why"),
     [
         (transformers.Llama4TextConfig, "chunked_attention"),
-        (partial(transformers.LlamaConfig, layer_types=["full_attention"] * 2 + ["indexed_attention"]), "indexed"),
+        (
+            partial(transformers.LlamaConfig, layer_types=["full_attention"] * 2 + ["deepseek_sparse_attention"]),
+            "deepseek",
+        ),
     ],
 )
 def test_layers_of_other_kinds_are_refused(config: Callable[..., transformers.PreTrainedConfig], why: str) -> None:
