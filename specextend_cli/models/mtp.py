@@ -41,6 +41,7 @@ def load_mtp(target: LanguageModel) -> MtpHead:
         with quiet_transformers(), _told(model, target.layers, count):
             loaded: Any = MtpModel.from_pretrained(model)
         head = MtpHead(loaded.layers[0].to(target.device, target.dtype), target)
+    # What transformers raises depends on the checkpoint, which is untrusted, and on its version; the error is told.
     except (RuntimeError, ValueError, TypeError, AttributeError, KeyError, StopIteration, NotImplementedError) as error:
         raise _refused(directory, f"{type(error).__name__}: {str(error)[:300]}") from error
     return head.eval()
