@@ -4,10 +4,10 @@
         [--threads 2] [--llama-python PYTHON] [--tiny]
 
 Writes a GGUF file of each preset's shape and kinds of weights to FOLDER (up to 2.1 GB each, 4 to 9 GB converted) and
-measures, each in a process of its own: plain decoding; the continuation forced to be a passage of the prompt, plain and
-with the preset's drafter behind the gate, which is what drafting gains on copied text; llama.cpp on that file, where
-`--llama-python` (or this Python) has llama-cpp-python. Results are kept in FOLDER/results.jsonl: what is there is not
-measured again. A Markdown table on stdout.
+measures, each in a process of its own: plain decoding; the preset's drafter behind the gate; llama.cpp on that file,
+where `--llama-python` (or this Python) has llama-cpp-python. The continuation is forced to be a passage of the prompt,
+so the second row is what drafting gains on copied text; plain decoding takes the same time whatever it writes. Results
+are kept in FOLDER/results.jsonl: what is there is not measured again. A Markdown table on stdout.
 `--tiny` replaces the shapes, to try the script.
 """
 
@@ -34,8 +34,8 @@ from tests.helpers.gguf_files import Kinds, _add_settings, q4_k_m, random_blocks
 from tests.helpers.gguf_writer import CHAT, finish
 
 PRESETS = ("qwen3-0.6b", "qwen3-1.7b", "smollm3-3b", "granite-4.0-micro")
-OURS = {"plain": (False, False), "copied, plain": (True, False), "copied, drafted": (True, True)}
-"""Method: whether the continuation is forced, whether anything is drafted."""
+OURS = {"plain": False, "drafted, copied text": True}
+"""Method: whether anything is drafted."""
 LLAMA = "llama.cpp"
 TINY = {"layers": 4, "hidden": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "intermediate": 512, "vocab": 1024}
 _SCALES = {Kind.Q8_0: 2e-4, Kind.Q4_K: 1e-4, Kind.Q6_K: 5e-6}
@@ -141,15 +141,13 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
     torch.set_num_threads(threads)
     preset = load_preset(file)
     generator = load_generator(preset, fetch_pair(preset), EngineOptions(device="cpu"))
-    forced, drafted = OURS[method]
-    if not drafted:
+    if not OURS[method]:
         generator = generator.without_drafts()
     shape = preset.target.shape
     assert shape is not None
     prompt = random.Random(0).choices(range(shape.vocab), k=length)
-    if forced:
-        Forced.tokens = prompt[length // 3 :][: tokens + 32]
-        decoding.Sampler = Forced  # type: ignore[misc, assignment]
+    Forced.tokens = prompt[length // 3 :][: tokens + 32]
+    decoding.Sampler = Forced  # type: ignore[misc, assignment]
     first = seconds = 0.0
     written = steps = 0
     for event in decoding.decode(
