@@ -134,17 +134,17 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
     from specextend_cli.engine import decode as decoding
     from specextend_cli.engine.events import Prefilled, Step
     from specextend_cli.engine.stop import Stop
-    from specextend_cli.models.sources import fetch_pair
+    from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.options import EngineOptions
-    from specextend_cli.summarize.text_generator import load_generator
+    from specextend_cli.summarize.summarizer import Options, Summarizer
 
     torch.set_num_threads(threads)
-    preset = load_preset(file)
-    generator = load_generator(preset, fetch_pair(preset), EngineOptions(device="cpu"))
-    if not OURS[method]:
-        generator = generator.without_drafts()
-    shape = preset.target.shape
+    with Summarizer(Options(preset=f"{file}", engine=EngineOptions(device="cpu"))) as summarizer:
+        summarizer.plain = not OURS[method]
+        generator = result_of(summarizer.load())
+    shape = load_preset(file).target.shape
     assert shape is not None
+    assert generator.target.lm.forward_backend or shape.parameters < 2e7, "the native library does not run it"
     prompt = random.Random(0).choices(range(shape.vocab), k=length)
     Forced.tokens = prompt[length // 3 :][: tokens + 32]
     decoding.Sampler = Forced  # type: ignore[misc, assignment]
