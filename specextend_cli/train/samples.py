@@ -22,13 +22,11 @@ _OPENING = 64  # tokens of each document that the digest reads
 class Sample:
     """Tokens [n] of a prompt and what follows; the loss counts from row `start` on (see `unroll`).
 
-    `states` are the spans of the target's states on disk, if they are there (see `StateFile`). `output` is where an
-    answer begins: from there on, sampling penalties apply to the target's logits.
+    `output` is where an answer begins: from there on, sampling penalties apply to the target's logits.
     """
 
     tokens: list[int]
     start: int
-    states: tuple[tuple[int, int], ...] = ()
     output: int | None = None
 
     @property

@@ -24,7 +24,7 @@ from specextend_cli.train.loss import candidates, cross_entropy, draft_targets
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.optimizer import Optimizer
 from specextend_cli.train.samples import Mixture, Sample, by_prompt
-from specextend_cli.train.storage import StateFile
+from specextend_cli.train.storage import StateFiles
 from specextend_cli.train.target_logits import TargetReader
 
 _BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one
@@ -38,13 +38,13 @@ def train(
     held: HeldOut,
     schedule: Schedule,
     checkpoint: Path,
-    file: StateFile | None = None,
+    files: StateFiles | None = None,
     sampling: Sampling | None = None,
 ) -> Iterator[TrainEvent]:
     """Fit `head` (float32) to the target's distributions; at the end it has its best weights, by the score of `held`.
 
     `kinds` are samples, each kind with its share of the draws. In answers, the penalties of `sampling` apply to the
-    target's logits: even mild ones change one choice of seven. The target's states are read from `file` where they are
+    target's logits: even mild ones change one choice of seven. The target's states are read from `files` where they are
     there; else they are computed, and kept. The state of the run is written to `checkpoint`, atomically; a run that
     finds one resumes from it.
     InputError: no sample, or no answer held out, is as long as the unroll.
@@ -55,7 +55,7 @@ def train(
     held = replace(held, answers=fitting(held.answers, schedule.unroll), quotes=fitting(held.quotes, schedule.unroll))
     if not held.answers:
         raise too_short("to measure the head on", schedule.unroll)
-    target = TargetReader(lm, head.config.feature_layers, file, sampling)
+    target = TargetReader(lm, head.config.feature_layers, files, sampling)
     head.to(lm.device)
     optimizer = Optimizer(head, schedule.weight_decay)
     run = _Progress()
