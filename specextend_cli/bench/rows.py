@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import groupby
 from statistics import mean, median
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -61,15 +61,13 @@ class Row:
             found |= {name: value, f"{name}_low": low, f"{name}_high": high}
         counts, shares = self.accepted_counts, self.shares or {}
         found |= {f"accepted_p{n}": statistics.quantile(counts, n / 100) if counts else None for n in (10, 90)}
-        found |= {f"{part}_share": shares.get(part) for part in ("draft", "verify", "retrieve", "host")}
+        found |= {f"{part}_share": shares.get(part) for part in PARTS}
         found["first_divergence"] = getattr(self.first_divergence, "index", None)
         found["first_divergence_gap"] = getattr(self.first_divergence, "gap", None)
         return found | {field.name: getattr(self.quality, field.name, None) for field in fields(Quality)}
 
 
-Columns: TypeAlias = dict[str, Callable[[Row], Cell]]
-"""The columns of a table of rows, by header."""
-
+PARTS = ("draft", "verify", "retrieve", "host")  # of decoding time
 _NESTED = {"decode_speedup", "total_speedup", "accepted", "accepted_counts", "shares", "first_divergence", "quality"}
 
 

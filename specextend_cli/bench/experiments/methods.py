@@ -8,10 +8,10 @@ from dataclasses import replace
 from specextend_cli.bench.experiments.study import Measurements, Setting, Study, by_method
 from specextend_cli.bench.models import Method
 from specextend_cli.bench.records import PLAIN, Record
-from specextend_cli.bench.report import accepted_lengths, decoding_speedup, step_shares
-from specextend_cli.bench.rows import Columns
+from specextend_cli.bench.report import accepted_lengths, decoding_speedup
+from specextend_cli.bench.rows import Row
 from specextend_cli.bench.statistics import format_interval
-from specextend_cli.bench.tables import Table
+from specextend_cli.bench.tables import Cell, Table
 
 _DRAFTS = "The draft of standard and streaming drafts on every step; specextend is behind the gate."
 
@@ -19,11 +19,7 @@ LENGTHS = Study(
     "How do accepted length and speed change with the prompt?",
     measure=lambda setting: setting.measure(setting.named("standard", "streaming", "ngram", "specextend")),
     tables=lambda setting, found: [by_method("By prompt length (Table 2)", found.rows, _DRAFTS)],
-    plots=lambda setting, found: (
-        *decoding_speedup(found.rows),
-        *accepted_lengths(found.rows),
-        *step_shares(found.rows),
-    ),
+    plots=lambda setting, found: (*decoding_speedup(found.rows), *accepted_lengths(found.rows)),
 )
 
 # Table 4 of the paper: each part alone, added to standard speculative decoding with masked attention.
@@ -41,10 +37,10 @@ def _total(record: Record) -> float:
 
 
 def _parts(setting: Setting, found: Measurements) -> Iterator[Table]:
-    columns: Columns = {
-        "prefill (s)": lambda row: row.prefill_seconds,
-        "in all, times naive": lambda row: format_interval(found.ratio(row.method, "naive", _total, row.length), "×"),
-    }
+    def columns(row: Row) -> dict[str, Cell]:
+        ratio = found.ratio(row.method, "naive", _total, row.length)
+        return {"prefill (s)": row.prefill_seconds, "in all, times naive": format_interval(ratio, "×")}
+
     yield by_method("Parts (Table 4)", found.rows, _PARTS_NOTE, columns=columns)
 
 

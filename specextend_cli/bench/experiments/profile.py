@@ -24,7 +24,7 @@ from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import PLAIN, Run, format_length
 from specextend_cli.bench.roofline import wait
-from specextend_cli.bench.tables import StackedBars, Table
+from specextend_cli.bench.tables import Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.draft_gate import DraftGate
@@ -175,9 +175,4 @@ def _tables(setting: Setting, found: Sequence[_Profile]) -> Iterator[Table]:
     yield Table("Where the time goes", header[:shown], tuple(row[:shown] for row in rows), note)
 
 
-def _plots(setting: Setting, found: Sequence[_Profile]) -> Iterator[StackedBars]:
-    values = {f"{one.step} · {format_length(one.length)}": one.host for one in found}
-    yield StackedBars("Where the time of a step goes", "milliseconds a step, under the profiler", values, percent=False)
-
-
-STUDY = Study("Where does the time of a step go?", measure=_measure, tables=_tables, plots=_plots)
+STUDY = Study("Where does the time of a step go?", measure=_measure, tables=_tables)

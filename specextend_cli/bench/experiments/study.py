@@ -13,11 +13,11 @@ from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
 from specextend_cli.bench.models import Method, Models, Recipe
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
-from specextend_cli.bench.rows import Columns, Row, summarize
+from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, format_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
-from specextend_cli.bench.tables import Plot, Table
+from specextend_cli.bench.tables import Cell, Plot, Table
 from specextend_cli.bench.workloads import Prompt
 
 
@@ -110,18 +110,26 @@ class Study:
     plots: Callable[[Setting, Any], Iterable[Plot]] = lambda setting, found: ()
 
 
-FIGURES: Columns = {
-    "accepted length": lambda row: format_interval(row.accepted),
-    "tokens/s": lambda row: row.tokens_per_second,
-    "decoding, times plain": lambda row: format_interval(row.decode_speedup, "×"),
-    "nodes": lambda row: row.nodes,
-    "attention seen": lambda row: row.hit,
-}
-
-
 def by_method(
-    title: str, rows: Iterable[Row], note: str = "", *, what: str = "method", columns: Columns | None = None
+    title: str,
+    rows: Iterable[Row],
+    note: str = "",
+    *,
+    what: str = "method",
+    columns: Callable[[Row], dict[str, Cell]] = lambda row: {},
 ) -> Table:
-    """A row a method and length with `columns` and `FIGURES`; `what` is the header of the methods."""
-    names: Columns = {"prompt (tokens)": lambda row: row.length, what: lambda row: row.method}
-    return Table.of(title, rows, {**names, **(columns or {}), **FIGURES}, note)
+    """A row a method and length, with further `columns`; `what` is the header of the methods."""
+    cells = (
+        {
+            "prompt (tokens)": row.length,
+            what: row.method,
+            **columns(row),
+            "accepted length": format_interval(row.accepted),
+            "tokens/s": row.tokens_per_second,
+            "decoding, times plain": format_interval(row.decode_speedup, "×"),
+            "nodes": row.nodes,
+            "attention seen": row.hit,
+        }
+        for row in rows
+    )
+    return Table.of(title, cells, note)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
@@ -12,6 +11,7 @@ import torch
 
 from specextend_cli.bench.roofline import wait
 from specextend_cli.bench.suite.synthetic_models import RETRIEVAL, SyntheticModels
+from specextend_cli.bench.tables import Cell
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cuda.graph_check import drop_graphs
@@ -21,22 +21,15 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 
 PROMPT, TOKENS = 1000, 100
-
-
-@dataclass(frozen=True)
-class Batch:
-    """Tokens a second of `sequences` that are decoded together; seconds of preparation, captures then and later."""
-
-    sequences: int
-    tokens_per_second: float
-    preparing: float
-    captures: int
-    later: int
+LATER = "captures later"
 
 
 @torch.inference_mode()
-def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[Batch]:
-    """With penalties, as summaries are decoded; prompts of `PROMPT` tokens, `TOKENS` new ones."""
+def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[dict[str, Cell]]:
+    """A row of the table for each number of sequences that are decoded together; preparation is in every row.
+
+    With penalties, as summaries are decoded; prompts of `PROMPT` tokens, `TOKENS` new ones.
+    """
     sizes, target = models.sizes, Target(models.lm)
     drafter = EagleDrafter(models.head, target, RETRIEVAL)
     with _counting_captures() as captures:
@@ -47,7 +40,13 @@ def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[Bat
             preparing, before = perf_counter() - began, len(captures)
             for b in sequences:
                 speed = _tokens_per_second(models, b)
-                yield Batch(b, speed, preparing, before, len(captures) - before)
+                yield {
+                    "sequences": b,
+                    "tokens/s in all": speed,
+                    "preparing graphs (s)": preparing,
+                    "captures": before,
+                    LATER: len(captures) - before,
+                }
         finally:
             drop_graphs(models.lm, drafter)
 

@@ -17,6 +17,7 @@ from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.roofline import Roofline, work
 from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.suite.device_info import Sizes
+from specextend_cli.bench.tables import Cell
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
@@ -30,24 +31,6 @@ _WITH_GRAPHS = ", graphs"
 GRAPHS = f"triton{_WITH_GRAPHS}"  # Triton's kernels, in CUDA graphs of whole forwards
 RETRIEVAL = Retrieval(positions="compact")
 """The engine's defaults, with dense positions as heads trained on short texts need them."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Medians behind a prompt, with one back end. `floors` are the roofline's, by nodes; everything in seconds.
-
-    `verifying` is of the tree; `choosing` and `drafting` are of the working set, `drafting_whole` of everything.
-    """
-
-    length: int
-    backend: str
-    read: float
-    plain: float
-    verifying: float
-    choosing: float
-    drafting: float
-    drafting_whole: float
-    floors: dict[int, float]
 
 
 @dataclass(frozen=True)
@@ -95,15 +78,14 @@ class SyntheticModels:
 
     def measured(
         self, length: int, machine: Roofline, backends: tuple[str, ...], failed: Callable[[str, Exception], None]
-    ) -> Iterator[Measured]:
-        """Steps with each back end, over one prompt that is read once; failures go to `failed`."""
+    ) -> Iterator[dict[str, Cell]]:
+        """A row of the table of steps for each back end, over one prompt, read once; failures go to `failed`."""
         sizes, target = self.sizes, Prefilled(self.lm)
         shape = self.shape
         generator = torch.Generator().manual_seed(length)
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
         working = (min(RETRIEVAL.size, length // 2), length)
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
-        floors = {nodes: work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes}
         for name in backends:
             drafter = EagleDrafter(self.head, target, RETRIEVAL)
             steps = Steps(target, drafter, plan)
@@ -114,9 +96,22 @@ class SyntheticModels:
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
-            verifying, choosing = median(steps.verifying[sizes.nodes]), median(steps.choosing[working[0]])
-            part, whole = (median(steps.drafting[size]) for size in working)
-            yield Measured(length, name, target.read_seconds, steps.plain, verifying, choosing, part, whole, floors)
+            plain, verifying = steps.plain, median(steps.verifying[sizes.nodes])
+            choosing, drafting = median(steps.choosing[working[0]]), median(steps.drafting[working[0]])
+            yield {
+                "prompt (tokens)": length,
+                "attention": name,
+                "prefill (s)": target.read_seconds,
+                "plain step (ms)": 1e3 * plain,
+                "times its floor": plain / work(self.lm, length, 1).seconds(machine),
+                f"verification, {sizes.nodes} nodes (ms)": 1e3 * verifying,
+                "verification, times its floor": verifying / work(self.lm, length, sizes.nodes).seconds(machine),
+                "times a plain step": verifying / plain,
+                "drafting (ms)": 1e3 * drafting,
+                "drafting, all seen (ms)": 1e3 * median(steps.drafting[length]),
+                "one choice (ms)": 1e3 * choosing,
+                "choosing, share of a step": choosing / (choosing + RETRIEVAL.every * (drafting + verifying)),
+            }
 
     @property
     def shape(self) -> TreeShape:
