@@ -1,10 +1,11 @@
-"""The runner of all experiments: `Setting` measures methods on prompts, `Study` declares an experiment."""
+"""What a benchmark and every experiment run in: `Setting` measures methods on prompts, as `Measurements`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, format_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
-from specextend_cli.bench.tables import Cell, Plot, Table
+from specextend_cli.bench.tables import Cell, Table
 from specextend_cli.bench.workloads import Prompt
 
 
@@ -45,6 +46,11 @@ class Setting:
     def lengths(self) -> tuple[int, ...]:
         """Prompt lengths, ascending."""
         return tuple(sorted({prompt.length for prompt in self.prompts}))
+
+    @property
+    def one_a_length(self) -> list[Prompt]:
+        """The first prompt of each length."""
+        return [next(of) for _, of in groupby(self.prompts, key=lambda prompt: prompt.length)]
 
     def saved_as(self, key: str, *, fresh: bool) -> Setting:
         """The same with its own file of finished runs. `wrong` and `skipped` are shared."""
@@ -98,16 +104,6 @@ class Measurements:
         records = tuple(record for record in self.benchmark.records if record.length == length)
         ratios = tuple(paired_ratios(records, method, other, quantity).values())
         return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
-
-
-@dataclass(frozen=True)
-class Study:
-    """An experiment: its question, how it measures, and the tables and plots of what was measured."""
-
-    question: str
-    measure: Callable[[Setting], Generator[Running, None, Any]]
-    tables: Callable[[Setting, Any], Iterable[Table]]
-    plots: Callable[[Setting, Any], Iterable[Plot]] = lambda setting, found: ()
 
 
 def by_method(
