@@ -23,7 +23,7 @@ from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Vali
 from specextend_cli.train.loss import candidates, cross_entropy, draft_targets
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.optimizer import Optimizer
-from specextend_cli.train.samples import Mixture, Sample, by_prompt
+from specextend_cli.train.samples import Sample, by_prompt, draws
 from specextend_cli.train.storage import StateFiles
 from specextend_cli.train.target_logits import TargetReader
 
@@ -67,7 +67,7 @@ def train(
         run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # a resumed run gets all its patience again
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
-    mixture = Mixture(groups, order)
+    groups_drawn = draws(groups, order)
     began, before = perf_counter(), run.seconds
     next_validation, next_save = run.seconds + schedule.validate, run.seconds + schedule.keep
     reason = "finished"
@@ -75,7 +75,7 @@ def train(
         losses = []
         depth = head.config.depth if isinstance(head, BlockHead) else _depth(schedule.unroll, order)
         for _ in range(schedule.batch):
-            drawn = mixture.draw()
+            drawn = next(groups_drawn)
             samples = [_clipped(sample, schedule, order) for sample in drawn]
             states = [target.states(sample) for sample in drawn]
             if isinstance(head, BlockHead):

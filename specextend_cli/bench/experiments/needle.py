@@ -52,7 +52,7 @@ def needle(setting: Setting) -> Generator[Running, None, Experiment]:
                 hidden = hide(setting, prompt, depth)
                 yield Working(f"{prompt.length:,} tokens, {depth:.0%} deep")
                 for policy in POLICIES:
-                    recipe = setting.policy(policy)
+                    recipe = models.recipe(models.attending, models.under(policy))
                     of = found.setdefault((policy, prompt.length, depth), [])
                     for draft, token in teacher_forced(target, recipe.drafter(target), hidden, recipe.retrieval, chunk):
                         of.append((float(draft[token]), int(draft.argmax()) == token))

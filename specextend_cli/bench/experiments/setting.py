@@ -12,7 +12,7 @@ from typing import Any
 from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
-from specextend_cli.bench.models import Method, Models, Recipe
+from specextend_cli.bench.models import Method, Models
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Runner
@@ -69,10 +69,6 @@ class Setting:
         able, unable = build(names, self.models)
         self.skipped |= unable
         return able
-
-    def policy(self, policy: str) -> Recipe:
-        """The preset's drafter with attention, on every step, under a policy."""
-        return self.models.recipe(self.models.attending, self.models.under(policy))
 
     def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
         """Run every method, and plain decoding, on every prompt. Finished runs are not repeated."""

@@ -16,10 +16,10 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.roofline import seconds
 from specextend_cli.bench.suite.device_info import Sizes
+from specextend_cli.bench.suite.synthetic_models import SyntheticModels
 from specextend_cli.bench.tables import Cell
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_packages import installed
@@ -28,10 +28,8 @@ from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
 from specextend_cli.engine.attention_backends import backend_for
-from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import LMDrafter
-from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
@@ -167,23 +165,12 @@ def _graphs_of_models(case: Case) -> float:
     They compare prompts, trees, batches and whole drafts by the fused forward with transformers' layers.
     """
     _, heads, _, d = case.q.shape
-    config = LlamaConfig(
-        vocab_size=512,
-        hidden_size=heads * d,
-        intermediate_size=2 * heads * d,
-        num_hidden_layers=2,
-        num_attention_heads=heads,
-        num_key_value_heads=case.k.shape[1],
-        head_dim=d,
-    )
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=case.q.dtype).to(case.q.device)
-    lm = LanguageModel(model, backend="triton")
-    target = Target(lm)
-    drafter = LMDrafter(lm, target, Retrieval(policy="full"))
-    refused = use_checked_graphs(target, drafter, TreeShape(nodes=16, depth=4, width=4), batch=4)
-    if refused:
-        raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
+    device, dtype, kv_heads = case.q.device, case.q.dtype, case.k.shape[1]
+    sizes = Sizes(device, dtype=dtype, heads=heads, kv_heads=kv_heads, head_dim=d, hidden=heads * d, nodes=16)
+    models = SyntheticModels.create(sizes)
+    models.lm.backend = backend_for(device, "triton")
+    target = Target(models.lm)
+    models.prepare(target, LMDrafter(models.lm, target, Retrieval(policy="full")), batch=4)
     return 0.0
 
 

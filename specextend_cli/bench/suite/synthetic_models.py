@@ -22,7 +22,7 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
-from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.drafters import Drafter, EagleDrafter
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -118,7 +118,7 @@ class SyntheticModels:
         """Of its drafts."""
         return TreeShape(nodes=self.sizes.nodes, depth=8, width=8, threshold=0.0)
 
-    def prepare(self, target: Target, drafter: EagleDrafter, batch: int = 1) -> None:
+    def prepare(self, target: Target, drafter: Drafter, batch: int = 1) -> None:
         """Capture all graphs. RuntimeError where something does not run by them."""
         if refused := use_checked_graphs(target, drafter, self.shape, batch=batch):
             raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
