@@ -116,7 +116,8 @@ def compare_once(document: Document, options: Options) -> Iterator[Event | SideB
                 for event in side.advance():
                     if not isinstance(event, Warned) or not side.written:
                         yield event
-        yield _compared(*sides, _pairs(*sides), 1, load)
+        plain, fast = sides
+        yield _compared(plain, fast, _pairs(plain, fast), 1, load)
 
 
 def _compared(plain: _Side, fast: _Side, pairs: Sequence[Pair], passes: int, load: LoadMeter) -> Comparison:

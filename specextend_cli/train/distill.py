@@ -31,14 +31,13 @@ from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_out_copies, sample_prompts, training_mix
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
-from specextend_cli.train.init_block import init_block, unused_token
-from specextend_cli.train.init_head import head_sizes, init_head
+from specextend_cli.train.init_head import head_sizes, init_block, init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, digest
 from specextend_cli.train.storage import StateFiles, add_answers, add_lines, read_answers, read_lines, replace_whole
 from specextend_cli.train.target_logits import state_layers
 from specextend_cli.train.trainer import train
-from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary
+from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary, unused_token
 
 _STATES = 3  # of the target, that a new block head reads
 

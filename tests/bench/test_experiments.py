@@ -13,9 +13,9 @@ import torch
 
 from specextend_cli.bench import experiments
 from specextend_cli.bench.experiments import costs, needle, profile
-from specextend_cli.bench.experiments.setting import Setting
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.setting import Setting
 from specextend_cli.bench.tables import Experiment
 from specextend_cli.bench.texts import Source
 from specextend_cli.bench.workloads import summaries

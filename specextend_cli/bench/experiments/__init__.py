@@ -11,7 +11,7 @@ from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.bench.events import Running
-    from specextend_cli.bench.experiments.setting import Setting
+    from specextend_cli.bench.setting import Setting
 
 _MODULES = {
     "lengths": "methods",
@@ -38,4 +38,5 @@ def parse(text: str) -> tuple[str, ...]:
 def run(name: str, setting: Setting) -> Generator[Running, None, Experiment]:
     """Run one experiment, or "profile"; yields the events of its runs and returns its result."""
     experiment = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
-    return (yield from experiment(setting))
+    found: Experiment = yield from experiment(setting)
+    return found

@@ -7,10 +7,10 @@ from statistics import median, quantiles
 
 from specextend_cli.bench import roofline
 from specextend_cli.bench.events import Running, Working
-from specextend_cli.bench.experiments.setting import Setting
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import format_length
 from specextend_cli.bench.roofline import work
+from specextend_cli.bench.setting import Setting
 from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.tables import Cell, Experiment, Table
 from specextend_cli.engine.drafters.model import ModelDrafter

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
 
 from specextend_cli.bench.events import Running
-from specextend_cli.bench.experiments.setting import Setting, by_method
 from specextend_cli.bench.records import PLAIN, Record
 from specextend_cli.bench.report import accepted_lengths, decoding_speedup
 from specextend_cli.bench.rows import Row
+from specextend_cli.bench.setting import Setting
 from specextend_cli.bench.statistics import format_interval
 from specextend_cli.bench.tables import Cell, Experiment, Table
 
@@ -21,7 +21,7 @@ def lengths(setting: Setting) -> Generator[Running, None, Experiment]:
     return Experiment(
         "lengths",
         "How do accepted length and speed change with the prompt?",
-        (by_method("By prompt length (Table 2)", found.rows, note),),
+        (_by_method("By prompt length (Table 2)", found.rows, note),),
         (*decoding_speedup(found.rows), *accepted_lengths(found.rows)),
     )
 
@@ -45,7 +45,7 @@ def ablation(setting: Setting) -> Generator[Running, None, Experiment]:
     return Experiment(
         "ablation",
         "What does each part of SpecExtend gain on its own?",
-        (by_method("Parts (Table 4)", found.rows, note, columns=columns),),
+        (_by_method("Parts (Table 4)", found.rows, note, columns=columns),),
         tuple(decoding_speedup(found.rows)),
     )
 
@@ -65,7 +65,9 @@ def policies(setting: Setting) -> Generator[Running, None, Experiment]:
     methods = {"ngram": models.recipe("ngram", seen["full"])}
     methods |= {f"{kind}, {name}": models.recipe(kind, shown) for kind in drafters for name, shown in seen.items()}
     found = yield from setting.measure(methods)
-    tables = [by_method("Drafters and what they see", found.rows, "On every step, in the preset's tree.", what="draft")]
+    tables = [
+        _by_method("Drafters and what they see", found.rows, "On every step, in the preset's tree.", what="draft")
+    ]
     pairs = [
         (f"{kind}, retrieval", other)
         for kind in drafters
@@ -106,3 +108,27 @@ def policies(setting: Setting) -> Generator[Running, None, Experiment]:
 
 def _steps_per_token(record: Record) -> float | None:
     return len(record.accepted) / sum(record.accepted) if record.accepted else None
+
+
+def _by_method(
+    title: str,
+    rows: Iterable[Row],
+    note: str,
+    what: str = "method",
+    columns: Callable[[Row], dict[str, Cell]] = lambda row: {},
+) -> Table:
+    """A row a method and length, with further `columns`; `what` is the header of the methods."""
+    cells = (
+        {
+            "prompt (tokens)": row.length,
+            what: row.method,
+            **columns(row),
+            "accepted length": format_interval(row.accepted),
+            "tokens/s": row.tokens_per_second,
+            "decoding, times plain": format_interval(row.decode_speedup, "×"),
+            "nodes": row.nodes,
+            "attention seen": row.hit,
+        }
+        for row in rows
+    )
+    return Table.of(title, cells, note)

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from specextend_cli.bench.events import Running, Working
-from specextend_cli.bench.experiments.setting import Setting
 from specextend_cli.bench.prefilled import Prefilled, read
+from specextend_cli.bench.setting import Setting
 from specextend_cli.bench.tables import Experiment, HeatMap, Table
 from specextend_cli.bench.workloads import Prompt, asking
 from specextend_cli.engine.config import Retrieval, TreeShape

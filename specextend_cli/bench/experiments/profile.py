@@ -17,12 +17,12 @@ import torch
 from torch.profiler import ProfilerActivity, record_function
 
 from specextend_cli.bench.events import Running, Working
-from specextend_cli.bench.experiments.setting import Setting
 from specextend_cli.bench.measure import measured
 from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import PLAIN, Run, format_length
 from specextend_cli.bench.roofline import wait
+from specextend_cli.bench.setting import Setting
 from specextend_cli.bench.tables import Cell, Experiment, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import TreeShape

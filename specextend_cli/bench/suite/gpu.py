@@ -17,7 +17,15 @@ from specextend_cli.bench import roofline
 from specextend_cli.bench.roofline import Roofline
 from specextend_cli.bench.suite.device_info import MOST_LAYERS, Sizes, sizes_for
 from specextend_cli.bench.suite.kernels import RIGHT, check, timings
-from specextend_cli.bench.suite.synthetic_models import GRAPHS, RETRIEVAL, SyntheticModels
+from specextend_cli.bench.suite.synthetic_models import (
+    GRAPHS,
+    LATER,
+    PROMPT,
+    RETRIEVAL,
+    TOKENS,
+    SyntheticModels,
+    batches,
+)
 from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_many
@@ -108,7 +116,7 @@ def run(device: torch.device, say: Callable[[str], object] = lambda line: None, 
     sizes = suite.sizes
     say(f"{sizes.label}: what it can do at best")
     machine = roofline.measure(device, sizes.dtype, scale=sizes.ceiling)
-    best = {
+    best: dict[str, Cell] = {
         "memory (GB/s)": machine.bandwidth / 1e9,
         "products (TFLOP/s)": machine.arithmetic / 1e12,
         "number format": _name(sizes.dtype),
@@ -171,8 +179,6 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
 
 
 def _batches(suite: Suite, models: SyntheticModels) -> None:
-    from specextend_cli.bench.suite.batches import LATER, PROMPT, TOKENS, batches
-
     found = list[dict[str, Cell]]()
     suite.attempt("batches", lambda: found.extend(batches(models, (1, 4, 16, 32))))
     suite.wrong += ["captures after load"] * any(row[LATER] for row in found)

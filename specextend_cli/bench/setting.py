@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
@@ -16,9 +16,8 @@ from specextend_cli.bench.models import Method, Models
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
 from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Runner
-from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, format_interval, paired_ratios
+from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
-from specextend_cli.bench.tables import Cell, Table
 from specextend_cli.bench.workloads import Prompt
 
 
@@ -100,28 +99,3 @@ class Measurements:
         records = tuple(record for record in self.benchmark.records if record.length == length)
         ratios = tuple(paired_ratios(records, method, other, quantity).values())
         return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
-
-
-def by_method(
-    title: str,
-    rows: Iterable[Row],
-    note: str = "",
-    *,
-    what: str = "method",
-    columns: Callable[[Row], dict[str, Cell]] = lambda row: {},
-) -> Table:
-    """A row a method and length, with further `columns`; `what` is the header of the methods."""
-    cells = (
-        {
-            "prompt (tokens)": row.length,
-            what: row.method,
-            **columns(row),
-            "accepted length": format_interval(row.accepted),
-            "tokens/s": row.tokens_per_second,
-            "decoding, times plain": format_interval(row.decode_speedup, "×"),
-            "nodes": row.nodes,
-            "attention seen": row.hit,
-        }
-        for row in rows
-    )
-    return Table.of(title, cells, note)
