@@ -12,12 +12,11 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
 from transformers import DynamicCache
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.block_head import BlockHead
+from specextend_cli.train.chain_attention import MaskedAttention
 from specextend_cli.train.config import Schedule
 from specextend_cli.train.loss import candidates, cross_entropy, draft_targets
 from specextend_cli.train.samples import Sample, by_prompt
@@ -103,7 +102,7 @@ def propose(head: BlockHead, rows: Rows, anchors: Tensor) -> Tensor:
     tokens[:, 0] = rows.tokens[prompt + anchors]
     block = head.embedding(tokens.flatten()).to(context.dtype)
     rotary = head.rotary(context[None], torch.cat((places, own.flatten()))[None])
-    forward = ForwardContext(_Masked(visible(rows, anchors, config.block)))
+    forward = ForwardContext(MaskedAttention(visible(rows, anchors, config.block)))
     out = head.advance(block[None], context[None], rotary, DynamicCache(), [forward] * config.layers)
     first = not config.predicts_next
     blocks: Tensor = out[0].unflatten(0, (count, config.block))
@@ -118,18 +117,6 @@ def visible(rows: Rows, anchors: Tensor, block: int) -> Tensor:
     context = torch.cat((known.new_ones(len(anchors), rows.prompt), known), 1).repeat_interleave(block, 0)
     own = torch.eye(len(anchors), dtype=torch.bool, device=text.device)
     return torch.cat((context, own.repeat_interleave(block, 0).repeat_interleave(block, 1)), 1)
-
-
-class _Masked:
-    """A differentiable `Backend` under one mask [n, keys]."""
-
-    def __init__(self, mask: Tensor) -> None:
-        self._mask = mask
-
-    def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
-    ) -> Tensor:
-        return scaled_dot_product_attention(q, k, v, attn_mask=self._mask, scale=scale, enable_gqa=True)
 
 
 def _predicted(rows: Rows, anchors: Tensor, depth: int) -> tuple[Tensor, Tensor]:
