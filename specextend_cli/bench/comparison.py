@@ -9,7 +9,7 @@ the interval of their median is narrow, or a bound on passes and time is met.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import median
 from time import monotonic
@@ -92,10 +92,7 @@ def compare(document: Document, options: Options) -> Iterator[Event | Comparison
             enough = speedup is None or (speedup.low and speedup.high and speedup.high <= NARROW * speedup.low)
             if enough or (monotonic() - began) * (passes + 1) / passes > SECONDS:
                 break
-        assert plain.summary is not None
-        assert fast.summary is not None
-        divergence = first_difference(plain.tokens, fast.tokens)
-        yield Comparison(plain.summary, fast.summary, divergence, tuple(pairs), speedup, passes, load.load())
+        yield _compared(plain, fast, pairs, passes, load)
 
 
 def compare_once(document: Document, options: Options) -> Iterator[Event | SideBegins | Comparison]:
@@ -120,11 +117,14 @@ def compare_once(document: Document, options: Options) -> Iterator[Event | SideB
                     if not isinstance(event, Warned) or not side.written:
                         yield event
         plain, fast = sides
-        assert plain.summary is not None
-        assert fast.summary is not None
-        pairs = _pairs(plain, fast)
-        divergence = first_difference(plain.tokens, fast.tokens)
-        yield Comparison(plain.summary, fast.summary, divergence, pairs, _interval(pairs), 1, load.load())
+        yield _compared(plain, fast, _pairs(plain, fast), 1, load)
+
+
+def _compared(plain: _Side, fast: _Side, pairs: Sequence[Pair], passes: int, load: LoadMeter) -> Comparison:
+    assert plain.summary is not None
+    assert fast.summary is not None
+    divergence = first_difference(plain.tokens, fast.tokens)
+    return Comparison(plain.summary, fast.summary, divergence, tuple(pairs), _interval(pairs), passes, load.load())
 
 
 def _in_one_prompt(preset: Preset, answer: int) -> Preset:
@@ -229,7 +229,7 @@ def _pairs(plain: _Side, accelerated: _Side) -> tuple[Pair, ...]:
     return tuple(pair for pair in found if min(pair.plain.stepped, pair.accelerated.stepped) >= _TOKENS)
 
 
-def _interval(pairs: Iterable[Pair]) -> Interval | None:
+def _interval(pairs: Sequence[Pair]) -> Interval | None:
     known = [pair for pair in pairs if pair.accelerated.decode_seconds and pair.plain.decode_seconds]
     if not any(pair.accelerated.drafted_steps for pair in known):
         return None

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from specextend_cli.bench.records import format_length
-from specextend_cli.bench.tables import MISSING, HeatMap, LinePlot, Plot, Point, StackedBars, format_cell, one_line
+from specextend_cli.bench.tables import MISSING, HeatMap, LinePlot, Plot, Point, one_line
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_percent
 
@@ -66,14 +66,7 @@ def draw(plot: Plot) -> Picture:
         axes = figure.add_subplot()
         axes.set_title(_short(plot.title), loc="left", fontweight="bold")
         axes.set_axisbelow(True)
-        match plot:
-            case LinePlot():
-                drawn = _lines(figure, axes, plot)
-            case HeatMap():
-                drawn = _heat_map(axes, plot)
-            case StackedBars():
-                drawn = _stacked_bars(figure, axes, plot)
-        if not drawn:
+        if not (_lines(figure, axes, plot) if isinstance(plot, LinePlot) else _heat_map(axes, plot)):
             axes.text(0.5, 0.5, "nothing was measured", ha="center", transform=axes.transAxes)
         for kind, file in files.items():
             figure.savefig(file, format=kind, dpi=144, metadata=_NO_METADATA if kind == "svg" else None)
@@ -142,30 +135,6 @@ def _heat_map(axes: Axes, plot: HeatMap) -> bool:
     axes.set_yticks(np.arange(len(rows)) + 0.5, [_short(name, 40) for name in rows])
     axes.set_xlabel(_short(plot.x_label))
     axes.set_ylabel(_short(plot.y_label))
-    return True
-
-
-def _stacked_bars(figure: Figure, axes: Axes, plot: StackedBars) -> bool:
-    """Bars one below the other; a part shows its value if there is room for it."""
-    bars = list(plot.values.values())
-    longest = max((sum(bar.values()) for bar in bars), default=0.0)
-    if not longest:
-        return False
-    show = format_percent if plot.percent else format_cell
-    starts = np.zeros(len(bars))
-    for index, part in enumerate(bars[0]):
-        sizes, colour = [bar[part] for bar in bars], _COLOURS[index % len(_COLOURS)]
-        drawn = axes.barh(range(len(bars)), sizes, left=starts, color=colour, edgecolor="white", label=_short(part))
-        labels = [show(size) if size > 0.06 * longest else "" for size in sizes]
-        text = "black" if colour in ("#e69f00", "#56b4e9") else "white"
-        axes.bar_label(drawn, labels, label_type="center", color=text)
-        starts += sizes
-    axes.set_yticks(range(len(bars)), [_short(name, 40) for name in plot.values])
-    axes.invert_yaxis()
-    if plot.percent:
-        axes.xaxis.set_major_formatter(lambda share, _: f"{share:.0%}")
-    axes.set_xlabel(_short(plot.x_label))
-    figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return True
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from specextend_cli.bench import quality
 from specextend_cli.bench.records import PLAIN, Benchmark, format_length
-from specextend_cli.bench.rows import Columns, Row, summarize
+from specextend_cli.bench.rows import PARTS, Row, summarize
 from specextend_cli.bench.statistics import Interval, format_interval, quantile
 from specextend_cli.bench.storage import SCHEMA, to_json
 from specextend_cli.bench.tables import (
@@ -21,7 +21,6 @@ from specextend_cli.bench.tables import (
     LinePlot,
     Plot,
     Point,
-    StackedBars,
     Table,
     dumps,
     escape,
@@ -35,7 +34,6 @@ from specextend_cli.humanize import format_many, format_percent
 
 LONGEST = 12  # accepted lengths from here on share a column
 FEW = 5  # below this many documents the report warns that intervals say little
-_PARTS = ("draft", "verify", "retrieve", "host")
 
 
 def tables(rows: Sequence[Row]) -> tuple[Table, ...]:
@@ -44,71 +42,73 @@ def tables(rows: Sequence[Row]) -> tuple[Table, ...]:
     return (_speed(rows), *([_drafting(drafted)] if drafted else []), _output(rows))
 
 
-_NAMES: Columns = {
-    "prompt (tokens)": lambda row: f"{row.length:,} (scaled)" if row.scaled else row.length,
-    "method": lambda row: row.method,
-}
+def _names(row: Row) -> dict[str, Cell]:
+    return {"prompt (tokens)": f"{row.length:,} (scaled)" if row.scaled else row.length, "method": row.method}
 
 
 def _speed(rows: Sequence[Row]) -> Table:
-    columns: Columns = {
-        **_NAMES,
-        "prefill (s)": lambda row: row.prefill_seconds,
-        "decoding (s)": lambda row: row.decode_seconds,
-        "in all (s)": lambda row: row.total_seconds,
-        "tokens/s": lambda row: row.tokens_per_second,
-        "decoding, times plain": lambda row: format_interval(row.decode_speedup, "×"),
-        "end to end, times plain": lambda row: format_interval(row.total_speedup, "×"),
-        "peak memory (MB)": lambda row: round(row.peak_bytes / 1e6) or None,
-    }
+    cells = (
+        {
+            **_names(row),
+            "prefill (s)": row.prefill_seconds,
+            "decoding (s)": row.decode_seconds,
+            "in all (s)": row.total_seconds,
+            "tokens/s": row.tokens_per_second,
+            "decoding, times plain": format_interval(row.decode_speedup, "×"),
+            "end to end, times plain": format_interval(row.total_speedup, "×"),
+            "peak memory (MB)": round(row.peak_bytes / 1e6) or None,
+        }
+        for row in rows
+    )
     note = (
         "Seconds and tokens/s are medians over runs; tokens/s leaves prefill out. Times plain: the median of the "
         "documents' own ratios, in brackets its 95% interval (percentile bootstrap over documents)."
     )
-    return Table.of("Speed", rows, columns, note)
+    return Table.of("Speed", cells, note)
 
 
 def _drafting(rows: Sequence[Row]) -> Table:
-    def share(part: str) -> Callable[[Row], Cell]:
-        return lambda row: None if row.shares is None else format_percent(row.shares[part])
-
-    columns: Columns = {
-        **_NAMES,
-        "accepted length": lambda row: format_interval(row.accepted),
-        "10%-90% of steps": lambda row: _spread(row.accepted_counts),
-        "tree nodes": lambda row: row.nodes,
-        **{part: share(part) for part in _PARTS},
-        "hit": lambda row: None if row.hit is None else format_percent(row.hit),
-    }
+    cells = (
+        {
+            **_names(row),
+            "accepted length": format_interval(row.accepted),
+            "10%-90% of steps": _spread(row.accepted_counts),
+            "tree nodes": row.nodes,
+            **{part: None if row.shares is None else format_percent(row.shares[part]) for part in PARTS},
+            "hit": None if row.hit is None else format_percent(row.hit),
+        }
+        for row in rows
+    )
     note = (
         "Accepted length: tokens a verification step emits, bonus token included (plain decoding has 1), the mean over "
         "documents with its 95% interval. Draft, verify, retrieve and host: shares of decoding time. Hit: share of "
         "the target's attention that the draft could see."
     )
-    return Table.of("Drafting", rows, columns, note)
+    return Table.of("Drafting", cells, note)
 
 
 def _output(rows: Sequence[Row]) -> Table:
-    def score(name: str) -> Callable[[Row], Cell]:
-        return lambda row: getattr(row.quality, name, None)
-
-    columns: Columns = {
-        **_NAMES,
-        "documents": lambda row: row.documents,
-        "runs equal to plain": lambda row: f"{row.equal} of {row.compared}" if row.compared else None,
-        "first difference (token)": lambda row: row.first_divergence.index + 1 if row.first_divergence else None,
-        "logit gap there": lambda row: row.first_divergence.gap if row.first_divergence else None,
-        "largest gap": lambda row: row.largest_gap,
-        "repeated 4-grams": lambda row: format_percent(row.repeated),
-    }
-    if any(row.quality for row in rows):
-        titles = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rouge_l", "chrF": "chrf"}
-        columns |= {title: score(name) for title, name in titles.items()}
+    scores = {"ROUGE-1": "rouge1", "ROUGE-2": "rouge2", "ROUGE-L": "rouge_l", "chrF": "chrf"}
+    if not any(row.quality for row in rows):
+        scores = {}
+    cells = (
+        {
+            **_names(row),
+            "documents": row.documents,
+            "runs equal to plain": f"{row.equal} of {row.compared}" if row.compared else None,
+            "first difference (token)": row.first_divergence.index + 1 if row.first_divergence else None,
+            "logit gap there": row.first_divergence.gap if row.first_divergence else None,
+            "largest gap": row.largest_gap,
+            "repeated 4-grams": format_percent(row.repeated),
+            **{title: getattr(row.quality, name, None) for title, name in scores.items()},
+        }
+        for row in rows
+    )
     note = (
         "Gap: the difference of plain decoding's two largest logits at the first token that differs. Rounding in half "
         "precision can swap close ones; in float32 every run must be equal."
     )
-    return Table.of("Output", rows, columns, note)
+    return Table.of("Output", cells, note)
 
 
 def _spread(counts: Counter[int]) -> str | None:
@@ -123,7 +123,6 @@ def charts(rows: Sequence[Row]) -> tuple[Plot, ...]:
         *decoding_speedup(rows),
         *_by_length(rows, "End to end: speedup over plain", "times plain", lambda row: row.total_speedup),
         *accepted_lengths(rows),
-        *step_shares(rows),
         *(plot for length in sorted({row.length for row in rows}) for plot in distribution(rows, length)),
     )
 
@@ -137,16 +136,6 @@ def accepted_lengths(rows: Sequence[Row]) -> Iterable[LinePlot]:
     """Tokens a verification step, by prompt length."""
     title, y_label = "Accepted length, bonus token included", "tokens per verification step"
     return _by_length(rows, title, y_label, lambda row: row.accepted if _drafts(row) else None)
-
-
-def step_shares(rows: Sequence[Row]) -> Iterable[StackedBars]:
-    """Decoding time by part, for the methods that draft."""
-    order = list(dict.fromkeys(row.method for row in rows))
-    drafting = sorted(filter(_drafts, rows), key=lambda row: (order.index(row.method), row.length))
-    known = {f"{row.method} · {format_length(row.length)}": row.shares for row in drafting}
-    shown = {name: parts for name, parts in known.items() if parts is not None and parts["verify"] < 1}
-    if shown:
-        yield StackedBars("Where decoding time goes", "share of decoding time", shown)
 
 
 def distribution(rows: Sequence[Row], length: int) -> Iterable[HeatMap]:

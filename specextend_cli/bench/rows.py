@@ -7,14 +7,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import astuple, dataclass, fields
 from itertools import groupby
 from statistics import mean, median
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from specextend_cli.bench import quality, statistics
 from specextend_cli.bench.quality import Quality
 from specextend_cli.bench.records import PLAIN, Benchmark, Divergence, Record
-from specextend_cli.bench.statistics import Interval, first_difference
+from specextend_cli.bench.statistics import Interval, Quantity, first_difference
 from specextend_cli.bench.tables import Cell
 
 
@@ -61,15 +61,13 @@ class Row:
             found |= {name: value, f"{name}_low": low, f"{name}_high": high}
         counts, shares = self.accepted_counts, self.shares or {}
         found |= {f"accepted_p{n}": statistics.quantile(counts, n / 100) if counts else None for n in (10, 90)}
-        found |= {f"{part}_share": shares.get(part) for part in ("draft", "verify", "retrieve", "host")}
+        found |= {f"{part}_share": shares.get(part) for part in PARTS}
         found["first_divergence"] = getattr(self.first_divergence, "index", None)
         found["first_divergence_gap"] = getattr(self.first_divergence, "gap", None)
         return found | {field.name: getattr(self.quality, field.name, None) for field in fields(Quality)}
 
 
-Columns: TypeAlias = dict[str, Callable[[Row], Cell]]
-"""The columns of a table of rows, by header."""
-
+PARTS = ("draft", "verify", "retrieve", "host")  # of decoding time
 _NESTED = {"decode_speedup", "total_speedup", "accepted", "accepted_counts", "shares", "first_divergence", "quality"}
 
 
@@ -96,11 +94,27 @@ def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
     def interval(values: Collection[float], statistic: Callable[..., Any] = np.median) -> Interval | None:
         return statistics.bootstrap_interval(tuple(values), statistic, seed=benchmark.seed) if values else None
 
+    def speedups(quantity: Quantity) -> Collection[float]:
+        return statistics.paired_ratios(at_length, method, PLAIN, quantity).values()
+
+    def seconds(record: Record) -> float | None:
+        """End to end, for as many tokens as plain decoding wrote: outputs may differ in length."""
+        per_token = statistics.decode_seconds_per_token(record)
+        if per_token is None or record.document not in plain:
+            return None
+        return record.prefill_seconds + per_token * (len(plain[record.document].tokens) - 1)
+
+    by_repeat = sorted(at_length, key=lambda record: -record.repeat)
+    plain = {record.document: record for record in by_repeat if record.method == PLAIN}  # the first run
     own = [record for record in at_length if record.method == method]
     speeds = [1 / cost for record in own if (cost := statistics.decode_seconds_per_token(record))]
     hits = [record.hit for record in own if record.hit is not None]
     nodes = [size for record in own for size in record.nodes]
-    differences = _differences(own, at_length)
+    differences = [
+        record.divergence or _difference(record, plain[record.document])
+        for record in own
+        if record.divergence or record.document in plain
+    ]
     diverged = [difference for difference in differences if difference is not None]
     gaps = [difference.gap for difference in diverged if difference.gap is not None]
     return Row(
@@ -112,8 +126,8 @@ def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
         decode_seconds=median(record.decode_seconds for record in own),
         total_seconds=median(record.prefill_seconds + record.decode_seconds for record in own),
         tokens_per_second=median(speeds) if speeds else None,
-        decode_speedup=interval(decode_ratios(at_length, method).values()),
-        total_speedup=interval(total_ratios(at_length, method).values()),
+        decode_speedup=interval(speedups(statistics.decode_seconds_per_token)),
+        total_speedup=interval(speedups(seconds)),
         accepted=interval(statistics.accepted_by_document(own), np.mean),
         accepted_counts=statistics.accepted_counts(own),
         nodes=float(mean(nodes)) if nodes else None,
@@ -130,41 +144,10 @@ def _row(benchmark: Benchmark, method: str, at_length: Sequence[Record]) -> Row:
     )
 
 
-def decode_ratios(records: Sequence[Record], method: str) -> dict[tuple[str, int], float]:
-    """Decoding speed over plain decoding's, by document and length; without prefill."""
-    return statistics.paired_ratios(records, method, PLAIN, statistics.decode_seconds_per_token)
-
-
-def total_ratios(records: Sequence[Record], method: str) -> dict[tuple[str, int], float]:
-    """End-to-end speed over plain decoding's, by document and length.
-
-    Outputs may differ in length (half precision, external programs), so both are taken at plain decoding's length.
-    """
-    found: dict[tuple[str, int], float] = {}
-    for runs in statistics.by_document(records).values():
-        plain = next((record for record in runs if record.method == PLAIN), None)
-        if plain is not None:
-            found |= statistics.paired_ratios(runs, method, PLAIN, statistics.seconds_for(len(plain.tokens)))
-    return found
-
-
-def _differences(own: Iterable[Record], at_length: Sequence[Record]) -> list[Divergence | None]:
-    """For each comparable run its difference from plain decoding's first run, None if it is equal.
-
-    Tokens are compared again here, in case a run does not report its divergence.
-    """
-    plain: dict[str, Record] = {}
-    for record in sorted(at_length, key=lambda record: record.repeat):
-        if record.method == PLAIN:
-            plain.setdefault(record.document, record)
-    found: list[Divergence | None] = []
-    for record in own:
-        if record.divergence is not None:
-            found.append(record.divergence)
-        elif record.document in plain:
-            index = first_difference(record.tokens, plain[record.document].tokens)
-            found.append(None if index is None else Divergence(index, None))
-    return found
+def _difference(record: Record, plain: Record) -> Divergence | None:
+    """Where the tokens of a run, which may not report it, differ from plain decoding's."""
+    index = first_difference(record.tokens, plain.tokens)
+    return None if index is None else Divergence(index, None)
 
 
 def _quality(own: Iterable[Record], references: dict[str, str]) -> Quality | None:

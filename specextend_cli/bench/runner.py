@@ -122,20 +122,14 @@ class Runner:
             yield from self._read(method, prompt)
         if name not in self._warm:
             yield Working(f"{where} · warming up")
-            if isinstance(method, Recipe):
-                few = replace(decoding, tokens=min(_WARM_UP, decoding.tokens))
-                for _ in self._measured(name, method, prompt, few):
-                    pass
-            else:
-                method.run(prompt.tokens[:_SHORT], replace(decoding, tokens=2))
+            tokens = prompt.tokens if isinstance(method, Recipe) else prompt.tokens[:_SHORT]
+            for _ in self._events(name, tokens, replace(decoding, tokens=min(_WARM_UP, decoding.tokens))):
+                pass
             self._warm.add(name)
-        if not isinstance(method, Recipe):
-            yield Working(where, 0, decoding.tokens)
-            machine.reset_peak(self.models.device)
-            return method.run(prompt.tokens, decoding)
+        yield Working(where, 0, decoding.tokens)
         machine.reset_peak(self.models.device)
         written = 0
-        for event in self._measured(name, method, prompt, decoding):
+        for event in self._events(name, prompt.tokens, decoding):
             if isinstance(event, Run):
                 return event
             if isinstance(event, Step):
@@ -143,12 +137,17 @@ class Runner:
                 yield Working(where, written, decoding.tokens)
         raise AssertionError("decoding ended without a result")
 
-    def _measured(self, name: str, recipe: Recipe, prompt: Prompt, decoding: Decoding) -> Iterator[EngineEvent | Run]:
-        target = self._target(recipe)
-        target.verify_backend = self.models.backend(recipe.verify)
+    def _events(self, name: str, prompt: Sequence[int], decoding: Decoding) -> Iterator[EngineEvent | Run]:
+        """The engine's events, none of an external program, and last what was measured."""
+        method = self.methods[name]
+        if not isinstance(method, Recipe):
+            yield method.run(prompt, decoding)
+            return
+        target = self._target(method)
+        target.verify_backend = self.models.backend(method.verify)
         # Measured step costs are kept between texts; what a drafter learns from a text is not.
-        gate = DraftGate(recipe.shape, enabled=recipe.gate, costs=self._costs.setdefault(name, CostModel()))
-        return measured(target, recipe.drafter(target), prompt.tokens, decoding, recipe.retrieval, gate)
+        gate = DraftGate(method.shape, enabled=method.gate, costs=self._costs.setdefault(name, CostModel()))
+        yield from measured(target, method.drafter(target), prompt, decoding, method.retrieval, gate)
 
     def _target(self, recipe: Recipe) -> Prefilled:
         """One target for all methods that read a prompt the same way."""

@@ -26,8 +26,8 @@ from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 if TYPE_CHECKING:
-    from specextend_cli.bench.experiments.study import Setting
     from specextend_cli.bench.models import Models
+    from specextend_cli.bench.setting import Setting
     from specextend_cli.bench.tables import Experiment
 
 DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
@@ -113,9 +113,9 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
     yield Stage(f"loading {preset.title}")
 
     from specextend_cli.bench import machine
-    from specextend_cli.bench.experiments.study import Setting
     from specextend_cli.bench.measure import Decoding
     from specextend_cli.bench.models import Models
+    from specextend_cli.bench.setting import Setting
     from specextend_cli.bench.storage import key
     from specextend_cli.engine.target import Target
 

@@ -69,40 +69,28 @@ def decode_seconds_per_token(record: Record) -> float | None:
     return record.decode_seconds / (len(record.tokens) - 1) if len(record.tokens) > 1 else None
 
 
-def seconds_for(tokens: int) -> Quantity:
-    """End-to-end seconds for an output of `tokens` tokens at the run's own decoding speed."""
+def paired_ratios(records: Sequence[Record], method: str, baseline: str, quantity: Quantity) -> dict[str, float]:
+    """How many times less of `quantity` the method needs than the baseline, by document: above 1 is better.
 
-    def seconds(record: Record) -> float | None:
-        per_token = decode_seconds_per_token(record)
-        return None if per_token is None else record.prefill_seconds + per_token * (tokens - 1)
-
-    return seconds
-
-
-def paired_ratios(
-    records: Sequence[Record], method: str, baseline: str, quantity: Quantity
-) -> dict[tuple[str, int], float]:
-    """How many times less of `quantity` the method needs than the baseline: above 1 is better.
-
-    By document and length: first each one's median over repeats, then the ratio. Documents that one of the two lacks,
-    or where either is zero, are left out.
+    The records are of one length. First each one's median over repeats, then the ratio. Documents that one of the two
+    lacks, or where either is zero, are left out.
     """
-    ours, theirs = (_medians(records, name, quantity) for name in (method, baseline))
-    return {key: theirs[key] / ours[key] for key in ours if ours[key] > 0 and theirs.get(key, 0.0) > 0}
+    ours, theirs = (
+        {
+            document: median(known)
+            for document, runs in by_document(record for record in records if record.method == name).items()
+            if (known := [figure for record in runs if (figure := quantity(record)) is not None])
+        }
+        for name in (method, baseline)
+    )
+    return {name: theirs[name] / ours[name] for name in ours if ours[name] > 0 and theirs.get(name, 0.0) > 0}
 
 
-def _medians(records: Iterable[Record], method: str, quantity: Quantity) -> dict[tuple[str, int], float]:
-    """The median of the method's runs that have one, by document and length."""
-    runs = by_document(record for record in records if record.method == method)
-    figures = {key: [figure for record in of if (figure := quantity(record)) is not None] for key, of in runs.items()}
-    return {key: median(known) for key, known in figures.items() if known}
-
-
-def by_document(records: Iterable[Record]) -> dict[tuple[str, int], list[Record]]:
-    """The runs of each document and length, in the order of the first ones."""
-    found: dict[tuple[str, int], list[Record]] = {}
+def by_document(records: Iterable[Record]) -> dict[str, list[Record]]:
+    """The runs of each document, in the order of the first ones."""
+    found: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault((record.document, record.length), []).append(record)
+        found.setdefault(record.document, []).append(record)
     return found
 
 

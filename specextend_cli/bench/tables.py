@@ -10,15 +10,13 @@ import io
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Literal, NamedTuple, TypeAlias, TypeVar
+from typing import Literal, NamedTuple, TypeAlias
 
 from specextend_cli.humanize import printable
 
 Cell: TypeAlias = str | float | int | None  # None is "not measured", never zero
-
-T = TypeVar("T")
 
 Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
 
@@ -40,9 +38,10 @@ class Table:
             raise ValueError(f"a row of {len(wrong[0])} cells under a header of {len(self.header)}: {wrong[0]!r}")
 
     @classmethod
-    def of(cls, title: str, rows: Iterable[T], columns: Mapping[str, Callable[[T], Cell]], note: str = "") -> Table:
-        """A row for each of `rows`, whose cells the `columns` compute from it."""
-        return cls(title, tuple(columns), tuple(tuple(cell(row) for cell in columns.values()) for row in rows), note)
+    def of(cls, title: str, rows: Iterable[Mapping[str, Cell]], note: str = "") -> Table:
+        """A table of `rows` that all have the same columns, in the same order."""
+        rows = list(rows)
+        return cls(title, tuple(rows[0] if rows else ()), tuple(tuple(row.values()) for row in rows), note)
 
 
 class Point(NamedTuple):
@@ -80,17 +79,7 @@ class HeatMap:
     values: Mapping[str, Mapping[str, float | None]]
 
 
-@dataclass(frozen=True, slots=True)
-class StackedBars:
-    """A horizontal bar for each of `values`, made of its parts: milliseconds, or shares of one if `percent`."""
-
-    title: str
-    x_label: str
-    values: Mapping[str, Mapping[str, float]]
-    percent: bool = True
-
-
-Plot: TypeAlias = LinePlot | HeatMap | StackedBars
+Plot: TypeAlias = LinePlot | HeatMap
 
 
 @dataclass(frozen=True, slots=True)

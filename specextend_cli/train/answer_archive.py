@@ -19,18 +19,20 @@ from specextend_cli.train.samples import Frame, Sample, digest
 from specextend_cli.train.storage import replace_whole
 
 _BYTES = 1 << 30  # the most that the arrays of a file may have
-_BITS = 21  # of a token in the index of excerpts: vocabularies of up to two millions
+_END = "\U0010ffff"  # of a document, as no token is
 
 
 def save_answers(path: Path, samples: Iterable[Sample], documents: Sequence[Sequence[int]], frame: Frame) -> None:
     """Write an .npz file. Answers about excerpts that are in none of the documents are left out."""
-    index = _Index(documents)
+    text, starts = _END.join(map(_as_text, documents)), np.cumsum([0, *(len(document) + 1 for document in documents)])
     places, answers = [], []
     for sample in samples:
-        prompt = sample.tokens[: sample.start + 2]
-        place = index.find(prompt[len(frame.before) : len(prompt) - len(frame.after)])
-        if place is not None:
-            places.append(place)
+        prompt = sample.tokens[: sample.output]
+        excerpt = prompt[len(frame.before) : len(prompt) - len(frame.after)]
+        at = text.find(_as_text(excerpt))
+        if at >= 0:
+            number = int(starts.searchsorted(at, "right")) - 1
+            places.append((number, at - int(starts[number]), len(excerpt)))
             answers.append(sample.tokens[len(prompt) :])
     file = BytesIO()
     np.savez_compressed(
@@ -73,6 +75,11 @@ def load_answers(
     return samples
 
 
+def _as_text(tokens: Sequence[int]) -> str:
+    """A character a token, so that an excerpt is found as a substring."""
+    return "".join(map(chr, tokens))
+
+
 def _corpus(documents: Sequence[Sequence[int]]) -> NDArray[np.int16]:
     """The digest of the documents, a number a byte."""
     return np.array(list(digest(documents)), np.int16)
@@ -93,28 +100,3 @@ def _check(
         and (starts + lengths <= np.array([len(documents[number]) for number in numbers])).all()
     ):
         raise ValueError("its numbers do not fit the documents or the vocabulary")
-
-
-class _Index:
-    """Finds excerpts by their first three tokens."""
-
-    def __init__(self, documents: Sequence[Sequence[int]]) -> None:
-        self._starts = np.cumsum([0, *map(len, documents)])
-        self._all = np.concatenate([np.asarray(document, np.int64) for document in documents])
-        keys = self._keys(self._all)
-        self._order = keys.argsort(kind="stable")
-        self._sorted = keys[self._order]
-
-    def find(self, excerpt: Sequence[int]) -> tuple[int, int, int] | None:
-        """The document, where the excerpt begins in it, and its length."""
-        wanted = np.asarray(excerpt, np.int64)
-        first, last = (self._sorted.searchsorted(self._keys(wanted)[:1], side)[0] for side in ("left", "right"))
-        for at in self._order[first:last]:
-            if np.array_equal(self._all[at : at + len(wanted)], wanted):
-                number = int(self._starts.searchsorted(at, "right")) - 1
-                return number, int(at - self._starts[number]), len(wanted)
-        return None
-
-    @staticmethod
-    def _keys(tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        return tokens[:-2] << 2 * _BITS | tokens[1:-1] << _BITS | tokens[2:]

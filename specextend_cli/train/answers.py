@@ -15,7 +15,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.train.config import AnswerOptions
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.storage import Span, StateFile, answer_of
+from specextend_cli.train.storage import StateFiles
 
 _TURNS = 2  # how often the slots of a batch are filled from prompts of one length
 
@@ -24,14 +24,14 @@ _TURNS = 2  # how often the slots of a batch are filled from prompts of one leng
 class Answerer:
     """Asks the target `lm` for answers that end at the tokens `ends`.
 
-    The states of its `layers` go to `file` while that has room.
+    The states of its `layers` go to `files` while they have room.
     """
 
     lm: LanguageModel
     asking: AnswerOptions
     ends: Sequence[int] = ()
     layers: Sequence[int] = ()
-    file: StateFile | None = None
+    files: StateFiles | None = None
 
     def answers(self, prompts: Sequence[list[int]]) -> Iterator[Sample]:
         """Yield each answer when it ends."""
@@ -42,35 +42,38 @@ class Answerer:
             yield from self._batch(groups[at])
 
     def _batch(self, prompts: Sequence[list[int]]) -> Iterator[Sample]:
-        asking, file = self.asking, self.file
-        asked = [(prompt, copy) for prompt in prompts for copy in range(asking.copies)]
+        asking = self.asking
+        asked = [prompt for prompt in prompts for _ in range(asking.copies)]
         requests = [
             BatchRequest(prompt, Stop(asking.new_tokens, frozenset(self.ends)), _sampling(asking, prompt, copy))
-            for prompt, copy in asked
+            for prompt in prompts
+            for copy in range(asking.copies)
         ]
         slots = min(asking.batch, slots_for(self.lm, max(map(len, prompts)) + asking.new_tokens, asking.memory))
         written: list[list[int]] = [[] for _ in requests]
-        states: dict[int, list[Tensor]] = {number: [] for number in range(len(requests))}
-        prompt_spans: dict[tuple[int, ...], Span | None] = {}
-        for number, event in decode_batch(self.lm, requests, slots=slots, features=self.layers if file else ()):
-            prompt, _ = asked[number]
+        states: list[list[Tensor]] = [[] for _ in requests]
+        for number, event in decode_batch(self.lm, requests, slots=slots, features=self.layers if self.files else ()):
+            prompt = asked[number]
             match event:
                 case States():
                     states[number].append(event.states)
                 case Prefilled():
-                    prompt_spans[tuple(prompt)] = _keep(file, states[number])
-                    states[number] = []
+                    self._keep(prompt, states[number])
                 case Step():
                     written[number].extend(event.tokens)
                 case Finished():
-                    first, own = prompt_spans[tuple(prompt)], states.pop(number)
-                    # An answer's states are useless without its prompt's.
-                    then = None if first is None else _keep(file, own)
-                    spans = (first, then) if first is not None and then is not None else ()
                     # The last token is no input of the head; row prompt - 2 predicts the answer's first token.
-                    yield answer_of([*prompt, *written[number][:-1]], len(prompt) - 2, spans)
+                    tokens = [*prompt, *written[number][:-1]]
+                    self._keep(tokens, states[number])
+                    yield Sample(tokens, len(prompt) - 2, output=len(prompt))
                 case _:
                     pass
+
+    def _keep(self, tokens: Sequence[int], states: list[Tensor]) -> None:
+        """Store the states at the last tokens, and forget them here."""
+        if self.files is not None and states:
+            self.files.keep(tokens, torch.cat(states))
+        states.clear()
 
 
 def _groups(prompts: Sequence[list[int]], asking: AnswerOptions) -> list[list[list[int]]]:
@@ -82,12 +85,6 @@ def _groups(prompts: Sequence[list[int]], asking: AnswerOptions) -> list[list[li
             groups.append([])
         groups[-1].append(prompt)
     return groups
-
-
-def _keep(file: StateFile | None, states: Sequence[Tensor]) -> Span | None:
-    if file is None or not file.has_room(sum(map(len, states))):
-        return None
-    return file.append(torch.cat(list(states))) if states else (0, 0)
 
 
 def _sampling(asking: AnswerOptions, prompt: Sequence[int], copy: int) -> Sampling:

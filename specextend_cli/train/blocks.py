@@ -7,20 +7,18 @@ positions count more, because a wrong one makes those behind it useless.
 
 from __future__ import annotations
 
-import math
 import random
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
-from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers import DynamicCache
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.block_head import BlockHead
+from specextend_cli.train.chain_attention import MaskedAttention
 from specextend_cli.train.config import Schedule
-from specextend_cli.train.loss import Candidates, candidates, draft_targets
+from specextend_cli.train.loss import candidates, cross_entropy, draft_targets
 from specextend_cli.train.samples import Sample, by_prompt
 from specextend_cli.train.target_logits import TargetReader
 from specextend_cli.train.unroll import Rows
@@ -47,16 +45,15 @@ def block_loss(
     anchors = torch.tensor(sorted(order.sample(usable, min(schedule.anchors, len(usable)))), device=rows.tokens.device)
     wanted = draft_targets(target.logits(samples, states), head.vocabulary)
     chosen = candidates(wanted, schedule.likely, schedule.others)
+    output = head.lm_head.weight[chosen.tokens]
+    at, is_known = _predicted(rows, anchors, head.config.depth)
     with target.precision:
         read = propose(head, rows, anchors)
-        total, weights = torch.zeros((), device=wanted.device), 0.0
-        for depth in range(head.config.depth):
-            at = _predicted(rows, anchors, depth)
-            if len(at.kept):
-                weight = math.exp(-depth / _FADE)
-                losses = _by_row(read[at.kept, depth], head.lm_head.weight, wanted[at.rows], chosen)
-                total, weights = total + weight * losses.mean(), weights + weight
-    return total / weights * head.config.depth
+        by_row = cross_entropy(read[is_known], output, chosen.wanted[at[is_known]], chosen.weights)
+    losses = torch.zeros(at.shape, device=at.device).masked_scatter(is_known, by_row)
+    counts = is_known.sum(0)
+    weights = torch.exp(-torch.arange(head.config.depth, device=at.device) / _FADE) * (counts > 0)
+    return (weights * losses.sum(0) / counts.clamp(min=1)).sum() / weights.sum() * head.config.depth
 
 
 @torch.no_grad()
@@ -76,7 +73,7 @@ def validate_blocks(
         likeliest = target.logits(group, states).argmax(-1)
         rows = target.rows(group, states, head.fc.weight.dtype)
         anchors = ((rows.numbers >= 0) & (rows.numbers % _APART == 0)).nonzero().flatten()
-        anchors = anchors[_predicted(rows, anchors, depths - 1).kept]  # whole chains
+        anchors = anchors[_predicted(rows, anchors, depths)[1].all(1)]  # whole chains
         if not len(anchors):
             continue
         with target.precision:
@@ -105,7 +102,7 @@ def propose(head: BlockHead, rows: Rows, anchors: Tensor) -> Tensor:
     tokens[:, 0] = rows.tokens[prompt + anchors]
     block = head.embedding(tokens.flatten()).to(context.dtype)
     rotary = head.rotary(context[None], torch.cat((places, own.flatten()))[None])
-    forward = ForwardContext(_Masked(visible(rows, anchors, config.block)))
+    forward = ForwardContext(MaskedAttention(visible(rows, anchors, config.block)))
     out = head.advance(block[None], context[None], rotary, DynamicCache(), [forward] * config.layers)
     first = not config.predicts_next
     blocks: Tensor = out[0].unflatten(0, (count, config.block))
@@ -122,34 +119,8 @@ def visible(rows: Rows, anchors: Tensor, block: int) -> Tensor:
     return torch.cat((context, own.repeat_interleave(block, 0).repeat_interleave(block, 1)), 1)
 
 
-class _Masked:
-    """A differentiable `Backend` under one mask [n, keys]."""
-
-    def __init__(self, mask: Tensor) -> None:
-        self._mask = mask
-
-    def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
-    ) -> Tensor:
-        return scaled_dot_product_attention(q, k, v, attn_mask=self._mask, scale=scale, enable_gqa=True)
-
-
-class _Kept:
-    """Of the anchors, the numbers of those (`kept`) whose text goes on so far, and the `rows` predicted there."""
-
-    def __init__(self, kept: Tensor, rows: Tensor) -> None:
-        self.kept, self.rows = kept, rows
-
-
-def _predicted(rows: Rows, anchors: Tensor, depth: int) -> _Kept:
-    numbers = rows.numbers
-    at = (anchors + depth).clamp(max=len(numbers) - 1)
-    kept = (numbers[at] == numbers[anchors] + depth).nonzero().flatten()
-    return _Kept(kept, at[kept])
-
-
-def _by_row(read: Tensor, output: Tensor, wanted: Tensor, chosen: Candidates) -> Tensor:
-    """The cross-entropy of each row of `read` [n, hidden] to wanted [n, draft vocabulary]; see `loss.cross_entropy`."""
-    logits = linear(read, output[chosen.tokens]).float()
-    share = wanted[:, chosen.tokens] * chosen.weights
-    return share.sum(-1) * (logits + chosen.weights.log()).logsumexp(-1) - (share * logits).sum(-1)
+def _predicted(rows: Rows, anchors: Tensor, depth: int) -> tuple[Tensor, Tensor]:
+    """The rows that blocks at anchors [a] predict, and whether the same text still goes on there, both [a, depth]."""
+    numbers, ahead = rows.numbers, torch.arange(depth, device=anchors.device)
+    at = (anchors[:, None] + ahead).clamp(max=len(numbers) - 1)
+    return at, numbers[at] == numbers[anchors, None] + ahead

@@ -48,11 +48,18 @@ class ChainAttention:
         return out.flatten(0, 1)[None]
 
 
-def causal(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
-) -> Tensor:
-    """A differentiable `Backend` for the prompt."""
-    return scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=True)
+@dataclass(frozen=True)
+class MaskedAttention:
+    """A differentiable `Backend` under one mask [n, keys]; without one, of rows that see those before them."""
+
+    mask: Tensor | None = None
+
+    def __call__(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    ) -> Tensor:
+        """As of any `Backend`."""
+        causal = self.mask is None
+        return scaled_dot_product_attention(q, k, v, self.mask, is_causal=causal, scale=scale, enable_gqa=True)
 
 
 class _Attention(torch.autograd.Function):

@@ -32,23 +32,19 @@ class AnswerOptions:
 class Schedule:
     """How long and how fast. `seconds` and `steps` (0: any number) bound the whole run, resumed parts included.
 
-    The head is unrolled for at most `unroll` steps of training-time test, each further one with probability `decay`: in
-    expectation that weighs the depths, and costs less than half of always taking all. A step sums the gradients of
-    `batch` groups of samples, of at most `rows` rows each (of a longer sample, a block of so many). The rate rises over
-    the share `warmup` of the run and falls to zero by a cosine (see `optimizer`). The head is measured every
-    `validate` seconds, and `patience` measurements without a gain end the run; a checkpoint is written every `keep`
-    seconds. A block head, which proposes `unroll` tokens at once, is trained on `anchors` blocks of a group. The loss
-    is over `likely` tokens of the draft's vocabulary and a random sample of `others` (see `loss`).
+    The head is unrolled for at most `unroll` steps of training-time test. A step of the optimizer sums the gradients of
+    `batch` groups of samples, of at most `rows` rows each (of a longer sample, a block of so many), at a `rate` that
+    rises and falls. The head is measured every `validate` seconds, and `patience` measurements without a gain end the
+    run; a checkpoint is written every `keep` seconds. A block head, which proposes `unroll` tokens at once, is trained
+    on `anchors` blocks of a group. The loss is over `likely` tokens of the draft's vocabulary and a random sample of
+    `others` (see `loss`).
     """
 
     seconds: float
     steps: int = 0
     unroll: int = 5
-    decay: float = 0.5
     batch: int = 4
     rate: float = 4e-4
-    warmup: float = 0.03
-    weight_decay: float = 0.01
     validate: float = 120.0
     keep: float = 30.0
     patience: int = 8

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.samples import Frame, Sample, cut
+from specextend_cli.train.storage import StateFiles
 
 _SHORTEST, _LONGEST = 4, 96  # tokens of a passage
 _HELD_OUT_COPIES = 8
@@ -20,19 +21,25 @@ _TEXTS = 64  # plain texts, at least
 
 
 def training_mix(
-    answers: Sequence[Sample], documents: Sequence[Sequence[int]], frame: Frame, plan: Distillation
+    answers: Sequence[Sample],
+    documents: Sequence[Sequence[int]],
+    frame: Frame,
+    plan: Distillation,
+    files: StateFiles,
 ) -> list[tuple[float, list[Sample]]]:
     """Answers, plain text and copy samples, each with its share of the draws.
 
-    Plain text starts with the prompts of the answers, whose hidden states are on disk already.
+    Plain text starts with the prompts of the answers whose hidden states are on disk already.
     """
     seed = plan.schedule.seed + 3
-    prompts = list({answer.states[:1]: _prompt(answer) for answer in answers if answer.states}.values())
+    prompts = [
+        prompt for prompt in dict.fromkeys(tuple(one.tokens[: one.output]) for one in answers) if files.has(prompt)
+    ]
     plain = max(round(plan.text * len(answers)), _TEXTS)
     excerpts = cut(documents, plan.lengths, max(plain - len(prompts), 0), seed)
     return [
         (max(1 - plan.text - plan.quotes, 0.0), list(answers)),
-        (plan.text, [*prompts, *(Sample(tokens, 0) for tokens in excerpts)]),
+        (plan.text, [Sample(list(tokens), 0) for tokens in (*prompts, *excerpts)]),
         (plan.quotes, copy_samples(documents, frame, plan.lengths, plan.quoted, plan.quotations, seed + 3)),
     ]
 
@@ -42,11 +49,6 @@ def held_out_copies(documents: Sequence[Sequence[int]], frame: Frame, plan: Dist
     if not plan.quotes:
         return []
     return copy_samples(documents, frame, plan.lengths, plan.quoted, _HELD_OUT_COPIES, plan.schedule.seed + 5)
-
-
-def _prompt(answer: Sample) -> Sample:
-    """The prompt of an answer as plain text."""
-    return Sample(answer.tokens[: answer.start + 2], 0, answer.states[:1])
 
 
 def sample_prompts(

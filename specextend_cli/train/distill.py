@@ -7,7 +7,6 @@ trainer's checkpoint every half minute.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Generator, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
@@ -32,14 +31,13 @@ from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_out_copies, sample_prompts, training_mix
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
-from specextend_cli.train.init_block import init_block, unused_token
-from specextend_cli.train.init_head import head_sizes, init_head
+from specextend_cli.train.init_head import head_sizes, init_block, init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, digest
-from specextend_cli.train.storage import AnswerFile, StateFile, add_lines, read_lines, replace_whole
+from specextend_cli.train.storage import StateFiles, add_answers, add_lines, read_answers, read_lines, replace_whole
 from specextend_cli.train.target_logits import state_layers
 from specextend_cli.train.trainer import train
-from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary
+from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary, unused_token
 
 _STATES = 3  # of the target, that a new block head reads
 
@@ -74,35 +72,34 @@ def distill(
     seed = plan.schedule.seed
     held = max(len(long_enough) // 20, 1)
     training_documents, held_documents = long_enough[held:], long_enough[:held]
-    file, held_out_file = AnswerFile(work / "answers.jsonl"), AnswerFile(work / "held_out.jsonl")
+    answers_file, held_out_file = work / "answers.jsonl", work / "held_out.jsonl"
     vocabulary_file = work / "vocabulary.safetensors"
-    read_layers = state_layers(layers, lm)
-    states = StateFile(work / "states.bin", len(read_layers) * lm.config.hidden_size, lm.dtype, limit=plan.kept_bytes)
-    for known in (held_out_file, file):
-        known.drop_missing_states(states)
+    states = StateFiles(work / "states", limit=plan.kept_bytes)
     if not vocabulary_file.exists():
+        answerer = Answerer(lm, plan.asking, ends, state_layers(layers, lm), states)
         prompts = sample_prompts(held_documents, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)
-        spent = yield from _answers(lm, prompts, held_out_file, plan, ends, read_layers, states, seconds=None)
+        spent = yield from _answers(answerer, prompts, held_out_file, seconds=None)
         if plan.archive is not None and plan.archive.exists():
-            if not file.read():
-                file.append(load_answers(plan.archive, documents, frame, lm.vocabulary, without=held_documents))
+            if not read_answers(answers_file):
+                known = load_answers(plan.archive, documents, frame, lm.vocabulary, without=held_documents)
+                add_answers(answers_file, known)
         else:
             left = plan.answering * plan.schedule.seconds - spent
             prompts = sample_prompts(training_documents, frame, plan, plan.answers // plan.asking.copies, seed + 2)
-            yield from _answers(lm, prompts, file, plan, ends, read_layers, states, seconds=left)
+            yield from _answers(answerer, prompts, answers_file, seconds=left)
             if plan.archive is not None:
-                save_answers(plan.archive, file.read(), documents, frame)
+                save_answers(plan.archive, read_answers(answers_file), documents, frame)
+        answers = read_answers(answers_file)
         chosen = (
             initial.vocabulary.cpu()
             if initial
-            else draft_vocabulary(lm.vocabulary, file.read(), training_documents, plan.vocabulary, ends)
+            else draft_vocabulary(lm.vocabulary, answers, training_documents, plan.vocabulary, ends)
         )
-        seen = [*documents, *(sample.tokens for sample in file.read())]
-        mask = torch.tensor(unused_token(lm.vocabulary, seen, ends))
-        replace_whole(vocabulary_file, save({"vocabulary": chosen, "mask": mask}))
+        mask = unused_token(lm.vocabulary, [*documents, *(sample.tokens for sample in answers)], ends)
+        replace_whole(vocabulary_file, save({"vocabulary": chosen, "mask": torch.tensor(mask)}))
     kept = load_file(vocabulary_file)
     vocabulary = kept["vocabulary"]
-    answers, held_out = file.read(), held_out_file.read()
+    answers, held_out = read_answers(answers_file), read_answers(held_out_file)
     replace_whole(directory / FILE, table_file((answer.tokens, answer.output or 0) for answer in answers))
     answer_coverage = coverage(vocabulary, count((s.tokens[s.start + 2 :] for s in held_out), lm.vocabulary))
     text_coverage = coverage(vocabulary, count(held_documents, lm.vocabulary))
@@ -116,7 +113,7 @@ def distill(
         head = init_block(lm, sizes, plan.schedule.unroll, plan.block_layers, int(kept["mask"]), vocabulary)
     elif head is None:
         head = init_head(lm, vocabulary, layers, max_position=longest)
-    kinds = training_mix(answers, training_documents, frame, plan)
+    kinds = training_mix(answers, training_documents, frame, plan, states)
     measured = HeldOut(held_out, held_out_copies(held_documents, frame, plan), plan.quotes)
     text_tokens = sum(map(len, training_documents))
     figures = Figures(
@@ -124,7 +121,7 @@ def distill(
     )
     curve = work / "curve.jsonl"
     read_lines(curve)  # drops a line that a killed run left incomplete
-    share = 1 - plan.answering if _clock(file).exists() else 1.0
+    share = 1 - plan.answering if _clock(answers_file).exists() else 1.0
     schedule = replace(plan.schedule, seconds=share * plan.schedule.seconds)
     for event in train(lm, head, kinds, measured, schedule, work / "checkpoint.pt", states, plan.asking.sampling):
         if isinstance(event, Validated):
@@ -197,33 +194,25 @@ def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
 
 
 def _answers(
-    lm: LanguageModel,
-    prompts: list[list[int]],
-    file: AnswerFile,
-    plan: Distillation,
-    ends: Sequence[int],
-    read_layers: Sequence[int],
-    states: StateFile,
-    seconds: float | None,
+    answerer: Answerer, prompts: list[list[int]], path: Path, *, seconds: float | None
 ) -> Generator[TrainEvent, None, float]:
-    """Generate answers for so many `seconds`, or, without a limit, to every prompt; at least one.
+    """Add answers to the file for so many `seconds`, or, without a limit, to every prompt; at least one.
 
     Returns the seconds spent, interrupted runs included.
     """
-    known = file.read()
-    clock = _clock(file)
-    spent = _seconds(clock)
-    total = plan.asking.copies * len(prompts)
-    done, tokens = len(known), sum(len(s.tokens) - s.start - 1 for s in known)
+    known, clock = read_answers(path), _clock(path)
+    spent = float(clock.read_text()) if clock.exists() else 0.0
+    total = answerer.asking.copies * len(prompts)
+    done, tokens = len(known), sum(sample.rows for sample in known)
     began = perf_counter()
     yield Answering(done, total, tokens, spent)
     if done and seconds is not None and spent >= seconds:
         return spent
     now = spent
-    for sample in Answerer(lm, plan.asking, ends, read_layers, states).answers(unanswered(prompts, known)):
-        file.append([sample])
+    for sample in answerer.answers(unanswered(prompts, known)):
+        add_answers(path, [sample])
         done += 1
-        tokens += len(sample.tokens) - sample.start - 1
+        tokens += sample.rows
         now = spent + perf_counter() - began
         replace_whole(clock, f"{now:.1f}")
         yield Answering(done, total, tokens, now)
@@ -232,14 +221,6 @@ def _answers(
     return now
 
 
-def _clock(file: AnswerFile) -> Path:
-    return file.path.with_suffix(".seconds")
-
-
-def _seconds(clock: Path) -> float:
-    """The seconds in that file; 0 where it is missing or unreadable."""
-    try:
-        seconds = float(clock.read_text())
-    except (OSError, ValueError):
-        return 0.0
-    return seconds if math.isfinite(seconds) else 0.0
+def _clock(answers: Path) -> Path:
+    """The file of the seconds that were spent on these answers."""
+    return answers.with_suffix(".seconds")

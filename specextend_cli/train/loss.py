@@ -7,7 +7,6 @@ importance sampling estimates their sum without bias, and its logarithm slightly
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -19,10 +18,14 @@ _ROWS_AT_ONCE = 16  # rows of probabilities over the target's whole vocabulary
 
 @dataclass(frozen=True)
 class Candidates:
-    """Draft tokens [c] that the loss is computed over; each counts as `weights` [c] tokens."""
+    """Draft tokens [c] that the loss is computed over; each counts as `weights` [c] tokens, and is `wanted` [rows, c].
+
+    Mass that the target gives to tokens outside the draft's vocabulary counts nothing.
+    """
 
     tokens: Tensor
     weights: Tensor
+    wanted: Tensor
 
 
 def candidates(wanted: Tensor, likely: int, others: int) -> Candidates:
@@ -32,31 +35,22 @@ def candidates(wanted: Tensor, likely: int, others: int) -> Candidates:
     """
     size = wanted.shape[1]
     if size <= likely + others:
-        return Candidates(torch.arange(size, device=wanted.device), wanted.new_ones(size))
+        return Candidates(torch.arange(size, device=wanted.device), wanted.new_ones(size), wanted)
     order = wanted.sum(0).argsort(descending=True)
     drawn = order[likely:][torch.randperm(size - likely)[:others].to(wanted.device)]
     weights = wanted.new_ones(likely + others)
     weights[likely:] = (size - likely) / others
-    return Candidates(torch.cat((order[:likely], drawn)), weights)
+    tokens = torch.cat((order[:likely], drawn))
+    return Candidates(tokens, weights, wanted[:, tokens] * weights)
 
 
-def cross_entropy(
-    states: Sequence[Tensor], numbers: Tensor, output: Tensor, wanted: Tensor, chosen: Candidates
-) -> list[Tensor]:
-    """By step, the mean over its rows of the cross-entropy to wanted [rows, draft vocabulary].
+def cross_entropy(states: Tensor, output: Tensor, wanted: Tensor, weights: Tensor) -> Tensor:
+    """The cross-entropy [n] to `wanted` [n, c] of what an output head of rows [c, hidden] makes of states [n, hidden].
 
-    `states` are what the output head, of weights [draft vocabulary, hidden], reads in every step, and `numbers` [rows]
-    tell which rows count in which (see `unroll`). Mass that `wanted` has outside the draft's vocabulary counts nothing.
+    `output` are the rows of the candidates, of which each counts as `weights` [c] tokens.
     """
-    rows = output[chosen.tokens]
-    shift = chosen.weights.log()
-    wanted = wanted[:, chosen.tokens] * chosen.weights
-    mass, losses = wanted.sum(-1), []
-    for step, read in enumerate(states):
-        logits = linear(read, rows).float()
-        by_row = mass * (logits + shift).logsumexp(-1) - (wanted * logits).sum(-1)
-        losses.append(by_row[numbers >= step].mean())
-    return losses
+    logits = linear(states, output).float()
+    return wanted.sum(-1) * (logits + weights.log()).logsumexp(-1) - (wanted * logits).sum(-1)
 
 
 def draft_targets(targets: Tensor, vocabulary: Tensor) -> Tensor:

@@ -10,24 +10,25 @@ from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.head import EagleHead
 
 _MUON_RATE = 2.5  # of AdamW's; see docs/log.md
+_WEIGHT_DECAY = 0.01
 
 
 class Optimizer:
     """Updates the parameters of `head` that require a gradient."""
 
-    def __init__(self, head: EagleHead | BlockHead, weight_decay: float) -> None:
+    def __init__(self, head: EagleHead | BlockHead) -> None:
         named = [(name, parameter) for name, parameter in head.named_parameters() if parameter.requires_grad]
         self.parameters = [parameter for _, parameter in named]
         inner = {name for name, parameter in named if parameter.ndim == 2 and not name.startswith("lm_head.")}
         self._muon = torch.optim.Muon(
             [parameter for name, parameter in named if name in inner],
-            weight_decay=weight_decay,
+            weight_decay=_WEIGHT_DECAY,
             adjust_lr_fn="match_rms_adamw",
         )
         self._adam = torch.optim.AdamW(
             [parameter for name, parameter in named if name not in inner],
             betas=(0.9, 0.95),
-            weight_decay=weight_decay,
+            weight_decay=_WEIGHT_DECAY,
             fused=True,
         )
 

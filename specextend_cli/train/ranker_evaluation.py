@@ -40,29 +40,25 @@ class Evaluation:
         means = {name: np.mean([one.rouge[name] for one in evaluations], 0) for name in first.rouge}
         return Evaluation(means, first.sources)
 
-    def of(self, source: str) -> Evaluation:
-        """That source alone."""
-        rows = [i for i, one in enumerate(self.sources) if one == source]
-        return Evaluation({name: values[rows] for name, values in self.rouge.items()}, (source,) * len(rows))
-
     def mean(self, method: str) -> list[float]:
         """The means of the three figures."""
         found = self.rouge[method]
-        return [float(value) for value in np.mean([found[rows].mean(0) for rows in self._rows()], 0)]
+        return [float(value) for value in np.mean([found[rows].mean(0) for rows in self.by_source().values()], 0)]
 
     def gain(self, method: str, over: str) -> list[tuple[float, float]]:
         """95% intervals of the mean difference over another method, by bootstrap over the documents of each source."""
         difference, random = self.rouge[method] - self.rouge[over], np.random.default_rng(0)
         means = []
-        for rows in self._rows():
+        for rows in self.by_source().values():
             draws = random.integers(0, len(rows), (_RESAMPLES, len(rows)))
             means.append(difference[rows][draws].mean(1))
         low, high = np.percentile(np.mean(means, 0), (2.5, 97.5), axis=0)
         return [(float(a), float(b)) for a, b in zip(low, high, strict=True)]
 
-    def _rows(self) -> list[NDArray[np.int64]]:
+    def by_source(self) -> dict[str, NDArray[np.int64]]:
+        """The numbers of each source's documents."""
         names = np.array(self.sources)
-        return [np.flatnonzero(names == source) for source in dict.fromkeys(self.sources)]
+        return {source: np.flatnonzero(names == source) for source in dict.fromkeys(self.sources)}
 
 
 def evaluate(
@@ -116,10 +112,9 @@ def guided_scores(example: Example, scores: Array, weights: StateWeights) -> Arr
 
 def by_source(evaluation: Evaluation) -> Iterator[tuple[str, ...]]:
     """A table: each source's documents, and the mean ROUGE-2 and -L of each method."""
-    for source in dict.fromkeys(evaluation.sources):
-        part = evaluation.of(source)
-        means = (part.mean(method) for method in part.rouge)
-        yield (source, str(len(part.sources)), *(f"{two:.2f} / {longest:.2f}" for _, two, longest in means))
+    for source, rows in evaluation.by_source().items():
+        means = (values[rows].mean(0) for values in evaluation.rouge.values())
+        yield (source, str(len(rows)), *(f"{two:.2f} / {longest:.2f}" for _, two, longest in means))
 
 
 def over_all(evaluation: Evaluation, ours: str) -> Iterator[tuple[str, ...]]:

@@ -22,13 +22,11 @@ _OPENING = 64  # tokens of each document that the digest reads
 class Sample:
     """Tokens [n] of a prompt and what follows; the loss counts from row `start` on (see `unroll`).
 
-    `states` are the spans of the target's states on disk, if they are there (see `StateFile`). `output` is where an
-    answer begins: from there on, sampling penalties apply to the target's logits.
+    `output` is where an answer begins: from there on, sampling penalties apply to the target's logits.
     """
 
     tokens: list[int]
     start: int
-    states: tuple[tuple[int, int], ...] = ()
     output: int | None = None
 
     @property
@@ -77,21 +75,18 @@ def by_prompt(samples: Sequence[Sample], rows: int) -> list[list[Sample]]:
     return groups
 
 
-class Mixture:
-    """Draws groups of samples of several kinds by their shares; all groups of a kind are drawn before one returns."""
+def draws(kinds: Sequence[tuple[float, Sequence[list[Sample]]]], order: random.Random) -> Iterator[list[Sample]]:
+    """Groups of samples of several kinds by their shares, without end; all of a kind are drawn before one returns."""
 
-    def __init__(self, kinds: Sequence[tuple[float, Sequence[list[Sample]]]], order: random.Random) -> None:
-        self.kinds = [(share, kind) for share, kind in kinds if share > 0 and kind]
-        self._order = order
-        self._left: list[list[list[Sample]]] = [[] for _ in self.kinds]
+    def shuffled(groups: Sequence[list[Sample]]) -> Iterator[list[Sample]]:
+        while True:
+            yield from order.sample(groups, len(groups))
 
-    def draw(self) -> list[Sample]:
-        """The samples of one group."""
-        (at,) = self._order.choices(range(len(self.kinds)), [share for share, _ in self.kinds])
-        if not self._left[at]:
-            kind = self.kinds[at][1]
-            self._left[at] = self._order.sample(kind, len(kind))
-        return self._left[at].pop()
+    shares = [share for share, groups in kinds if share > 0 and groups]
+    streams = [shuffled(groups) for share, groups in kinds if share > 0 and groups]
+    while True:
+        (stream,) = order.choices(streams, shares)
+        yield next(stream)
 
 
 def read_corpus(path: Path, *, apart: Path | None = None) -> Iterator[str]:

@@ -14,7 +14,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.storage import StateFile
+from specextend_cli.train.storage import StateFiles
 from specextend_cli.train.unroll import Rows, join, padded, unroll
 
 
@@ -22,25 +22,23 @@ from specextend_cli.train.unroll import Rows, join, padded, unroll
 class TargetReader:
     """Reads the target `lm` for a head that fuses `feature_layers`.
 
-    In answers, the penalties of `sampling` apply to the logits. Hidden states are read from `file` where they are
+    In answers, the penalties of `sampling` apply to the logits. Hidden states are read from `files` where they are
     there; else they are computed, and kept.
     """
 
     lm: LanguageModel
     feature_layers: tuple[int, ...]
-    file: StateFile | None = None
+    files: StateFiles | None = None
     sampling: Sampling | None = None
 
     def states(self, sample: Sample) -> Tensor:
         """The states [n, widths of `state_layers`] at all of the sample's tokens."""
-        if self.file is not None:
-            found = self.file.find(sample.tokens)
-            spans = sample.states or ((found,) if found else ())
-            if spans and self.file.holds(spans):
-                return self.file.read(spans)[: len(sample.tokens)].to(self.lm.device)
+        found = None if self.files is None else self.files.find(sample)
+        if found is not None:
+            return found.to(self.lm.device)
         states = read_states(self.lm, torch.tensor(sample.tokens, device=self.lm.device), self.feature_layers)
-        if self.file is not None and not sample.states:
-            self.file.keep(sample.tokens, states)
+        if self.files is not None:
+            self.files.keep_all(sample, states)
         return states
 
     @torch.no_grad()

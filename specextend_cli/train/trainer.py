@@ -23,11 +23,15 @@ from specextend_cli.train.events import Done, Resumed, Trained, TrainEvent, Vali
 from specextend_cli.train.loss import candidates, cross_entropy, draft_targets
 from specextend_cli.train.measure import HeldOut, fitting, too_short, validate
 from specextend_cli.train.optimizer import Optimizer
-from specextend_cli.train.samples import Mixture, Sample, by_prompt
-from specextend_cli.train.storage import StateFile
+from specextend_cli.train.samples import Sample, by_prompt, draws
+from specextend_cli.train.storage import StateFiles
 from specextend_cli.train.target_logits import TargetReader
 
 _BETWEEN_SAVES = 20  # least time between two checkpoints, in times of writing one
+_DECAY = 0.5
+"""The probability of each further step of the unroll. In expectation that weighs the depths, and costs less than half
+of always taking all."""
+_WARMUP = 0.03  # the share of the run over which the rate rises; it falls to zero by a cosine
 _BLOCK = 128  # where a block of rows begins is a multiple, so that few sizes of matrices occur
 
 
@@ -38,13 +42,13 @@ def train(
     held: HeldOut,
     schedule: Schedule,
     checkpoint: Path,
-    file: StateFile | None = None,
+    files: StateFiles | None = None,
     sampling: Sampling | None = None,
 ) -> Iterator[TrainEvent]:
     """Fit `head` (float32) to the target's distributions; at the end it has its best weights, by the score of `held`.
 
     `kinds` are samples, each kind with its share of the draws. In answers, the penalties of `sampling` apply to the
-    target's logits: even mild ones change one choice of seven. The target's states are read from `file` where they are
+    target's logits: even mild ones change one choice of seven. The target's states are read from `files` where they are
     there; else they are computed, and kept. The state of the run is written to `checkpoint`, atomically; a run that
     finds one resumes from it.
     InputError: no sample, or no answer held out, is as long as the unroll.
@@ -55,23 +59,23 @@ def train(
     held = replace(held, answers=fitting(held.answers, schedule.unroll), quotes=fitting(held.quotes, schedule.unroll))
     if not held.answers:
         raise too_short("to measure the head on", schedule.unroll)
-    target = TargetReader(lm, head.config.feature_layers, file, sampling)
+    target = TargetReader(lm, head.config.feature_layers, files, sampling)
     head.to(lm.device)
-    optimizer = Optimizer(head, schedule.weight_decay)
+    optimizer = Optimizer(head)
     run = _Progress()
     if checkpoint.exists():
         run = replace(_restore(checkpoint, head, optimizer), since_best=0)  # a resumed run gets all its patience again
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
-    mixture = Mixture(groups, order)
+    groups_drawn = draws(groups, order)
     began, before = perf_counter(), run.seconds
     next_validation, next_save = run.seconds + schedule.validate, run.seconds + schedule.keep
     reason = "finished"
     while (share := _share(run, schedule)) < 1:
         losses = []
-        depth = head.config.depth if isinstance(head, BlockHead) else _depth(schedule, order)
+        depth = head.config.depth if isinstance(head, BlockHead) else _depth(schedule.unroll, order)
         for _ in range(schedule.batch):
-            drawn = mixture.draw()
+            drawn = next(groups_drawn)
             samples = [_clipped(sample, schedule, order) for sample in drawn]
             states = [target.states(sample) for sample in drawn]
             if isinstance(head, BlockHead):
@@ -81,7 +85,7 @@ def train(
             (loss / schedule.batch).backward()
             losses.append(float(loss.detach()) / depth)
             run.tokens += sum(len(sample.tokens) for sample in drawn)
-        optimizer.step(schedule.rate * _rate(share, schedule.warmup))
+        optimizer.step(schedule.rate * _rate(share))
         run.step += 1
         run.seconds = before + perf_counter() - began
         yield Trained(run.step, _share(run, schedule), sum(losses) / len(losses), run.tokens, run.seconds)
@@ -148,14 +152,17 @@ def _loss(
     wanted = draft_targets(target.logits(samples, states), head.vocabulary)
     rows, read = target.unroll(head, samples, states, steps)
     chosen = candidates(wanted, schedule.likely, schedule.others)
+    output = head.lm_head.weight[chosen.tokens]
     with target.precision:
-        return torch.stack(cross_entropy(read, rows.numbers, head.lm_head.weight, wanted, chosen)).sum()
+        by_step = [cross_entropy(states, output, chosen.wanted, chosen.weights) for states in read]
+    # In step k, rows of a number less than k are void.
+    return torch.stack([losses[rows.numbers >= step].mean() for step, losses in enumerate(by_step)]).sum()
 
 
-def _depth(schedule: Schedule, order: random.Random) -> int:
-    """How many steps to unroll: one, and each further one with probability `decay`."""
+def _depth(most: int, order: random.Random) -> int:
+    """How many steps to unroll: one, and each further one with probability `_DECAY`."""
     depth = 1
-    while depth < schedule.unroll and order.random() < schedule.decay:
+    while depth < most and order.random() < _DECAY:
         depth += 1
     return depth
 
@@ -174,10 +181,10 @@ def _share(run: _Progress, schedule: Schedule) -> float:
     return min(max(run.seconds / schedule.seconds, steps), 1.0)
 
 
-def _rate(share: float, warmup: float) -> float:
-    if share < warmup:
-        return (share + 1e-3) / warmup
-    return 0.5 * (1 + math.cos(math.pi * min((share - warmup) / (1 - warmup), 1.0)))
+def _rate(share: float) -> float:
+    if share < _WARMUP:
+        return (share + 1e-3) / _WARMUP
+    return 0.5 * (1 + math.cos(math.pi * min((share - _WARMUP) / (1 - _WARMUP), 1.0)))
 
 
 def _own(head: EagleHead | BlockHead) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ from transformers import DynamicCache
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.head import EagleHead
-from specextend_cli.train.chain_attention import ChainAttention, causal
+from specextend_cli.train.chain_attention import ChainAttention, MaskedAttention
 
 _MULTIPLE = 64  # of which the number of rows is one, so that few sizes occur
 
@@ -80,7 +80,7 @@ def unroll(head: EagleHead, rows: Rows, steps: int) -> list[Tensor]:
     fused = head.fuse(rows.features)
     positions = torch.arange(prompt, device=rows.tokens.device)
     if prompt:
-        head.remember(rows.tokens[:prompt], fused[:prompt], positions, cache, ForwardContext(causal))
+        head.remember(rows.tokens[:prompt], fused[:prompt], positions, cache, ForwardContext(MaskedAttention()))
     embeddings, places = head.embedding(rows.tokens[prompt:]), prompt + rows.numbers.clamp(min=0)
     states, outputs = fused[prompt:], []
     for step in range(steps):

@@ -20,6 +20,13 @@ def draft_vocabulary(
     return choose(_ANSWER_WEIGHT * in_answers + count(documents, vocabulary), size, always=always)
 
 
+def unused_token(vocabulary: int, texts: Iterable[Sequence[int]], ends: Sequence[int]) -> int:
+    """The token that stands for what is not known yet: one of the least frequent in `texts`, and none of the `ends`."""
+    counts = count(texts, vocabulary)
+    counts[list(ends)] = counts.max() + 1
+    return int(counts.argmin())
+
+
 def count(sequences: Iterable[Sequence[int]], vocabulary: int) -> Tensor:
     """How often each token occurs, [vocabulary] int64."""
     counts = torch.zeros(vocabulary, dtype=torch.long)

@@ -9,7 +9,7 @@ import pytest
 from specextend_cli.bench.plots import draw
 from specextend_cli.bench.report import charts, distribution
 from specextend_cli.bench.rows import summarize
-from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point, StackedBars
+from specextend_cli.bench.tables import HeatMap, LinePlot, Plot, Point
 from tests.bench.made_benchmark import benchmark, realistic, record
 from tests.bench.untrusted_text import UNTRUSTED, controls
 
@@ -41,22 +41,13 @@ def test_a_heat_map_shows_its_values() -> None:
     assert {"10%", "100%", "1K", "50%", "length", "depth"} <= set(shown)
 
 
-def test_stacked_bars_show_parts_that_have_room() -> None:
-    shown = texts(
-        StackedBars("t", "share", {"a": {"draft": 0.25, "verify": 0.75}, "b": {"draft": 0.02, "verify": 0.98}})
-    )
-    assert {"25%", "75%", "98%", "draft", "verify", "a", "b"} <= set(shown)
-    assert "2%" not in shown
-
-
 @pytest.mark.parametrize(
     "plot",
     [
         LinePlot(UNTRUSTED, UNTRUSTED, "$x$", {UNTRUSTED: [Point(1, 1)]}, UNTRUSTED),
         HeatMap(UNTRUSTED, UNTRUSTED, UNTRUSTED, {UNTRUSTED: {UNTRUSTED: 1.0}}),
-        StackedBars(UNTRUSTED, "$\\frac$", {UNTRUSTED: {UNTRUSTED: 0.5, "b": 0.5}}),
     ],
-    ids=["lines", "heat map", "bars"],
+    ids=["lines", "heat map"],
 )
 def test_untrusted_text_is_text(plot: Plot) -> None:
     drawn = draw(plot).svg
@@ -72,7 +63,6 @@ def test_untrusted_text_is_text(plot: Plot) -> None:
         line(float("nan")),
         LinePlot("t", "x", "y", {"s": [Point(0, 1)]}),
         HeatMap("t", "x", "y", {}),
-        StackedBars("t", "x", {"a": {"b": 0.0}}, percent=False),
     ],
 )
 def test_an_empty_plot_says_so(plot: Plot) -> None:
@@ -81,7 +71,7 @@ def test_an_empty_plot_says_so(plot: Plot) -> None:
 
 def test_the_charts_of_a_benchmark() -> None:
     made = charts(summarize(realistic(documents=2, lengths=(512, 1024))))
-    assert [type(plot).__name__ for plot in made] == ["LinePlot"] * 3 + ["StackedBars"] + ["HeatMap"] * 2
+    assert [type(plot).__name__ for plot in made] == ["LinePlot"] * 3 + ["HeatMap"] * 2
     speedup, accepted = made[0], made[2]
     assert isinstance(speedup, LinePlot)
     assert isinstance(accepted, LinePlot)

@@ -65,7 +65,7 @@ def test_a_report_has_a_page_with_every_table_and_every_plot_as_svg_and_png(tmp_
     assert from_json((index.parent / "benchmark.json").read_text(encoding="utf-8")) == made
     read = Reader(index.read_text(encoding="utf-8"))
     pictures = {path.stem for path in index.parent.glob("*.svg")}
-    assert read.tags.count("svg") == len(pictures) == 6
+    assert read.tags.count("svg") == len(pictures) == 5
     assert {path.stem for path in index.parent.glob("*.png")} == pictures
     assert "1-decoding-speedup-over-plain" in pictures
     assert read.tags.count("table") == 3

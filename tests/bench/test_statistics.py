@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specextend_cli.bench import statistics
-from specextend_cli.bench.records import Record
+from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.statistics import Interval, first_difference
-from tests.bench.made_benchmark import record
+from tests.bench.made_benchmark import benchmark, record
 
 
 def test_an_interval_by_hand() -> None:
@@ -75,18 +75,15 @@ def test_ratios_are_paired_by_document_after_the_median_over_repeats() -> None:
         record("fast", "alone"),
     ]
     ratios = statistics.paired_ratios(records, "fast", "plain", statistics.decode_seconds_per_token)
-    assert ratios == {("a", 1024): pytest.approx(4.0), ("b", 1024): pytest.approx(0.5)}
-
-
-def _runs(method: str, document: str, *seconds: float) -> list[Record]:
-    return [record(method, document, repeat=n, decode_seconds=9.0 * s) for n, s in enumerate(seconds)]
+    assert ratios == {"a": pytest.approx(4.0), "b": pytest.approx(0.5)}
 
 
 def test_a_shorter_output_is_not_a_faster_one() -> None:
     """Half the tokens in half the time: the same speed, and end to end the same seconds for as many tokens."""
     half = record("short", tokens=(1, 2, 3, 4), decode_seconds=3.0)
     assert statistics.decode_seconds_per_token(half) == statistics.decode_seconds_per_token(record())
-    assert statistics.seconds_for(10)(half) == statistics.seconds_for(10)(record()) == 10.0
+    row = summarize(benchmark(record(), half))[1]
+    assert row.decode_speedup == row.total_speedup == Interval(1.0, None, None, 1)
 
 
 @pytest.mark.parametrize("tokens", [(), (7,)])

@@ -14,7 +14,7 @@ import torch
 
 from specextend_cli.bench.suite import gpu
 from specextend_cli.bench.suite.device_info import sizes_for
-from specextend_cli.bench.suite.kernels import Found
+from specextend_cli.bench.suite.kernels import RIGHT, verdict
 
 BARE = """
 import runpy, sys
@@ -72,14 +72,14 @@ def test_steps_are_measured_at_every_length(rehearsed: SimpleNamespace) -> None:
     ("error", "failure", "right"), [(0.1, "", True), (0.3, "", False), (float("nan"), "", False), (0.1, "boom", False)]
 )
 def test_what_is_right(error: float, failure: str, right: bool) -> None:
-    assert Found("k", torch.float32, 1, error, 0.2, failure).is_right == right
+    assert (verdict(error, 0.2, failure) == RIGHT) == right
 
 
 def test_a_wrong_kernel_fails_the_command_after_its_result(
     cli, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     def found(*_: object):
-        yield Found("tree attention", torch.float16, 3, 2.0, 0.1)
+        yield {"kernel": "tree attention", "number format": "float16", "verdict": verdict(2.0, 0.1, "")}
 
     monkeypatch.setattr(gpu, "check", found)
     monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "")

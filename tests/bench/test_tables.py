@@ -16,7 +16,6 @@ from specextend_cli.bench.tables import (
     HeatMap,
     LinePlot,
     Point,
-    StackedBars,
     Table,
     dumps,
     format_cell,
@@ -35,7 +34,6 @@ EXPERIMENT = Experiment(
     (
         LinePlot("p", "x", "y", {"s": [Point(1, 2, 1.5, 2.5)]}),
         HeatMap("h", "x", "y", {"a": {"1": None}}),
-        StackedBars("b", "x", {"a": {"p": 1.0}}),
     ),
 )
 
@@ -80,7 +78,7 @@ def test_every_format() -> None:
     assert render(EXPERIMENT, "md").startswith("## parameters\n\nWhat does each size buy?\n\n### Sizes\n")
     assert render(EXPERIMENT, "csv").count("name,speed,hit\n") == 2
     value = json.loads(render(EXPERIMENT, "json"))
-    assert [plot["kind"] for plot in value["plots"]] == ["LinePlot", "HeatMap", "StackedBars"]
+    assert [plot["kind"] for plot in value["plots"]] == ["LinePlot", "HeatMap"]
     assert value["tables"][0]["rows"] == [["a|b", 1.23456, None], ["c", 12345.6, 7]]
     lines = [json.loads(line) for line in render(EXPERIMENT, "jsonl").splitlines()]
     assert lines[0] == {"experiment": "parameters", "table": "Sizes", "name": "a|b", "speed": 1.23456, "hit": None}

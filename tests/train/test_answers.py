@@ -13,8 +13,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.train.answers import Answerer, unanswered
 from specextend_cli.train.config import AnswerOptions
 from specextend_cli.train.samples import Sample
-from specextend_cli.train.storage import AnswerFile, StateFile
-from specextend_cli.train.target_logits import penalized, read_states
+from specextend_cli.train.storage import StateFiles
+from specextend_cli.train.target_logits import TargetReader, penalized, read_states
 from tests.engine.tiny_models import generate, prompt, tiny
 
 GREEDY = AnswerOptions(new_tokens=6, copies=1, sampling=Sampling())
@@ -50,48 +50,42 @@ def test_copies_differ_and_are_repeatable() -> None:
 
 def test_states_on_disk_are_those_of_the_answer(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
-    file = StateFile(tmp_path / "states.bin", 3 * 64, torch.float32, limit=1 << 20)
+    files = StateFiles(tmp_path / "states", limit=1 << 20)
     asking = replace(GREEDY, copies=2, new_tokens=9)
-    samples = list(Answerer(lm, asking, [], (1, 2, 3), file).answers([prompt(40), prompt(31)]))
+    samples = list(Answerer(lm, asking, [], (1, 2, 3), files).answers([prompt(40), prompt(31)]))
     assert len(samples) == 4
-    assert file.rows == 40 + 31 + 4 * 8  # a prompt's states are kept once
+    assert len(list(files.directory.iterdir())) == 2 + 4  # a prompt's states are kept once
     for sample in samples:
-        kept = file.read(sample.states)
+        kept = files.find(sample)
+        assert kept is not None
         torch.testing.assert_close(kept, read_states(lm, torch.tensor(sample.tokens), (1, 2)), atol=1e-4, rtol=1e-4)
 
 
-def test_states_that_are_gone_are_not_sought_among_others(tmp_path: Path) -> None:
-    """A finished run removes them; the next one keeps others in their place."""
-    states = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=1000)
-    answers = AnswerFile(tmp_path / "answers.jsonl")
-    answers.append([Sample([1, 2, 3], 0, ((0, 2), (2, 1)), output=2), Sample([1, 2, 4], 0, ((0, 2), (3, 1)), output=2)])
-    states.append(torch.zeros(3, 2))
-    answers.drop_missing_states(states)
-    assert [sample.states for sample in answers.read()] == [((0, 2), (2, 1)), ()]
-    states.remove()
-    answers.drop_missing_states(states)
-    states.append(torch.ones(9, 2))
-    assert [sample.states for sample in answers.read()] == [(), ()]
-    assert [sample.tokens for sample in answers.read()] == [[1, 2, 3], [1, 2, 4]]
+def test_states_are_read_once_and_found_by_their_tokens(tmp_path: Path) -> None:
+    """Of an answer, of its prompt as a text of its own, and of an answer of no tokens, whose prompt is all there is."""
+    lm, files = LanguageModel(tiny()), StateFiles(tmp_path / "states", limit=1 << 20)
+    answer, prompted = Sample([*prompt(40), 5, 6], 38, output=40), Sample(prompt(40), 0)
+    expected = TargetReader(lm, (1, 2)).states(answer)
+    target = TargetReader(lm, (1, 2), files)
+    assert torch.equal(target.states(answer), expected)
+    with (tmp_path / "states" / "half.partial").open("wb") as torn:
+        torn.write(b"killed")
+    lm.model = None  # nothing is computed again
+    again = TargetReader(lm, (1, 2), StateFiles(tmp_path / "states", limit=0))
+    assert torch.equal(again.states(answer), expected)
+    assert torch.equal(again.states(prompted), expected[:40])
+    assert torch.equal(again.states(replace(answer, tokens=prompt(40))), expected[:40])
+    assert files.find(Sample([*prompt(40), 5], 38, output=40)) is None
 
 
-def test_a_full_file_takes_no_more(tmp_path: Path) -> None:
+def test_full_files_take_no_more(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
-    file = StateFile(tmp_path / "states.bin", 2 * 64, torch.float32, limit=50 * 2 * 64 * 4)
-    samples = list(Answerer(lm, GREEDY, [], (1, 3), file).answers([prompt(40), prompt(40, seed=1)]))
-    assert sorted(bool(sample.states) for sample in samples) == [False, True]
-    assert file.rows == 45
-
-
-def test_a_torn_row_is_dropped(tmp_path: Path) -> None:
-    path = tmp_path / "states.bin"
-    states = torch.randn(5, 8).bfloat16()
-    assert StateFile(path, 8, torch.bfloat16, limit=1000).append(states) == (0, 5)
-    with path.open("ab") as raw:
-        raw.write(b"torn")
-    file = StateFile(path, 8, torch.bfloat16, limit=1000)
-    assert file.append(states[:2]) == (5, 2)
-    assert torch.equal(file.read([(3, 3), (0, 1)]), states[[3, 4, 0, 0]])
+    files = StateFiles(tmp_path / "states", limit=50 * 2 * 64 * 4)
+    samples = list(Answerer(lm, GREEDY, [], (1, 3), files).answers([prompt(40), prompt(40, seed=1)]))
+    assert sorted(files.find(sample) is not None for sample in samples) == [False, True]
+    again = StateFiles(tmp_path / "states", limit=files.limit)
+    again.keep([1, 2], torch.zeros(6, 2 * 64))
+    assert not again.has([1, 2])
 
 
 def test_little_memory_means_few_at_once() -> None:
@@ -117,24 +111,3 @@ def test_an_answer_is_learnt_as_it_is_chosen() -> None:
     assert logits.argmax(-1).tolist()[:-1] != written
     later = replace(sample, start=sample.start + 7)  # a block of the answer, behind what it does not count
     assert torch.equal(penalized(logits[7:], later, sampling), penalized(logits, sample, sampling)[7:])
-
-
-def test_states_of_a_text_are_found_again_by_its_tokens(tmp_path: Path) -> None:
-    file = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=2 * 4 * 5)
-    first = torch.arange(6.0).view(3, 2)
-    file.keep([7, 8, 9], first)
-    file.keep([7, 8, 9, 9, 9], torch.zeros(5, 2))  # no room
-    file.keep([5, 5], torch.ones(2, 2))
-    again = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=0)
-    found = again.find([7, 8, 9])
-    assert found == (0, 3)
-    assert torch.equal(again.read([found]), first)
-    assert again.find([5, 5]) == (3, 2)
-    assert again.find([7, 8, 9, 9, 9]) is again.find([7, 8]) is None
-    with (tmp_path / "states.bin").open("ab") as raw:
-        raw.truncate(2 * 4 * 4)  # what a kill left of the second
-    again = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=1000)
-    again.keep([1, 2], first[:2])
-    again = StateFile(tmp_path / "states.bin", 2, torch.float32, limit=0)
-    assert again.find([5, 5]) is None
-    assert again.find([1, 2]) == (4, 2)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from specextend_cli.train.data_mix import copy_samples
-from specextend_cli.train.samples import Frame, Mixture, Sample, by_prompt
+from specextend_cli.train.samples import Frame, Sample, by_prompt, draws
 from tests.engine.tiny_models import prompt
 
 FRAME = Frame([1, 2], [3, 3], leads=([4, 4],))
@@ -43,8 +43,8 @@ def test_a_length_that_no_document_has_is_left_out() -> None:
 
 def test_kinds_are_drawn_by_their_shares_and_every_sample_before_one_returns() -> None:
     few, many = [[Sample([n], 0)] for n in range(3)], [[Sample([n], 0)] for n in range(100, 400)]
-    mixture = Mixture([(0.75, few), (0.25, many), (0.0, [[Sample([7], 0)]]), (1.0, [])], random.Random(0))
-    drawn = [mixture.draw()[0].tokens[0] for _ in range(600)]
+    groups = draws([(0.75, few), (0.25, many), (0.0, [[Sample([7], 0)]]), (1.0, [])], random.Random(0))
+    drawn = [group[0].tokens[0] for group in islice(groups, 600)]
     firsts = [token for token in drawn if token < 3]
     assert 400 < len(firsts) < 500
     assert all(set(firsts[at : at + 3]) == {0, 1, 2} for at in range(0, len(firsts) - 2, 3))

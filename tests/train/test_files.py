@@ -13,7 +13,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import UsageError
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation, Schedule
-from specextend_cli.train.distill import _check_same_run, _seconds
+from specextend_cli.train.distill import _check_same_run
 from specextend_cli.train.samples import Frame
 from specextend_cli.train.storage import add_lines, read_lines, replace_whole
 from tests.engine.tiny_models import prompt, tiny
@@ -50,14 +50,6 @@ def test_a_torn_line_is_cut_off(tmp_path: Path) -> None:
     assert read_lines(file) == [{"step": 1}]
     add_lines(file, [{"step": 2}])
     assert read_lines(file) == [{"step": 1}, {"step": 2}]
-
-
-@pytest.mark.parametrize("content", [b"", b"12.", b"x", b"nan", b"\xff"])
-def test_an_unreadable_clock_counts_as_nothing(tmp_path: Path, content: bytes) -> None:
-    clock = tmp_path / "answers.seconds"
-    assert _seconds(clock) == 0.0
-    clock.write_bytes(content)
-    assert _seconds(clock) == (12.0 if content == b"12." else 0.0)
 
 
 def test_the_card_needs_no_curve_and_says_what_is_estimated(tmp_path: Path) -> None:

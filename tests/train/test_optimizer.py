@@ -24,16 +24,16 @@ def test_every_parameter_but_the_embedding_is_updated() -> None:
     head = tiny_head("eagle3.1")
     head.embedding.requires_grad_(False)
     before = {name: parameter.detach().clone() for name, parameter in head.named_parameters()}
-    after = step(head, Optimizer(head, 0.01))
+    after = step(head, Optimizer(head))
     assert [name for name in before if torch.equal(before[name], after[name])] == ["embedding.weight"]
 
 
 def test_a_restored_optimizer_goes_on_as_if_nothing_had_happened() -> None:
     head = tiny_head("eagle3.1")
-    optimizer = Optimizer(head, 0.01)
+    optimizer = Optimizer(head)
     step(head, optimizer)
     copy = deepcopy(head)
-    restored = Optimizer(copy, 0.01)
+    restored = Optimizer(copy)
     restored.load_state_dict(deepcopy(optimizer.state_dict()))
     expected, found = step(head, optimizer), step(copy, restored)
     assert all(torch.equal(expected[name], found[name]) for name in expected)

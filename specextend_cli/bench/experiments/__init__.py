@@ -1,4 +1,4 @@
-"""`bench --experiment NAME`: each declares what varies, what is measured, and the tables and plots of it."""
+"""`bench --experiment NAME`: a function each, which measures and returns tables and plots."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.bench.events import Running
-    from specextend_cli.bench.experiments.study import Setting, Study
+    from specextend_cli.bench.setting import Setting
 
-_STUDIES = {
-    "lengths": ("methods", "LENGTHS"),
-    "ablation": ("methods", "ABLATION"),
-    "policies": ("methods", "POLICIES"),
-    "needle": ("needle", "STUDY"),
-    "costs": ("costs", "STUDY"),
-    "profile": ("profile", "STUDY"),
+_MODULES = {
+    "lengths": "methods",
+    "ablation": "methods",
+    "policies": "methods",
+    "needle": "needle",
+    "costs": "costs",
+    "profile": "profile",
 }
-"""The module of each, which is imported when it is run (it needs torch), and its declaration there."""
-NAMES = tuple(name for name in _STUDIES if name != "profile")
+"""The module with the function of that name. It is imported when it is run, because it needs torch."""
+NAMES = tuple(name for name in _MODULES if name != "profile")
 """Values of `--experiment`; the profile has an option of its own."""
 
 
@@ -37,7 +37,6 @@ def parse(text: str) -> tuple[str, ...]:
 
 def run(name: str, setting: Setting) -> Generator[Running, None, Experiment]:
     """Run one experiment, or "profile"; yields the events of its runs and returns its result."""
-    module, declared = _STUDIES[name]
-    study: Study = getattr(import_module(f"{__name__}.{module}"), declared)
-    found = yield from study.measure(setting)
-    return Experiment(name, study.question, tuple(study.tables(setting, found)), tuple(study.plots(setting, found)))
+    experiment = getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+    found: Experiment = yield from experiment(setting)
+    return found

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
 from statistics import fmean
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from specextend_cli.bench.events import Running, Working
-from specextend_cli.bench.experiments.study import Setting, Study
 from specextend_cli.bench.prefilled import Prefilled, read
-from specextend_cli.bench.tables import HeatMap, Table
+from specextend_cli.bench.setting import Setting
+from specextend_cli.bench.tables import Experiment, HeatMap, Table
 from specextend_cli.bench.workloads import Prompt, asking
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
@@ -32,9 +31,6 @@ DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POLICIES = ("full", "streaming", "retrieval")
 _LEAST = 1e-10  # probability: a number format may round it to nothing
 
-_Found: TypeAlias = dict[tuple[str, int, float], list[tuple[float, bool]]]
-"""By policy, prompt length and depth: the probability of each true token, and whether it was the likeliest."""
-
 
 @dataclass(frozen=True)
 class Needle:
@@ -44,22 +40,54 @@ class Needle:
     answer: tuple[int, ...]
 
 
-def _measure(setting: Setting) -> Generator[Running, None, _Found]:
+def needle(setting: Setting) -> Generator[Running, None, Experiment]:
     """Every document at every depth under every policy; the prompt is read once for all policies."""
-    found: _Found = {}
+    # By policy, prompt length and depth: the probability of each true token, and whether it was the likeliest.
+    found: dict[tuple[str, int, float], list[tuple[float, bool]]] = {}
     models, chunk = setting.models, setting.decoding.prefill_chunk
     for prompt in setting.prompts:
         with models.fitted(prompt.length + 32):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             for depth in DEPTHS:
-                needle = hide(setting, prompt, depth)
+                hidden = hide(setting, prompt, depth)
                 yield Working(f"{prompt.length:,} tokens, {depth:.0%} deep")
                 for policy in POLICIES:
-                    recipe = setting.policy(policy)
+                    recipe = models.recipe(models.attending, models.under(policy))
                     of = found.setdefault((policy, prompt.length, depth), [])
-                    for draft, token in teacher_forced(target, recipe.drafter(target), needle, recipe.retrieval, chunk):
+                    for draft, token in teacher_forced(target, recipe.drafter(target), hidden, recipe.retrieval, chunk):
                         of.append((float(draft[token]), int(draft.argmax()) == token))
-    return found
+    rows = []
+    for length in setting.lengths:
+        for policy in POLICIES:
+            every = [one for depth in DEPTHS for one in found[policy, length, depth]]
+            perplexity = exp(-fmean(log(max(probability, _LEAST)) for probability, _ in every))
+            rows.append((length, policy, perplexity, _accuracy(every), len(every)))
+    table = Table(
+        "The draft on the answer (Table 1)",
+        ("prompt (tokens)", "the draft sees", "perplexity", "accuracy", "tokens"),
+        tuple(rows),
+        "Of the answer's tokens but the first, each after the true ones before it. Accuracy: the likeliest is the true "
+        "one. Where the target is its own draft, full is the target itself. A prompt no longer than the working set of "
+        f"{models.retrieval.size:,} tokens hides nothing.",
+    )
+    plots = (
+        HeatMap(
+            f"Accuracy of the draft: {policy}",
+            "prompt (tokens)",
+            "depth of the needle",
+            {
+                f"{depth:.0%}": {f"{length:,}": _accuracy(found[policy, length, depth]) for length in setting.lengths}
+                for depth in DEPTHS
+            },
+        )
+        for policy in POLICIES
+    )
+    question = "Can the draft tell a sentence hidden in the document, under each policy?"
+    return Experiment("needle", question, (table,), tuple(plots))
+
+
+def _accuracy(found: Sequence[tuple[float, bool]]) -> float:
+    return fmean(right for _, right in found)
 
 
 def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
@@ -105,37 +133,3 @@ def teacher_forced(
         drafter.observe([token], out.features)
         if record:
             drafter.retrieve(target.attention_from([0]))
-
-
-def _tables(setting: Setting, found: _Found) -> Iterator[Table]:
-    def row(length: int, policy: str) -> tuple[int, str, float, float, int]:
-        every = [one for depth in DEPTHS for one in found[policy, length, depth]]
-        perplexity = exp(-fmean(log(max(probability, _LEAST)) for probability, _ in every))
-        return length, policy, perplexity, _accuracy(every), len(every)
-
-    yield Table(
-        "The draft on the answer (Table 1)",
-        ("prompt (tokens)", "the draft sees", "perplexity", "accuracy", "tokens"),
-        tuple(row(length, policy) for length in setting.lengths for policy in POLICIES),
-        "Of the answer's tokens but the first, each after the true ones before it. Accuracy: the likeliest is the true "
-        "one. Where the target is its own draft, full is the target itself. A prompt no longer than the working set of "
-        f"{setting.models.retrieval.size:,} tokens hides nothing.",
-    )
-
-
-def _plots(setting: Setting, found: _Found) -> Iterator[HeatMap]:
-    for policy in POLICIES:
-        values = {
-            f"{depth:.0%}": {f"{length:,}": _accuracy(found[policy, length, depth]) for length in setting.lengths}
-            for depth in DEPTHS
-        }
-        yield HeatMap(f"Accuracy of the draft: {policy}", "prompt (tokens)", "depth of the needle", values)
-
-
-def _accuracy(found: Sequence[tuple[float, bool]]) -> float:
-    return fmean(right for _, right in found)
-
-
-STUDY = Study(
-    "Can the draft tell a sentence hidden in the document, under each policy?", _measure, tables=_tables, plots=_plots
-)

@@ -10,21 +10,20 @@ import os
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import replace
-from itertools import groupby
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import torch
-from torch.profiler import ProfilerActivity, profile, record_function
+from torch.profiler import ProfilerActivity, record_function
 
 from specextend_cli.bench.events import Running, Working
-from specextend_cli.bench.experiments.study import Setting, Study
 from specextend_cli.bench.measure import measured
 from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.records import PLAIN, Run, format_length
 from specextend_cli.bench.roofline import wait
-from specextend_cli.bench.tables import StackedBars, Table
+from specextend_cli.bench.setting import Setting
+from specextend_cli.bench.tables import Cell, Experiment, Table
 from specextend_cli.bench.workloads import Prompt
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.draft_gate import DraftGate
@@ -44,20 +43,7 @@ _VERIFYING = "verifying"
 _PRODUCTS = ("linear", "matmul", "mm", "addmm", "bmm", "int4_matmul", "_weight_int4pack_mm", "mkldnn", "_scaled_mm")
 
 
-class _Profile(NamedTuple):
-    """One kind of step after one prompt length. Milliseconds a step; `device` is empty without a GPU."""
-
-    length: int
-    step: str
-    nodes: float
-    alone: float
-    profiled: float
-    host: dict[str, float]
-    device: dict[str, float]
-    calls: dict[str, float]
-
-
-def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
+def profile(setting: Setting) -> Generator[Running, None, Experiment]:
     """Profile plain steps, and verifications of the preset's tree with a draft on every step; one prompt a length.
 
     Traces for chrome://tracing or Perfetto go to `setting.traces`.
@@ -66,29 +52,44 @@ def _measure(setting: Setting) -> Generator[Running, None, list[_Profile]]:
     models = setting.models
     plain = setting.named(PLAIN)[PLAIN]
     assert isinstance(plain, Recipe)
-    steps = {PLAIN: plain}
+    recipes = {PLAIN: plain}
     if models.own_draft != "none":
-        steps["verification"] = models.recipe(models.own_draft, models.retrieval)
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if models.device.type == "cuda" else [])]
-    found: list[_Profile] = []
-    for length, prompts in groupby(setting.prompts, key=lambda prompt: prompt.length):
-        prompt = next(iter(prompts))
-        with models.fitted(length + _tokens(models.preset.tree)):
+        recipes["verification"] = models.recipe(models.own_draft, models.retrieval)
+    on_gpu = models.device.type == "cuda"
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
+    steps, parts = list[dict[str, Cell]](), list[dict[str, Cell]]()
+    for prompt in setting.one_a_length:
+        with models.fitted(prompt.length + _tokens(models.preset.tree)):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             target.verify_backend = record_function(ATTENTION)(target.verify_backend)
             _name_calls(target, {"verify": _VERIFYING, "keep": KEEPING, "attention_from": CHOOSING})
-            for name, recipe in steps.items():
-                yield Working(f"profiling {name} · {format_length(length)} {prompt.document}")
+            for name, recipe in recipes.items():
+                yield Working(f"profiling {name} · {format_length(prompt.length)} {prompt.document}")
                 events = _decoding(setting, target, recipe, prompt)
                 _advance(events, _WARM_UP, models.device)
                 alone, _ = _advance(events, STEPS, models.device)
-                with profile(activities=activities) as profiler:
+                with torch.profiler.profile(activities=activities) as profiler:
                     profiled, nodes = _advance(events, STEPS, models.device)
-                found.append(_attribute(length, name, nodes, alone, profiled, profiler.events() or ()))
+                step: dict[str, Cell] = {"prompt (tokens)": prompt.length, "step": name}
+                times = {"step (ms)": 1e3 * alone / STEPS, "under the profiler (ms)": 1e3 * profiled / STEPS}
+                steps.append({**step, "nodes": nodes, **times})
+                parts += ({**step, **part} for part in _attribute(profiled, profiler.events() or (), on_gpu=on_gpu))
                 if setting.traces is not None:
                     setting.traces.mkdir(parents=True, exist_ok=True)
-                    profiler.export_chrome_trace(str(setting.traces / f"trace-{name}-{format_length(length)}.json.gz"))
-    return found
+                    trace = setting.traces / f"trace-{name}-{format_length(prompt.length)}.json.gz"
+                    profiler.export_chrome_trace(str(trace))
+    note = (
+        "Profiling costs time for every operation it records, so small operations and calling them look larger below "
+        "than they are, by the difference."
+    )
+    about_parts = (
+        "Verification: products, attention, small operations (norms, RoPE, activations, sums, copies), and the time "
+        "between them, which is Python and transformers calling them. Drafting holds the draft's own."
+    )
+    if on_gpu:
+        about_parts += " Milliseconds are the host's, which may only be waiting; the last column is the GPU's own work."
+    tables = (Table.of("Steps", steps, note), Table.of("Where the time goes", parts, about_parts))
+    return Experiment("profile", "Where does the time of a step go?", tables)
 
 
 def _name_calls(of: object, names: dict[str, str]) -> None:
@@ -119,11 +120,12 @@ def _advance(events: Iterator[Event | Run], steps: int, device: torch.device) ->
     return perf_counter() - began, nodes / steps
 
 
-def _attribute(
-    length: int, step: str, nodes: float, alone: float, profiled: float, events: Sequence[FunctionEvent]
-) -> _Profile:
-    """Every outermost operation belongs to one kind, with everything it calls."""
-    host, device, calls = Counter[str](), Counter[str](), Counter[str]()
+def _attribute(profiled: float, events: Sequence[FunctionEvent], *, on_gpu: bool) -> Iterator[dict[str, Cell]]:
+    """The rows of a kind of step that took `profiled` seconds in all.
+
+    Every outermost operation belongs to one kind, with everything it calls.
+    """
+    host, device, calls = Counter[str](), Counter[str](), Counter[str]()  # microseconds
     for event in events:
         if event.device_type.name != "CPU" or event.is_async:
             continue
@@ -140,44 +142,11 @@ def _attribute(
             device[REST] += event.device_time_total
             calls[REST] += 1
     host[REST] = max(1e6 * profiled - sum(host.values()), 0.0)  # type: ignore[assignment]
-
-    def a_step(times: Counter[str], unit: float) -> dict[str, float]:
-        return {kind: times[kind] / unit / STEPS for kind in KINDS}
-
-    on_device = a_step(device, 1e3) if any(device.values()) else {}
-    times = 1e3 * alone / STEPS, 1e3 * profiled / STEPS
-    return _Profile(length, step, nodes, *times, a_step(host, 1e3), on_device, a_step(calls, 1))
-
-
-def _tables(setting: Setting, found: Sequence[_Profile]) -> Iterator[Table]:
-    yield Table(
-        "Steps",
-        ("prompt (tokens)", "step", "nodes", "step (ms)", "under the profiler (ms)"),
-        tuple((one.length, one.step, one.nodes, one.alone, one.profiled) for one in found),
-        "Profiling costs time for every operation it records, so small operations and calling them look larger below "
-        "than they are, by the difference.",
-    )
-    note = (
-        "Verification: products, attention, small operations (norms, RoPE, activations, sums, copies), and the time "
-        "between them, which is Python and transformers calling them. Drafting holds the draft's own."
-    )
-    on_gpu = any(one.device for one in found)
-    if on_gpu:
-        note += " Milliseconds are the host's, which may only be waiting; the last column is the GPU's own work."
-    header = ("prompt (tokens)", "step", "what", "ms a step", "share", "calls a step", "on the GPU (ms)")
-    rows = [
-        (one.length, one.step, kind, cost, cost / one.profiled, one.calls[kind], one.device.get(kind))
-        for one in found
-        for kind, cost in one.host.items()
-        if cost
-    ]
-    shown = len(header) if on_gpu else -1
-    yield Table("Where the time goes", header[:shown], tuple(row[:shown] for row in rows), note)
-
-
-def _plots(setting: Setting, found: Sequence[_Profile]) -> Iterator[StackedBars]:
-    values = {f"{one.step} · {format_length(one.length)}": one.host for one in found}
-    yield StackedBars("Where the time of a step goes", "milliseconds a step, under the profiler", values, percent=False)
-
-
-STUDY = Study("Where does the time of a step go?", measure=_measure, tables=_tables, plots=_plots)
+    for kind in filter(host.__getitem__, KINDS):
+        yield {
+            "what": kind,
+            "ms a step": host[kind] / 1e3 / STEPS,
+            "share": host[kind] / (1e6 * profiled),
+            "calls a step": calls[kind] / STEPS,
+            **({"on the GPU (ms)": device[kind] / 1e3 / STEPS} if on_gpu else {}),
+        }

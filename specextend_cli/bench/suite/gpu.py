@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
@@ -16,9 +16,17 @@ from specextend_cli import __version__
 from specextend_cli.bench import roofline
 from specextend_cli.bench.roofline import Roofline
 from specextend_cli.bench.suite.device_info import MOST_LAYERS, Sizes, sizes_for
-from specextend_cli.bench.suite.kernels import Timed, check, timings
-from specextend_cli.bench.suite.synthetic_models import GRAPHS, RETRIEVAL, Measured, SyntheticModels
-from specextend_cli.bench.tables import Cell, Experiment, Format, T, Table, render
+from specextend_cli.bench.suite.kernels import RIGHT, check, timings
+from specextend_cli.bench.suite.synthetic_models import (
+    GRAPHS,
+    LATER,
+    PROMPT,
+    RETRIEVAL,
+    TOKENS,
+    SyntheticModels,
+    batches,
+)
+from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_many
 
@@ -79,11 +87,12 @@ class Suite:
                 fix="please report this with the result: specextend bench --suite gpu --json",
             )
 
-    def table(self, title: str, rows: Sequence[T], columns: Mapping[str, Callable[[T], Cell]], note: str) -> None:
+    def table(self, title: str, rows: Iterable[Mapping[str, Cell]], note: str) -> None:
         """Add a table, if it has rows; every row names its device."""
         note = note if self.sizes.is_gpu else f"{note} {REHEARSAL}"
-        if rows:
-            self.tables.append(Table.of(title, rows, {"device": lambda row: self.sizes.label, **columns}, note))
+        made = Table.of(title, ({"device": self.sizes.label, **row} for row in rows), note)
+        if made.rows:
+            self.tables.append(made)
 
     def attempt(self, what: str, part: Callable[[], object]) -> None:
         """Run a part, if there is time left; one that fails is skipped alone."""
@@ -107,16 +116,13 @@ def run(device: torch.device, say: Callable[[str], object] = lambda line: None, 
     sizes = suite.sizes
     say(f"{sizes.label}: what it can do at best")
     machine = roofline.measure(device, sizes.dtype, scale=sizes.ceiling)
-    suite.table(
-        "Ceilings",
-        [machine],
-        {
-            "memory (GB/s)": lambda found: found.bandwidth / 1e9,
-            "products (TFLOP/s)": lambda found: found.arithmetic / 1e12,
-            "number format": lambda found: _name(sizes.dtype),
-        },
-        "The best of a few: reading or copying a large buffer; the product of two large square matrices.",
-    )
+    best: dict[str, Cell] = {
+        "memory (GB/s)": machine.bandwidth / 1e9,
+        "products (TFLOP/s)": machine.arithmetic / 1e12,
+        "number format": _name(sizes.dtype),
+    }
+    note = "The best of a few: reading or copying a large buffer; the product of two large square matrices."
+    suite.table("Ceilings", [best], note)
     if why := _no_triton(sizes):
         suite.skipped["Triton's kernels"] = why
     else:
@@ -129,46 +135,26 @@ def run(device: torch.device, say: Callable[[str], object] = lambda line: None, 
 
 def _kernels(suite: Suite) -> None:
     found = list(check(suite.sizes))
-    suite.wrong += [f"{one.kernel} in {_name(one.dtype)}" for one in found if not one.is_right]
-    suite.table(
-        "Triton's kernels against the reference",
-        found,
-        {
-            "kernel": lambda one: one.kernel,
-            "number format": lambda one: _name(one.dtype),
-            "cases": lambda one: one.cases,
-            "largest difference": lambda one: one.error,
-            "tolerated": lambda one: one.tolerance,
-            "verdict": lambda one: "right" if one.is_right else f"WRONG {one.failure}".strip(),
-        },
-        "The reference is attention under one explicit mask, in float32 on the processor.",
-    )
+    suite.wrong += [f"{row['kernel']} in {row['number format']}" for row in found if row["verdict"] != RIGHT]
+    note = "The reference is attention under one explicit mask, in float32 on the processor."
+    suite.table("Triton's kernels against the reference", found, note)
 
 
 def _timings(suite: Suite, machine: Roofline) -> None:
-    found: list[Timed] = []
+    found = list[dict[str, Cell]]()
     for length in suite.sizes.lengths:
         timed = timings(suite.sizes, machine.bandwidth, length)
         suite.attempt(f"kernels' times behind {length:,} tokens", partial(found.extend, timed))
     suite.table(
         "A layer's attention",
         found,
-        {
-            "keys": lambda one: one.keys,
-            "nodes": lambda one: one.nodes,
-            "method": lambda one: one.method,
-            "reading them (µs)": lambda one: 1e6 * one.least,
-            "in a graph (µs)": lambda one: None if one.graph is None else 1e6 * one.graph,
-            "eager (µs)": lambda one: 1e6 * one.eager,
-            "share of bandwidth": lambda one: one.least / (one.eager if one.graph is None else one.graph),
-        },
         f"{suite.sizes.heads} heads, {suite.sizes.kv_heads} key heads of {suite.sizes.head_dim}, "
         f"{_name(suite.sizes.dtype)}. Reading them: keys and values once, at the measured bandwidth.",
     )
 
 
 def _synthetic(suite: Suite, machine: Roofline) -> None:
-    sizes, found = suite.sizes, list[Measured]()
+    sizes, found = suite.sizes, list[dict[str, Cell]]()
     what = f"a model of Llama 3.1 8B's shape, {sizes.layers} of its {MOST_LAYERS} layers"
     if not sizes.is_gpu:
         what = "a tiny model, drafted for by a tiny head"
@@ -186,22 +172,6 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
     suite.table(
         f"Steps of {what}",
         found,
-        {
-            "prompt (tokens)": lambda one: one.length,
-            "attention": lambda one: one.backend,
-            "prefill (s)": lambda one: one.read,
-            "plain step (ms)": lambda one: 1e3 * one.plain,
-            "times its floor": lambda one: one.plain / one.floors[1],
-            f"verification, {sizes.nodes} nodes (ms)": lambda one: 1e3 * one.verifying,
-            "verification, times its floor": lambda one: one.verifying / one.floors[sizes.nodes],
-            "times a plain step": lambda one: one.verifying / one.plain,
-            "drafting (ms)": lambda one: 1e3 * one.drafting,
-            "drafting, all seen (ms)": lambda one: 1e3 * one.drafting_whole,
-            "one choice (ms)": lambda one: 1e3 * one.choosing,
-            "choosing, share of a step": lambda one: (
-                one.choosing / (one.choosing + RETRIEVAL.every * (one.drafting + one.verifying))
-            ),
-        },
         "Random weights. The prompt is read once, by the first. Drafting: eight forwards of an EAGLE-3 head over "
         f"{RETRIEVAL.size:,} tokens at most, and over all. A working set is chosen every {RETRIEVAL.every} steps. "
         "Floor: what must be read and multiplied, at the ceilings above.",
@@ -209,21 +179,12 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
 
 
 def _batches(suite: Suite, models: SyntheticModels) -> None:
-    from specextend_cli.bench.suite.batches import PROMPT, TOKENS, Batch, batches
-
-    found: list[Batch] = []
+    found = list[dict[str, Cell]]()
     suite.attempt("batches", lambda: found.extend(batches(models, (1, 4, 16, 32))))
-    suite.wrong += ["captures after load"] * any(one.later for one in found)
+    suite.wrong += ["captures after load"] * any(row[LATER] for row in found)
     suite.table(
         "Plain decoding in batches",
         found,
-        {
-            "sequences": lambda one: one.sequences,
-            "tokens/s in all": lambda one: one.tokens_per_second,
-            "preparing graphs (s)": lambda one: one.preparing,
-            "captures": lambda one: one.captures,
-            "captures later": lambda one: one.later,
-        },
         f"Prompts of {PROMPT:,} tokens, {TOKENS} new ones each, with a repetition penalty. Preparing: kernels compiled "
         "before, graphs captured and checked.",
     )
@@ -247,21 +208,23 @@ def _pair(suite: Suite) -> None:
     (found,) = (event for event in session.run(options) if isinstance(event, Finished))
     found.forget()
     suite.wrong += [f"tokens of {method}" for method in found.wrong]
-    suite.table(
-        "The embedded pair, end to end",
-        summarize(found.benchmark),
+    rows = (
         {
-            "prompt (tokens)": lambda row: row.length,
-            "method": lambda row: row.method,
-            "prefill (s)": lambda row: row.prefill_seconds,
-            "tokens/s": lambda row: row.tokens_per_second,
-            "times plain": lambda row: None if row.decode_speedup is None else row.decode_speedup.value,
-            "accepted length": lambda row: None if row.accepted is None else row.accepted.value,
-            "equal to plain": lambda row: f"{row.equal} of {row.compared}" if row.compared else None,
-        },
-        "One document; the preset's own decoding. In half precision a tree rounds otherwise than a single token, so "
-        "outputs may part where two logits are almost equal; parting elsewhere is an error, and ends in one.",
+            "prompt (tokens)": row.length,
+            "method": row.method,
+            "prefill (s)": row.prefill_seconds,
+            "tokens/s": row.tokens_per_second,
+            "times plain": None if row.decode_speedup is None else row.decode_speedup.value,
+            "accepted length": None if row.accepted is None else row.accepted.value,
+            "equal to plain": f"{row.equal} of {row.compared}" if row.compared else None,
+        }
+        for row in summarize(found.benchmark)
     )
+    note = (
+        "One document; the preset's own decoding. In half precision a tree rounds otherwise than a single token, so "
+        "outputs may part where two logits are almost equal; parting elsewhere is an error, and ends in one."
+    )
+    suite.table("The embedded pair, end to end", rows, note)
 
 
 def _no_triton(sizes: Sizes) -> str:

@@ -16,10 +16,11 @@ from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
-from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.roofline import seconds
 from specextend_cli.bench.suite.device_info import Sizes
+from specextend_cli.bench.suite.synthetic_models import SyntheticModels
+from specextend_cli.bench.tables import Cell
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_packages import installed
 from specextend_cli.engine.attention.reference import reference
@@ -27,14 +28,13 @@ from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
 from specextend_cli.engine.attention_backends import backend_for
-from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import LMDrafter
-from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 """Largest difference of an output; inputs are normal, so outputs are of order one."""
+RIGHT = "right"
 _SCALE = 0.1
 Call: TypeAlias = Callable[[Tensor, Tensor], Tensor]
 _CHUNK = 32
@@ -59,26 +59,9 @@ class Case:
         return reference(q, k, v, _SCALE, None if causal else self.mask.cpu())
 
 
-@dataclass(frozen=True)
-class Found:
-    """One kernel in one number format: its largest error, or how it failed."""
-
-    kernel: str
-    dtype: torch.dtype
-    cases: int
-    error: float
-    tolerance: float
-    failure: str = ""
-
-    @property
-    def is_right(self) -> bool:
-        """NaN is not right."""
-        return not self.failure and self.error <= self.tolerance
-
-
 @torch.inference_mode()
-def check(sizes: Sizes) -> Iterator[Found]:
-    """Each kernel in each number format."""
+def check(sizes: Sizes) -> Iterator[dict[str, Cell]]:
+    """A row of the table for each kernel in each number format."""
     for dtype in sizes.exact:
         for name, kernel in KERNELS.items():
             if name.startswith("CUDA graph") and not sizes.is_gpu:
@@ -91,7 +74,20 @@ def check(sizes: Sizes) -> Iterator[Found]:
             except Exception as error:  # triton's own have no common class; one kernel's failure is a finding
                 failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
             tolerance = 1e-3 if name == "chunk scores" else TOLERANCE[dtype] if name != "mask packing" else 0.0
-            yield Found(name, dtype, len(errors), max(errors, default=float("nan")), tolerance, failure)
+            largest = max(errors, default=float("nan"))
+            yield {
+                "kernel": name,
+                "number format": str(dtype).removeprefix("torch."),
+                "cases": len(errors),
+                "largest difference": largest,
+                "tolerated": tolerance,
+                "verdict": verdict(largest, tolerance, failure),
+            }
+
+
+def verdict(error: float, tolerance: float, failure: str) -> str:
+    """ "right", or how it is wrong; NaN is not right."""
+    return RIGHT if not failure and error <= tolerance else f"WRONG {failure}".strip()
 
 
 def random_case(sizes: Sizes, dtype: torch.dtype, d: int, n: int, prefix: int) -> Case:
@@ -169,23 +165,12 @@ def _graphs_of_models(case: Case) -> float:
     They compare prompts, trees, batches and whole drafts by the fused forward with transformers' layers.
     """
     _, heads, _, d = case.q.shape
-    config = LlamaConfig(
-        vocab_size=512,
-        hidden_size=heads * d,
-        intermediate_size=2 * heads * d,
-        num_hidden_layers=2,
-        num_attention_heads=heads,
-        num_key_value_heads=case.k.shape[1],
-        head_dim=d,
-    )
-    torch.manual_seed(0)
-    model = AutoModelForCausalLM.from_config(config, dtype=case.q.dtype).to(case.q.device)
-    lm = LanguageModel(model, backend="triton")
-    target = Target(lm)
-    drafter = LMDrafter(lm, target, Retrieval(policy="full"))
-    refused = use_checked_graphs(target, drafter, TreeShape(nodes=16, depth=4, width=4), batch=4)
-    if refused:
-        raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
+    device, dtype, kv_heads = case.q.device, case.q.dtype, case.k.shape[1]
+    sizes = Sizes(device, dtype=dtype, heads=heads, kv_heads=kv_heads, head_dim=d, hidden=heads * d, nodes=16)
+    models = SyntheticModels.create(sizes)
+    models.lm.backend = backend_for(device, "triton")
+    target = Target(models.lm)
+    models.prepare(target, LMDrafter(models.lm, target, Retrieval(policy="full")), batch=4)
     return 0.0
 
 
@@ -219,27 +204,24 @@ class Ring:
         return cls(q.normal_(generator=generator), rows, tree_mask(n, torch.Generator().manual_seed(n)).to(q.device))
 
 
-@dataclass(frozen=True)
-class Timed:
-    """Seconds a call; `least` reads keys and values once, `graph` is None if nothing could be captured."""
-
-    keys: int
-    nodes: int
-    method: str
-    least: float
-    graph: float | None
-    eager: float
-
-
 @torch.inference_mode()
-def timings(sizes: Sizes, bandwidth: float, total: int) -> Iterator[Timed]:
-    """Every method over `total` keys, for one query and for a tree."""
+def timings(sizes: Sizes, bandwidth: float, total: int) -> Iterator[dict[str, Cell]]:
+    """A row of the table for every method over `total` keys, for one query and for a tree."""
     for n in (1, sizes.nodes):
         ring = Ring.create(sizes, n, total)
         for method, call in methods(ring).items():
             graph, eager = timed(ring, call, sizes)
             of_layer = ring.rows[:, 0].nbytes // (2 if method.startswith("scores") else 1)  # scores read keys only
-            yield Timed(total, n, method, of_layer / bandwidth, graph, eager)
+            least = of_layer / bandwidth
+            yield {
+                "keys": total,
+                "nodes": n,
+                "method": method,
+                "reading them (µs)": 1e6 * least,
+                "in a graph (µs)": None if graph is None else 1e6 * graph,
+                "eager (µs)": 1e6 * eager,
+                "share of bandwidth": least / (eager if graph is None else graph),
+            }
 
 
 def methods(ring: Ring) -> dict[str, Call]:

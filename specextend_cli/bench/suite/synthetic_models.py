@@ -1,4 +1,4 @@
-"""Step times of a model of Llama 3.1 8B's shape with random weights, drafted for by a head of EAGLE-3's shape.
+"""Step times of a model of Llama 3.1 8B's shape with random weights, drafted for by a head of EAGLE-3's shape; batches.
 
 Random weights multiply as fast as trained ones. Their drafts are worthless, so accepted lengths are not reported.
 """
@@ -9,45 +9,35 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import median
+from time import perf_counter
+from typing import Any
 
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.roofline import Roofline, work
+from specextend_cli.bench.roofline import Roofline, wait, work
 from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.suite.device_info import Sizes
+from specextend_cli.bench.tables import Cell
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention_backends import backend_for
-from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.batch import BatchRequest, decode_batch
+from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
-from specextend_cli.engine.drafters import EagleDrafter
+from specextend_cli.engine.drafters import Drafter, EagleDrafter
+from specextend_cli.engine.events import Step
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 
 _WITH_GRAPHS = ", graphs"
 GRAPHS = f"triton{_WITH_GRAPHS}"  # Triton's kernels, in CUDA graphs of whole forwards
 RETRIEVAL = Retrieval(positions="compact")
 """The engine's defaults, with dense positions as heads trained on short texts need them."""
-
-
-@dataclass(frozen=True)
-class Measured:
-    """Medians behind a prompt, with one back end. `floors` are the roofline's, by nodes; everything in seconds.
-
-    `verifying` is of the tree; `choosing` and `drafting` are of the working set, `drafting_whole` of everything.
-    """
-
-    length: int
-    backend: str
-    read: float
-    plain: float
-    verifying: float
-    choosing: float
-    drafting: float
-    drafting_whole: float
-    floors: dict[int, float]
+PROMPT, TOKENS = 1000, 100  # of each sequence of a batch
+LATER = "captures later"
 
 
 @dataclass(frozen=True)
@@ -95,15 +85,14 @@ class SyntheticModels:
 
     def measured(
         self, length: int, machine: Roofline, backends: tuple[str, ...], failed: Callable[[str, Exception], None]
-    ) -> Iterator[Measured]:
-        """Steps with each back end, over one prompt that is read once; failures go to `failed`."""
+    ) -> Iterator[dict[str, Cell]]:
+        """A row of the table of steps for each back end, over one prompt, read once; failures go to `failed`."""
         sizes, target = self.sizes, Prefilled(self.lm)
         shape = self.shape
         generator = torch.Generator().manual_seed(length)
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
         working = (min(RETRIEVAL.size, length // 2), length)
         plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
-        floors = {nodes: work(self.lm, length, nodes).seconds(machine) for nodes in plan.nodes}
         for name in backends:
             drafter = EagleDrafter(self.head, target, RETRIEVAL)
             steps = Steps(target, drafter, plan)
@@ -114,16 +103,29 @@ class SyntheticModels:
             except Exception as error:  # triton's own have no common class
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
-            verifying, choosing = median(steps.verifying[sizes.nodes]), median(steps.choosing[working[0]])
-            part, whole = (median(steps.drafting[size]) for size in working)
-            yield Measured(length, name, target.read_seconds, steps.plain, verifying, choosing, part, whole, floors)
+            plain, verifying = steps.plain, median(steps.verifying[sizes.nodes])
+            choosing, drafting = median(steps.choosing[working[0]]), median(steps.drafting[working[0]])
+            yield {
+                "prompt (tokens)": length,
+                "attention": name,
+                "prefill (s)": target.read_seconds,
+                "plain step (ms)": 1e3 * plain,
+                "times its floor": plain / work(self.lm, length, 1).seconds(machine),
+                f"verification, {sizes.nodes} nodes (ms)": 1e3 * verifying,
+                "verification, times its floor": verifying / work(self.lm, length, sizes.nodes).seconds(machine),
+                "times a plain step": verifying / plain,
+                "drafting (ms)": 1e3 * drafting,
+                "drafting, all seen (ms)": 1e3 * median(steps.drafting[length]),
+                "one choice (ms)": 1e3 * choosing,
+                "choosing, share of a step": choosing / (choosing + RETRIEVAL.every * (drafting + verifying)),
+            }
 
     @property
     def shape(self) -> TreeShape:
         """Of its drafts."""
         return TreeShape(nodes=self.sizes.nodes, depth=8, width=8, threshold=0.0)
 
-    def prepare(self, target: Target, drafter: EagleDrafter, batch: int = 1) -> None:
+    def prepare(self, target: Target, drafter: Drafter, batch: int = 1) -> None:
         """Capture all graphs. RuntimeError where something does not run by them."""
         if refused := use_checked_graphs(target, drafter, self.shape, batch=batch):
             raise RuntimeError(", ".join(f"{what}: {why}" for what, why in refused.items()))
@@ -141,3 +143,59 @@ class SyntheticModels:
         finally:
             drop_graphs(self.lm, drafter)
             self.lm.backend = before
+
+
+@torch.inference_mode()
+def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[dict[str, Cell]]:
+    """A row of the table for each number of sequences that are decoded together; preparation is in every row.
+
+    With penalties, as summaries are decoded; prompts of `PROMPT` tokens, `TOKENS` new ones.
+    """
+    sizes, target = models.sizes, Target(models.lm)
+    drafter = EagleDrafter(models.head, target, RETRIEVAL)
+    with _counting_captures() as captures:
+        try:
+            began = perf_counter()
+            models.prepare(target, drafter, max(sequences))
+            wait(sizes.device)
+            preparing, before = perf_counter() - began, len(captures)
+            for b in sequences:
+                speed = _tokens_per_second(models, b)
+                yield {
+                    "sequences": b,
+                    "tokens/s in all": speed,
+                    "preparing graphs (s)": preparing,
+                    "captures": before,
+                    LATER: len(captures) - before,
+                }
+        finally:
+            drop_graphs(models.lm, drafter)
+
+
+@contextmanager
+def _counting_captures() -> Iterator[list[None]]:
+    """A list that grows by one with every capture."""
+    found: list[None] = []
+    stock = torch.cuda.CUDAGraph.capture_begin
+
+    def counted(graph: torch.cuda.CUDAGraph, *args: Any, **kwargs: Any) -> None:
+        found.append(None)
+        stock(graph, *args, **kwargs)
+
+    torch.cuda.CUDAGraph.capture_begin = counted  # type: ignore[method-assign, assignment]
+    try:
+        yield found
+    finally:
+        torch.cuda.CUDAGraph.capture_begin = stock  # type: ignore[method-assign]
+
+
+def _tokens_per_second(models: SyntheticModels, b: int) -> float:
+    generator = torch.Generator().manual_seed(b)
+    prompts = torch.randint(0, models.sizes.vocabulary, (b, PROMPT), generator=generator).tolist()
+    requests = [BatchRequest(prompt, Stop(TOKENS), Sampling(repetition_penalty=1.05)) for prompt in prompts]
+    tokens, started, ended = 0, 0.0, 0.0
+    for _, event in decode_batch(models.lm, requests, slots=b, prefill_chunk=4096):
+        if isinstance(event, Step) and event.nodes:
+            tokens, ended = tokens + len(event.tokens), perf_counter()
+            started = started or ended
+    return (tokens - b) / (ended - started)

@@ -1,23 +1,23 @@
-"""The runner of all experiments: `Setting` measures methods on prompts, `Study` declares an experiment."""
+"""What a benchmark and every experiment run in: `Setting` measures methods on prompts, as `Measurements`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from specextend_cli.bench.events import Checked, Measured, Running
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.methods import build
-from specextend_cli.bench.models import Method, Models, Recipe
+from specextend_cli.bench.models import Method, Models
 from specextend_cli.bench.records import PLAIN, Benchmark, Machine, Record
-from specextend_cli.bench.rows import Columns, Row, summarize
+from specextend_cli.bench.rows import Row, summarize
 from specextend_cli.bench.runner import Runner
-from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, format_interval, paired_ratios
+from specextend_cli.bench.statistics import Interval, Quantity, bootstrap_interval, paired_ratios
 from specextend_cli.bench.storage import Partial
-from specextend_cli.bench.tables import Plot, Table
 from specextend_cli.bench.workloads import Prompt
 
 
@@ -46,6 +46,11 @@ class Setting:
         """Prompt lengths, ascending."""
         return tuple(sorted({prompt.length for prompt in self.prompts}))
 
+    @property
+    def one_a_length(self) -> list[Prompt]:
+        """The first prompt of each length."""
+        return [next(of) for _, of in groupby(self.prompts, key=lambda prompt: prompt.length)]
+
     def saved_as(self, key: str, *, fresh: bool) -> Setting:
         """The same with its own file of finished runs. `wrong` and `skipped` are shared."""
         return replace(self, partial=Partial(key, fresh=fresh))
@@ -63,10 +68,6 @@ class Setting:
         able, unable = build(names, self.models)
         self.skipped |= unable
         return able
-
-    def policy(self, policy: str) -> Recipe:
-        """The preset's drafter with attention, on every step, under a policy."""
-        return self.models.recipe(self.models.attending, self.models.under(policy))
 
     def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
         """Run every method, and plain decoding, on every prompt. Finished runs are not repeated."""
@@ -98,30 +99,3 @@ class Measurements:
         records = tuple(record for record in self.benchmark.records if record.length == length)
         ratios = tuple(paired_ratios(records, method, other, quantity).values())
         return bootstrap_interval(ratios, seed=self.benchmark.seed) if ratios else None
-
-
-@dataclass(frozen=True)
-class Study:
-    """An experiment: its question, how it measures, and the tables and plots of what was measured."""
-
-    question: str
-    measure: Callable[[Setting], Generator[Running, None, Any]]
-    tables: Callable[[Setting, Any], Iterable[Table]]
-    plots: Callable[[Setting, Any], Iterable[Plot]] = lambda setting, found: ()
-
-
-FIGURES: Columns = {
-    "accepted length": lambda row: format_interval(row.accepted),
-    "tokens/s": lambda row: row.tokens_per_second,
-    "decoding, times plain": lambda row: format_interval(row.decode_speedup, "×"),
-    "nodes": lambda row: row.nodes,
-    "attention seen": lambda row: row.hit,
-}
-
-
-def by_method(
-    title: str, rows: Iterable[Row], note: str = "", *, what: str = "method", columns: Columns | None = None
-) -> Table:
-    """A row a method and length with `columns` and `FIGURES`; `what` is the header of the methods."""
-    names: Columns = {"prompt (tokens)": lambda row: row.length, what: lambda row: row.method}
-    return Table.of(title, rows, {**names, **(columns or {}), **FIGURES}, note)
