@@ -103,9 +103,9 @@ def _block(setup: DrafterSetup) -> Drafter:
 
 
 def _mtp(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.mtp import MtpDrafter
+    from specextend_cli.engine.drafters.eagle import EagleDrafter
 
-    return MtpDrafter(setup.load_mtp(), setup.target, setup.retrieval, window=setup.window)
+    return EagleDrafter(setup.load_mtp(), setup.target, setup.retrieval, window=setup.window)
 
 
 def _blend(setup: DrafterSetup) -> Drafter:

@@ -10,12 +10,12 @@ from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.block_tree import block_tree
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.eagle import check_fits
-from specextend_cli.engine.drafters.states import StateDrafter
+from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 
 
-class BlockDrafter(StateDrafter):
+class BlockDrafter(ModelDrafter):
     """Row i of its cache has the keys and values of the target's state at position i.
 
     They do not depend on what was visible when they were computed, so a prompt is read without attention, and a working
@@ -32,7 +32,7 @@ class BlockDrafter(StateDrafter):
         if self.most is not None:
             config = config.within(self.most)
         working = DraftCache(head.new_cache, config, frequencies=head.frequencies)
-        super().__init__(target, working, head.config.feature_layers, window=None)
+        super().__init__(target, working, reads=head.config.feature_layers)
 
     def _grown(self, shape: TreeShape) -> DraftTree:
         head, working, pending = self.head, self.working, len(self._pending)
