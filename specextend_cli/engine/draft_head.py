@@ -66,6 +66,7 @@ class DraftHead(nn.Module):
     """
 
     draft_to_target: Tensor
+    config: Any
     llama: Any
     embedding: Any
     fc: Any

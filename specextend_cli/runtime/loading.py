@@ -209,10 +209,9 @@ def describe(drafter: Drafter) -> str:
 
 def heads_of(drafter: Drafter) -> list[EagleHead]:
     """The EAGLE heads that draft."""
-    from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter
+    from specextend_cli.engine.drafters import EagleDrafter, model_drafters
 
-    sources = drafter.sources if isinstance(drafter, BlendDrafter) else (drafter,)
-    return [source.head for source in sources if isinstance(source, EagleDrafter)]
+    return [source.head for source in model_drafters(drafter) if isinstance(source, EagleDrafter)]
 
 
 def retrieval_of(preset: Preset, options: EngineOptions) -> Retrieval:

@@ -14,10 +14,9 @@ from heapq import heappop, heappush
 import torch
 from torch import Tensor
 
-from specextend_cli.engine import native
 from specextend_cli.engine.block_head import BlockHead, BlockOutput
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.native.kernels import top_k
+from specextend_cli.engine.drafters.opt_tree import best_tokens
 from specextend_cli.engine.tree import DraftTree, read
 
 
@@ -33,7 +32,7 @@ def block_tree(head: BlockHead, token: int, last: Tensor, out: BlockOutput, shap
 def _by_marginals(head: BlockHead, token: int, out: BlockOutput, shape: TreeShape) -> DraftTree:
     """The nodes of highest product, in order of their scores."""
     width = min(shape.width, out.logits.shape[-1])
-    shares, ids = _best(out.logits, width, head.vocabulary)
+    shares, ids = best_tokens(out.logits, width, head.vocabulary)
     if head.confidence_head is not None:
         shares = shares * head.confidence_head(out.states)[:, None]
     packed = torch.stack((shares.float().view(torch.int32).long(), ids)).cpu()
@@ -69,7 +68,7 @@ def _by_paths(head: BlockHead, last: Tensor, out: BlockOutput, shape: TreeShape)
         embedded = markov.markov_w1(before).to(state.dtype)
         states = state.expand(len(before), -1)
         bias, memory = markov(embedded, states, markov.start(before) if memory is None else memory)
-        shares, ids = _best(logits + bias, width, vocabulary)
+        shares, ids = best_tokens(logits + bias, width, vocabulary)
         children = scores[:, None] * shares
         if confidence is not None:
             features = torch.cat((states, embedded), -1) if head.config.confidence_reads_token else states
@@ -88,13 +87,3 @@ def _by_paths(head: BlockHead, last: Tensor, out: BlockOutput, shape: TreeShape)
 def _of_one_forward(tree: DraftTree) -> DraftTree:
     """Every node was proposed by the same forward."""
     return replace(tree, known_after=[0] + [1] * (len(tree) - 1), forwards=1)
-
-
-def _best(logits: Tensor, width: int, vocabulary: Tensor) -> tuple[Tensor, Tensor]:
-    """The `width` best probabilities of each row of logits [n, draft vocabulary], and their tokens."""
-    if logits.device.type == "cpu" and native.is_loaded():
-        shares, ids = top_k(logits.float(), width)
-    else:
-        best, ids = logits.float().log_softmax(-1).topk(width)
-        shares = best.exp()
-    return shares, vocabulary[ids]
