@@ -13,7 +13,7 @@ from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.block_head import BlockHead, BlockOutput
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import BlockDrafter
-from specextend_cli.engine.drafters.block_tree import block_tree
+from specextend_cli.engine.drafters.block import block_tree
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
