@@ -38,7 +38,7 @@ class DraftConfig:
     rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
     attention_bias: bool = False
 
-    def llama(self, layers: int, max_position: int, **biases: bool) -> LlamaConfig:
+    def llama(self, layers: int, max_position: int, **biases: Any) -> LlamaConfig:
         """The stock configuration its parts are built from."""
         config = LlamaConfig(
             hidden_size=self.hidden,
@@ -68,10 +68,8 @@ class DraftHead(nn.Module):
     draft_to_target: Tensor
     config: Any
     llama: Any
-    embedding: Any
     fc: Any
     rotary: Any
-    lm_head: Any
 
     def _apply(self: H, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> H:
         """Move or cast everything but RoPE's angles, which half precision makes wrong by radians at high positions."""

@@ -39,8 +39,8 @@ class MtpHead(EagleHead):
         self.llama.num_hidden_layers = 1
         self.forward_backend: ForwardBackend[HeadOutput] | None = None
         decoder: Any = target.model.get_decoder()
-        self.embedding = target.model.get_input_embeddings()
-        self.lm_head = target.model.get_output_embeddings()
+        self.embedding: Any = target.model.get_input_embeddings()
+        self.lm_head: Any = target.model.get_output_embeddings()
         self.rotary = decoder.rotary_emb
         self.fc = block.eh_proj
         config = target.config

@@ -215,7 +215,8 @@ def read_tables(directory: Path, name: str) -> tuple[dict[str, Any], dict[str, A
                 raise ValueError(f"its {key} is not an object")
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
-    return data, *(table or {} for table in tables.values())
+    layer, own = (table or {} for table in tables.values())
+    return data, layer, own
 
 
 @contextmanager
