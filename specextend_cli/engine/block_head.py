@@ -81,7 +81,7 @@ class BlockConfig(DraftConfig):
 
     def to_llama(self) -> LlamaConfig:
         """The stock configuration its parts are built from."""
-        return self.llama(self.layers, self.max_position)
+        return self.llama(self.layers)
 
 
 class BlockOutput(NamedTuple):
@@ -152,6 +152,7 @@ class _Layer(nn.Module):
 class BlockHead(DraftHead):
     """Proposes a block after the target's states. Row i of its cache is the target's state at position i."""
 
+    config: BlockConfig
     mask_token: Tensor
 
     def __init__(self, config: BlockConfig) -> None:

@@ -36,9 +36,10 @@ class DraftConfig:
     eps: float = 1e-6
     activation: str = "silu"
     rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
+    max_position: int = 2048
     attention_bias: bool = False
 
-    def llama(self, layers: int, max_position: int, **biases: Any) -> LlamaConfig:
+    def llama(self, layers: int, **biases: Any) -> LlamaConfig:
         """The stock configuration its parts are built from."""
         config = LlamaConfig(
             hidden_size=self.hidden,
@@ -51,7 +52,7 @@ class DraftConfig:
             rms_norm_eps=self.eps,
             hidden_act=self.activation,
             rope_parameters=dict(self.rope),
-            max_position_embeddings=max_position,
+            max_position_embeddings=self.max_position,
             **biases,
         )
         config._attn_implementation = NAME

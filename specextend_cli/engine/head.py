@@ -42,7 +42,6 @@ class HeadConfig(DraftConfig):
 
     generation: int
     layers: int
-    max_position: int = 2048
     fc_bias: bool = False
     qkv_bias: bool = False
     mlp_bias: bool = False
@@ -66,7 +65,7 @@ class HeadConfig(DraftConfig):
 
     def to_llama(self) -> LlamaConfig:
         """The stock configuration its layers are built from."""
-        return self.llama(self.layers, self.max_position, attention_bias=self.attention_bias, mlp_bias=self.mlp_bias)
+        return self.llama(self.layers, attention_bias=self.attention_bias, mlp_bias=self.mlp_bias)
 
 
 class _Layer(nn.Module):
@@ -118,6 +117,8 @@ class _Layer(nn.Module):
 
 class EagleHead(DraftHead):
     """Continues a target's states. Row i joins the target's state at position i with the token at i + 1."""
+
+    config: HeadConfig
 
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()

@@ -16,8 +16,8 @@ from torch import Tensor
 from specextend_cli.engine.block_head import BlockConfig, BlockHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.head_quantization import multiply_out
-from specextend_cli.models.head_sizes import agree, check_rows, require, sizes_of
-from specextend_cli.models.head_tensors import check_vocabulary, fill, is_copy, read_tensors, ready, usable, write_head
+from specextend_cli.models.head_sizes import agree, check_rows, published_sizes, require, sizes_of
+from specextend_cli.models.head_tensors import fill, read_tensors, ready, usable, write_head
 from specextend_cli.models.skip_init import SkipInit
 
 if TYPE_CHECKING:  # training a new head imports no pydantic
@@ -50,8 +50,7 @@ def load_block_head(directory: Path, target: LanguageModel, *, name: str = "NAME
         config = _configure(settings, tensors, target)
         with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
             head = BlockHead(config)
-        _share(head, tensors, target)
-        fill(head, tensors)
+        fill(head, tensors, target)
     return ready(head, target)
 
 
@@ -138,21 +137,6 @@ def _feature_layers(settings: BlockSettings, fused: int, layers: int, target_lay
     return found
 
 
-def _share(head: BlockHead, tensors: dict[str, Tensor], target: LanguageModel) -> None:
-    """Share the target's embedding and output layer where the checkpoint has none, or copies of them."""
-    for key, theirs in (
-        ("embedding", target.model.get_input_embeddings()),
-        ("lm_head", target.model.get_output_embeddings()),
-    ):
-        if is_copy(tensors.get(f"{key}.weight"), theirs):
-            del tensors[f"{key}.weight"]
-        if f"{key}.weight" not in tensors:
-            if head.config.hidden != int(target.config.hidden_size):
-                raise ValueError(f"it has no {key}, and the target's is of another width")
-            setattr(head, key, theirs)
-    check_vocabulary(tensors, target.vocabulary)
-
-
 def save_block_head(head: BlockHead, directory: Path, *, dtype: torch.dtype) -> None:
     """Write a DFlash head in the layout of speculators, its embedding, which is the target's, left out."""
     config = head.config
@@ -163,21 +147,10 @@ def save_block_head(head: BlockHead, directory: Path, *, dtype: torch.dtype) -> 
 
 def _published(config: BlockConfig) -> dict[str, Any]:
     layer = {
+        **published_sizes(config, config.layers),
         "model_type": "qwen3",
-        "hidden_size": config.hidden,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_dim,
-        "intermediate_size": config.intermediate,
-        "num_hidden_layers": config.layers,
         "layer_types": ["full_attention"] * config.layers,
-        "vocab_size": config.vocabulary,
-        "rms_norm_eps": config.eps,
-        "hidden_act": config.activation,
         "rope_parameters": dict(config.rope),
-        "max_position_embeddings": config.max_position,
-        "attention_bias": config.attention_bias,
-        "tie_word_embeddings": False,
     }
     return {
         "architectures": ["DFlashDraftModel"],

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from specextend_cli.engine.draft_head import DraftConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.head_tensors import check_numbers
 
@@ -80,6 +81,24 @@ def sizes_of(settings: HeadSettings, tensors: dict[str, Tensor], target: Languag
             "rope": settings.rope(),
         },
     )
+
+
+def published_sizes(config: DraftConfig, layers: int) -> dict[str, Any]:
+    """The keys of a config.json that layouts have in common."""
+    return {
+        "hidden_size": config.hidden,
+        "num_attention_heads": config.heads,
+        "num_key_value_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "intermediate_size": config.intermediate,
+        "num_hidden_layers": layers,
+        "vocab_size": config.vocabulary,
+        "rms_norm_eps": config.eps,
+        "hidden_act": config.activation,
+        "max_position_embeddings": config.max_position,
+        "attention_bias": config.attention_bias,
+        "tie_word_embeddings": False,
+    }
 
 
 def check_rows(tensors: dict[str, Tensor], target: LanguageModel, embedded: int, written: int) -> None:

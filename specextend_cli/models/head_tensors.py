@@ -114,8 +114,23 @@ def check_vocabulary(tensors: dict[str, Tensor], vocabulary: int) -> None:
         raise ValueError("d2t and t2d name different tokens")
 
 
-def fill(head: DraftHead, tensors: dict[str, Tensor]) -> None:
-    """Load the tensors; ValueError where one is missing that is not the target's, or is not known."""
+def fill(head: DraftHead, tensors: dict[str, Tensor], target: LanguageModel) -> None:
+    """Load the tensors, and share the target's embedding and output layer where there are none, or copies of them.
+
+    ValueError where others are missing, or one is not known.
+    """
+    width = int(target.config.hidden_size)
+    for key, theirs in (
+        ("embedding", target.model.get_input_embeddings()),
+        ("lm_head", target.model.get_output_embeddings()),
+    ):
+        if is_copy(tensors.get(f"{key}.weight"), theirs):
+            del tensors[f"{key}.weight"]
+        if f"{key}.weight" not in tensors:
+            if head.config.hidden != width:
+                raise ValueError(f"it has no {key}, and the target's has {width} columns")
+            setattr(head, key, theirs)
+    check_vocabulary(tensors, target.vocabulary)
     wrong = head.load_state_dict(tensors, strict=False)
     if wrong.unexpected_keys:
         raise ValueError(f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")

@@ -19,7 +19,8 @@ from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.head_config import configure, default_layers
 from specextend_cli.models.head_quantization import multiply_out
-from specextend_cli.models.head_tensors import check_vocabulary, fill, is_copy, read_tensors, ready, usable, write_head
+from specextend_cli.models.head_sizes import published_sizes
+from specextend_cli.models.head_tensors import fill, read_tensors, ready, usable, write_head
 from specextend_cli.models.skip_init import SkipInit
 
 if TYPE_CHECKING:  # training a new head imports no pydantic
@@ -55,8 +56,11 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
         readings = configure(settings, tensors, target)
         with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
             head = EagleHead(readings[0])
-        _share(head, tensors, target, settings)
-        fill(head, tensors)
+        if settings.tie_word_embeddings and "embedding.weight" in tensors:
+            tensors.setdefault("lm_head.weight", tensors["embedding.weight"])
+        if head.config.generation == 1:  # its output layer is the target's
+            tensors.pop("lm_head.weight", None)
+        fill(head, tensors, target)
     return Loaded(ready(head, target), readings, in_parallel)
 
 
@@ -112,52 +116,17 @@ def _completed(tensors: dict[str, Tensor], settings: HeadSettings, target: Langu
     return tensors
 
 
-def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
-    """Share the target's embedding and output layer where the checkpoint has none, or copies of them."""
-    width, theirs = int(target.config.hidden_size), target.model.get_input_embeddings()
-    tied = settings.tie_word_embeddings and "lm_head.weight" not in tensors
-    if not tied and is_copy(tensors.get("embedding.weight"), theirs):
-        del tensors["embedding.weight"]
-    if is_copy(tensors.get("lm_head.weight"), target.model.get_output_embeddings()):
-        del tensors["lm_head.weight"]
-    if "embedding.weight" not in tensors:
-        if head.config.hidden != width:
-            raise ValueError(f"it has no embedding, and the target's has {width} columns")
-        head.embedding = theirs
-    if "lm_head.weight" in tensors and head.config.generation == 3:
-        pass
-    elif settings.tie_word_embeddings and "embedding.weight" in tensors and head.config.generation == 3:
-        tensors["lm_head.weight"] = tensors["embedding.weight"]
-    elif head.config.hidden == width:
-        tensors.pop("lm_head.weight", None)
-        head.lm_head = target.model.get_output_embeddings()
-    else:
-        raise ValueError(f"it has no lm_head, and the target's has {width} columns")
-    check_vocabulary(tensors, target.vocabulary)
-
-
 def _published(config: HeadConfig) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
-        "hidden_size": config.hidden,
+        **published_sizes(config, config.layers),
         "target_hidden_size": config.target_hidden,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_dim,
-        "intermediate_size": config.intermediate,
-        "num_hidden_layers": config.layers,
-        "vocab_size": config.vocabulary,
         "draft_vocab_size": config.draft_vocabulary,
-        "rms_norm_eps": config.eps,
-        "hidden_act": config.activation,
         "rope_theta": config.rope["rope_theta"],
         "rope_scaling": None if config.rope["rope_type"] == "default" else dict(config.rope),
-        "max_position_embeddings": config.max_position,
         "qkv_bias": config.qkv_bias,
-        "attention_bias": config.attention_bias,
         "mlp_bias": config.mlp_bias,
-        "tie_word_embeddings": False,
         "norm_before_residual": config.norm_before_residual,
         **(
             dict.fromkeys(("norm_output", "feeds_normed"), config.feeds_normed) | {"fc_norm": True}

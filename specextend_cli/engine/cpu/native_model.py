@@ -35,6 +35,7 @@ _NEUTRAL = (
     "final_logit_softcapping",
 )
 _ROUNDED, _EXACT = 0.1, 1e-3  # relative distance up to which logits count as the model's own
+_OF_ANOTHER_MAKE = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # what models of one raise
 _NO_TOKEN = 1  # status of the library's forward
 _WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
 
@@ -62,20 +63,14 @@ def install(model: Any, make: Callable[[], ForwardBackend[Any]], trial: Callable
     try:
         backend, before = make(), trial()
         model.forward_backend = backend
-        difference = trial() - before
-    except torch.OutOfMemoryError:
+        distance = float(_centred(trial() - before).norm() / _centred(before).norm())
+        if not distance <= (_ROUNDED if rounds else _EXACT):
+            raise CannotCompileError("the native forward computes something else than the model")
+    except BaseException as error:
         model.forward_backend = None
+        if isinstance(error, _OF_ANOTHER_MAKE) and not isinstance(error, torch.OutOfMemoryError):
+            raise CannotCompileError(first_line(error)) from error
         raise
-    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:  # a model of another make
-        model.forward_backend = None
-        raise CannotCompileError(first_line(error)) from error
-    except BaseException:
-        model.forward_backend = None
-        raise
-    distance = float(_centred(difference).norm() / _centred(before).norm())
-    if not distance <= (_ROUNDED if rounds else _EXACT):
-        model.forward_backend = None
-        raise CannotCompileError("the native forward computes something else than the model")
 
 
 def _centred(logits: Tensor) -> Tensor:

@@ -90,3 +90,6 @@ class Step(Protocol):
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """The output, with the new keys and values stored in the cache."""
+
+    def is_current(self) -> bool:
+        """Whether the model still computes what was captured."""

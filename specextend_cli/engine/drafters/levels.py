@@ -36,7 +36,7 @@ class LevelDrafter(ModelDrafter):
         window: int | None = None,
     ) -> None:
         super().__init__(target, working, reads=reads, window=window)
-        self._model = model
+        self.model = model
 
     @abstractmethod
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
@@ -50,7 +50,7 @@ class LevelDrafter(ModelDrafter):
         working, tokens = self.working, self._pending
         if self.is_self:
             working.follow()
-        backend = self._model.forward_backend
+        backend = self.model.forward_backend
         drafts = backend.drafts if backend else None
         if drafts is not None and drafts.takes(len(tokens), shape):
             features = self._take_features(len(tokens)) if self.reads else None
