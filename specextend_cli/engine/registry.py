@@ -26,10 +26,6 @@ else:
     drafters = LazyModule("specextend_cli.engine.drafters")
 
 
-def _no_mtp() -> MtpHead:
-    raise UsageError("the target's checkpoint was not read for multi-token prediction", fix="--draft ngram")
-
-
 @dataclass(frozen=True)
 class DrafterSetup:
     """What a drafter can be made of. Drafts, heads and tables are loaded only for those that need one.
@@ -44,9 +40,9 @@ class DrafterSetup:
     load_head: Callable[[], EagleHead]
     load_block: Callable[[], BlockHead]
     load_table: Callable[[], NgramTable]
+    load_mtp: Callable[[], MtpHead]
     window: int | None = None
     parts: Sequence[str] = ()
-    load_mtp: Callable[[], MtpHead] = _no_mtp
 
 
 @dataclass(frozen=True)

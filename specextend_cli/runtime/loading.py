@@ -168,8 +168,8 @@ def drafter_of(
         return load_mtp(target.lm)
 
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    loaders = load_lm, load_own_head, load_own_block, load_own_table
-    setup = DrafterSetup(target, retrieval, *loaders, preset.draft.window, parts, load_own_mtp)
+    loaders = load_lm, load_own_head, load_own_block, load_own_table, load_own_mtp
+    setup = DrafterSetup(target, retrieval, *loaders, preset.draft.window, parts)
     return make_drafter(options.draft or preset.draft.kind, setup)
 
 
