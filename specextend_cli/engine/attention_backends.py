@@ -10,10 +10,18 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
+from specextend_cli.engine.lazy import LazyModule
+
 if TYPE_CHECKING:
     import torch
 
+    from specextend_cli.engine.attention import flash_packages, hybrid, reference, split_kv, triton_tree
     from specextend_cli.engine.attention.function import Backend
+else:
+    flash_packages, hybrid, reference, split_kv, triton_tree = (
+        LazyModule(f"specextend_cli.engine.attention.{name}")
+        for name in ("flash_packages", "hybrid", "reference", "split_kv", "triton_tree")
+    )
 
 
 @dataclass(frozen=True)
@@ -49,60 +57,23 @@ def backend_for(device: torch.device, name: str = "auto") -> Backend:
     return BACKENDS[preferred(device, name)[0]].make()
 
 
-def _reference() -> Backend:
-    from specextend_cli.engine.attention.reference import reference
-
-    return reference
-
-
-def _torch() -> Backend:
-    from specextend_cli.engine.attention.hybrid import hybrid
-
-    return hybrid
-
-
-def _flash_attn() -> Backend:
-    from specextend_cli.engine.attention.flash_packages import flash_attn
-
-    return flash_attn
-
-
-def _flash_attn_is_best(device: torch.device) -> bool:
-    from specextend_cli.engine.attention.flash_packages import is_best_for_prompts
-
-    return is_best_for_prompts(device)
-
-
-def _missing_flash_attn() -> str:
-    from specextend_cli.engine.attention.flash_packages import installed
-
-    return "" if installed() else "flash-attn"
-
-
-def _split() -> Backend:
-    from specextend_cli.engine.attention.split_kv import SplitKV
-
-    return SplitKV()
-
-
-def _triton() -> Backend:
-    from specextend_cli.engine.attention.triton_tree import triton_tree
-
-    return triton_tree
-
-
-def _missing_triton() -> str:
-    return "" if find_spec("triton") is not None else "triton"
-
-
 # Later ones are tried first.
 BACKENDS: dict[str, AttentionBackend] = {
-    "reference": AttentionBackend(_reference),
-    "torch": AttentionBackend(_torch, suits=lambda device: device.type != "cpu"),
-    "flash_attn": AttentionBackend(_flash_attn, device="cuda", suits=_flash_attn_is_best, missing=_missing_flash_attn),
-    "split": AttentionBackend(_split, device="cpu", suits=lambda device: True),
+    "reference": AttentionBackend(lambda: reference.reference),
+    "torch": AttentionBackend(lambda: hybrid.hybrid, suits=lambda device: device.type != "cpu"),
+    "flash_attn": AttentionBackend(
+        lambda: flash_packages.flash_attn,
+        device="cuda",
+        suits=lambda device: flash_packages.is_best_for_prompts(device),
+        missing=lambda: "" if flash_packages.installed() else "flash-attn",
+    ),
+    "split": AttentionBackend(lambda: split_kv.SplitKV(), device="cpu", suits=lambda device: True),
     "triton": AttentionBackend(
-        _triton, device="cuda", suits=lambda device: True, missing=_missing_triton, graphed=True
+        lambda: triton_tree.triton_tree,
+        device="cuda",
+        suits=lambda device: True,
+        missing=lambda: "" if find_spec("triton") is not None else "triton",
+        graphed=True,
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Keys and values of several sequences that grow side by side, and the attention over them."""
+"""Keys, values and states of several sequences that grow side by side, and the attention over them."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 from transformers import PreTrainedConfig
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attribution import AttentionRecorder, attention
-from specextend_cli.engine.batched_states import BatchedRecurrentLayer
-from specextend_cli.engine.cache import BufferLayer, KVCache, NoLayer
-from specextend_cli.engine.layer_kinds import LayerKind, layer_kinds
+from specextend_cli.engine.cache import BufferLayer, KVCache, LayerKind, NoLayer, layer_kinds
+from specextend_cli.engine.recurrent import RecurrentLayer
 from specextend_cli.engine.transfer import upload
 
 
@@ -41,9 +40,62 @@ class _Layer(BufferLayer):
         """Rows of the longest sequence."""
         return self.slots.longest
 
+
+class BatchedRecurrentLayer(LinearAttentionCacheLayerMixin):
+    """One layer's states, [slots, ...]; forwards see those of the first `used`.
+
+    No token of a batch is padding, and none is taken back, so transformers' functions change the states where they lie.
+    """
+
+    def __init__(self, capacity: int, states: int = 1) -> None:
+        super().__init__(number_of_states=states)
+        self._capacity = capacity
+        self._conv: dict[int, Tensor] = {}
+        self._recurrent: dict[int, Tensor] = {}
+
+    def add(self, slot: int, read: RecurrentLayer) -> None:
+        """Copy the states after a prompt."""
+        for held, given in ((self._conv, read.state.conv), (self._recurrent, read.state.recurrent)):
+            for i, state in given.items():
+                if i not in held:
+                    held[i] = state.new_zeros(self._capacity, *state.shape[1:])
+                held[i][slot] = state[0]
+
+    def move(self, slot: int, to: int) -> None:
+        """Copy a slot's states into another."""
+        for held in (self._conv, self._recurrent):
+            for state in held.values():
+                state[to] = state[slot]
+
+    def use(self, slots: int) -> None:
+        """Show the first `slots`."""
+        for i in range(self.number_of_states):
+            conv, recurrent = self._conv.get(i), self._recurrent.get(i)
+            self.conv_states[i] = None if conv is None else conv[:slots]
+            self.recurrent_states[i] = None if recurrent is None else recurrent[:slots]
+            self.has_previous_state[i] = True
+
+    def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to do."""
+
+    def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
+        """Take one new input [used, channels, 1] of each; the inputs that the convolution sees."""
+        held = self.conv_states[state_idx]
+        assert held is not None
+        whole = torch.cat((held, conv_states), -1)
+        held.copy_(whole[..., -held.shape[-1] :])
+        return whole
+
+    def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
+        """Take the new states [used, ...]."""
+        held = self.recurrent_states[state_idx]
+        assert held is not None
+        held.copy_(recurrent_states)
+        return held
+
     def get_max_length(self) -> int:
-        """Rows that there is memory for."""
-        return self.slots.buffer.shape[4]
+        """No maximum."""
+        return -1
 
 
 class _LayerWithState(BatchedRecurrentLayer, _Layer):  # type: ignore[override]

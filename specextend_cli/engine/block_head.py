@@ -10,8 +10,8 @@ position. The layers are Qwen3's; the same module drafts and is trained.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import torch
@@ -19,46 +19,33 @@ from torch import Tensor, nn
 from transformers import Cache, LlamaConfig
 from transformers.models.llama.modeling_llama import LlamaMLP, LlamaRMSNorm, LlamaRotaryEmbedding, apply_rotary_pos_emb
 
-from specextend_cli.engine.attention import NAME, ForwardContext, register
+from specextend_cli.engine.attention import ForwardContext, register
 from specextend_cli.engine.attention.function import Backend, attend
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.draft_head import DraftConfig, DraftHead
 from specextend_cli.engine.markov_head import ConfidenceHead, MarkovHead, MarkovKind
 
 _Rotary: TypeAlias = tuple[Tensor, Tensor]
 
 
-@dataclass(frozen=True)
-class BlockConfig:
+@dataclass(frozen=True, kw_only=True)
+class BlockConfig(DraftConfig):
     """Sizes and variants of a head; every published layout reduces to these.
 
     `block` rows run in one forward: the last token at its own position, then mask tokens. `predicts_next` says what a
     row's logits are of: the token after it (DSpark, DeepSpec), so that all rows predict, or the one in its own place
-    (DFlash), so that the first predicts nothing. `feature_layers` are the target's hidden states that it reads, as
-    transformers numbers them: i is the input of layer i. `rope` is transformers' `rope_parameters`. `windows` has the
-    newest positions that each layer attends to, None: all. In layers with a window, or in all, a row sees only itself
-    and the rows before it, as `is_causal` tells by layer. `markov` is the kind of Markov head, of `markov_rank`;
-    `confidence_reads_token`: the confidence head reads what the Markov head makes of the token before.
+    (DFlash), so that the first predicts nothing. `windows` has the newest positions that each layer attends to, None:
+    all. In layers with a window, or in all, a row sees only itself and the rows before it, as `is_causal` tells by
+    layer. `markov` is the kind of Markov head, of `markov_rank`; `confidence_reads_token`: the confidence head reads
+    what the Markov head makes of the token before.
     """
 
-    hidden: int
-    target_hidden: int
-    heads: int
-    kv_heads: int
-    head_dim: int
-    intermediate: int
-    vocabulary: int
-    draft_vocabulary: int
-    feature_layers: tuple[int, ...]
     block: int
     mask_token: int
     windows: tuple[int | None, ...]
     is_causal: tuple[bool, ...]
     predicts_next: bool = False
-    eps: float = 1e-6
-    activation: str = "silu"
-    rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
     max_position: int = 4096
-    attention_bias: bool = False
     markov: MarkovKind | None = None
     markov_rank: int = 0
     confidence: bool = False
@@ -94,21 +81,7 @@ class BlockConfig:
 
     def to_llama(self) -> LlamaConfig:
         """The stock configuration its parts are built from."""
-        config = LlamaConfig(
-            hidden_size=self.hidden,
-            intermediate_size=self.intermediate,
-            num_hidden_layers=self.layers,
-            num_attention_heads=self.heads,
-            num_key_value_heads=self.kv_heads,
-            head_dim=self.head_dim,
-            vocab_size=self.vocabulary,
-            rms_norm_eps=self.eps,
-            hidden_act=self.activation,
-            rope_parameters=dict(self.rope),
-            max_position_embeddings=self.max_position,
-        )
-        config._attn_implementation = NAME
-        return config
+        return self.llama(self.layers)
 
 
 class BlockOutput(NamedTuple):
@@ -176,14 +149,10 @@ class _Layer(nn.Module):
         return out
 
 
-class BlockHead(nn.Module):
-    """Proposes a block after the target's states. Row i of its cache is the target's state at position i.
+class BlockHead(DraftHead):
+    """Proposes a block after the target's states. Row i of its cache is the target's state at position i."""
 
-    `embedding` and, with the target's vocabulary, `lm_head` may be the target's modules. `draft_to_target`
-    [draft vocabulary] is, as in published checkpoints, each row's token id minus its row.
-    """
-
-    draft_to_target: Tensor
+    config: BlockConfig
     mask_token: Tensor
 
     def __init__(self, config: BlockConfig) -> None:
@@ -207,28 +176,6 @@ class BlockHead(nn.Module):
             self.confidence_head = ConfidenceHead(config.hidden + config.confidence_reads_token * config.markov_rank)
         self.register_buffer("draft_to_target", torch.zeros(config.draft_vocabulary, dtype=torch.long))
         self.register_buffer("mask_token", torch.tensor([config.mask_token]), persistent=False)
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> BlockHead:
-        """Move or cast everything but RoPE's angles, which half precision makes wrong by radians at high positions."""
-        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        self.rotary = LlamaRotaryEmbedding(self.llama).to(self.fc.weight.device)
-        return self
-
-    @property
-    def vocabulary(self) -> Tensor:
-        """The target's token for each row of the draft vocabulary."""
-        return self.draft_to_target + torch.arange(len(self.draft_to_target), device=self.draft_to_target.device)
-
-    @property
-    def frequencies(self) -> Tensor:
-        """RoPE's angle per position, [head_dim / 2]."""
-        frequencies: Tensor = self.rotary.inv_freq
-        return frequencies.float()
-
-    def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for the head's layers."""
-        weight = self.fc.weight
-        return KVCache(self.llama, capacity=capacity, dtype=weight.dtype, device=weight.device)
 
     def fuse(self, features: Tensor) -> Tensor:
         """The target's states [n, layers * target hidden] -> the context [n, hidden]."""

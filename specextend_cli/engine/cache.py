@@ -9,21 +9,44 @@ it here, too (`recurrent.py`); layers that do not attend have no rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, CacheLayerMixin
 
-from specextend_cli.engine.large_pages import in_large_pages
-from specextend_cli.engine.layer_kinds import LayerKind, layer_kinds
 from specextend_cli.engine.recurrent import RecurrentLayer, RecurrentStates
 from specextend_cli.engine.recurrent_rows import Rows
-from specextend_cli.engine.transfer import upload
+from specextend_cli.engine.transfer import in_large_pages, upload
 
 _SPARE = 192  # rows on GPUs beyond those asked for: CUDA graphs write up to so many that nobody reads
 _ROUND = 256  # rows; capacities are rounded up, so that a few tokens more do not move the buffer
+
+
+class LayerKind(NamedTuple):
+    """Whether a layer has keys and values in the cache, and whether it has a state."""
+
+    attends: bool
+    recurs: bool
+
+
+LAYER_KINDS = {
+    "full_attention": LayerKind(attends=True, recurs=False),
+    "sliding_attention": LayerKind(attends=True, recurs=False),
+    "linear_attention": LayerKind(attends=False, recurs=True),
+    "conv": LayerKind(attends=False, recurs=True),
+    "hybrid": LayerKind(attends=True, recurs=True),
+    "moe": LayerKind(attends=False, recurs=False),
+    "mlp": LayerKind(attends=False, recurs=False),
+}
+"""By transformers' names for them."""
+
+
+def layer_kinds(config: PreTrainedConfig) -> list[LayerKind]:
+    """Of every layer. KeyError for a kind that is not known here."""
+    names = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
+    return [LAYER_KINDS[name] for name in names[: config.num_hidden_layers]]
 
 
 class BufferLayer(CacheLayerMixin):
@@ -35,6 +58,10 @@ class BufferLayer(CacheLayerMixin):
 
     def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
         """Nothing to do."""
+
+    def get_max_length(self) -> int:
+        """No maximum that transformers has to know."""
+        return -1
 
 
 class NoLayer:
@@ -68,10 +95,6 @@ class _Layer(BufferLayer):
         """Committed rows."""
         return self.cache.length
 
-    def get_max_length(self) -> int:
-        """No maximum: the buffer grows."""
-        return -1
-
 
 class _LayerWithState(RecurrentLayer, _Layer):  # type: ignore[override]
     """A layer that attends and has a state beside."""
@@ -79,10 +102,6 @@ class _LayerWithState(RecurrentLayer, _Layer):  # type: ignore[override]
     def __init__(self, cache: KVCache, index: int, rows: Rows, states: int) -> None:
         _Layer.__init__(self, cache, index)
         RecurrentLayer.__init__(self, rows, states)
-
-    def get_max_length(self) -> int:
-        """No maximum: the buffer grows."""
-        return -1
 
 
 class KVCache(Cache):

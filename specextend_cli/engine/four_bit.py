@@ -17,8 +17,8 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine import native
-from specextend_cli.engine.large_pages import in_large_pages
 from specextend_cli.engine.native.kernels import int4_matmul
+from specextend_cli.engine.transfer import in_large_pages
 
 GROUP = 32  # weights that share a scale and a zero
 MOST_ROWS = 32

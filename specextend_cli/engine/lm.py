@@ -14,9 +14,8 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cache import LAYER_KINDS, KVCache, layer_kinds
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
-from specextend_cli.engine.layer_kinds import LAYER_KINDS, layer_kinds
 from specextend_cli.engine.scans import follow_trees
 from specextend_cli.engine.self_check import difference, stock_logits
 from specextend_cli.engine.threads import on_threads, probing_threads
@@ -191,15 +190,13 @@ class LanguageModel:
     def run(self, inputs: ForwardInput) -> ModelOutput:
         """One forward, by the forward backend if it takes the inputs, else by the model."""
         out = self.forward_backend.run(inputs) if self.forward_backend else None
-        return self.run_model(inputs) if out is None else out
-
-    def run_model(self, inputs: ForwardInput) -> ModelOutput:
-        """One forward by transformers' own code."""
+        if out is not None:
+            return out
         logits, states = self.run_layers(inputs)
         return ModelOutput(logits, torch.cat(states, -1) if states else None)
 
     def run_layers(self, inputs: ForwardInput) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """The same: logits, and the hidden states that were asked for, each [b, n, hidden]."""
+        """By transformers' own code: logits, and the hidden states that were asked for, each [b, n, hidden]."""
         with inputs.cache.states.forward() if isinstance(inputs.cache, KVCache) else nullcontext():
             out = self.model(
                 input_ids=inputs.tokens,

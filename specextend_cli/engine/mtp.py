@@ -16,8 +16,7 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from specextend_cli.engine.attention import NAME, ForwardContext
-from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
+from specextend_cli.engine.forward import ForwardBackend, HeadOutput
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 
@@ -32,12 +31,12 @@ class MtpHead(EagleHead):
         nn.Module.__init__(self)
         block: Any = layer
         self.layer = layer
-        self.model_config: Any = copy.copy(block.config)
-        self.model_config._attn_implementation = NAME
+        self.llama = copy.copy(block.config)
+        self.llama._attn_implementation = NAME
         for module in layer.modules():  # each has a reference of its own
             if getattr(module, "config", None) is not None:
-                module.config = self.model_config
-        self.model_config.num_hidden_layers = 1
+                module.config = self.llama
+        self.llama.num_hidden_layers = 1
         self.forward_backend: ForwardBackend[HeadOutput] | None = None
         decoder: Any = target.model.get_decoder()
         self.embedding: Any = target.model.get_input_embeddings()
@@ -65,18 +64,6 @@ class MtpHead(EagleHead):
         """Its modules lie where the target's do."""
         nn.Module._apply(self, fn, recurse)
         return self
-
-    def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache for the layer."""
-        weight = self.fc.weight
-        return KVCache(self.model_config, capacity=capacity, dtype=weight.dtype, device=weight.device)
-
-    def run_model(self, inputs: ForwardInput) -> HeadOutput:
-        """See `EagleHead`."""
-        assert inputs.states is not None
-        embeddings = self.embedding(inputs.tokens)
-        normed, states = self.advance(embeddings, inputs.states, inputs.positions, inputs.cache, inputs.context)
-        return HeadOutput(self.lm_head(normed[-inputs.logits_to_keep :]), states)
 
     def advance(
         self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext

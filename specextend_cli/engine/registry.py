@@ -9,9 +9,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from specextend_cli.engine.lazy import LazyModule
 from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from specextend_cli.engine import drafters
     from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Retrieval
     from specextend_cli.engine.drafters.base import Drafter
@@ -20,10 +22,8 @@ if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.engine.mtp import MtpHead
     from specextend_cli.engine.target import Target
-
-
-def _no_mtp() -> MtpHead:
-    raise UsageError("the target's checkpoint was not read for multi-token prediction", fix="--draft ngram")
+else:
+    drafters = LazyModule("specextend_cli.engine.drafters")
 
 
 @dataclass(frozen=True)
@@ -40,9 +40,9 @@ class DrafterSetup:
     load_head: Callable[[], EagleHead]
     load_block: Callable[[], BlockHead]
     load_table: Callable[[], NgramTable]
+    load_mtp: Callable[[], MtpHead]
     window: int | None = None
     parts: Sequence[str] = ()
-    load_mtp: Callable[[], MtpHead] = _no_mtp
 
 
 @dataclass(frozen=True)
@@ -58,70 +58,29 @@ def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
     return DRAFTERS[name].make(setup)
 
 
-def _none(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.base import NoDrafter
-
-    return NoDrafter()
-
-
-def _ngram(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.ngram import NgramDrafter
-
-    return NgramDrafter()
-
-
-def _ngram_table(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.ngram_table import NgramTableDrafter
-
-    return NgramTableDrafter(setup.load_table())
-
-
-def _lm(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.lm import LMDrafter
-
-    return LMDrafter(setup.load_lm(), setup.target, setup.retrieval, window=setup.window)
-
-
 def _self(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.lm import LMDrafter
-
     if setup.target.lm.parts > 1:
         raise UsageError("a target that is split over several processes cannot draft for itself", fix="--draft ngram")
-    return LMDrafter(setup.target.lm, setup.target, setup.retrieval)
+    return drafters.LMDrafter(setup.target.lm, setup.target, setup.retrieval)
 
 
-def _eagle(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.eagle import EagleDrafter
-
-    return EagleDrafter(setup.load_head(), setup.target, setup.retrieval, window=setup.window)
-
-
-def _block(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.block import BlockDrafter
-
-    return BlockDrafter(setup.load_block(), setup.target, setup.retrieval)
-
-
-def _mtp(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.mtp import MtpDrafter
-
-    return MtpDrafter(setup.load_mtp(), setup.target, setup.retrieval, window=setup.window)
-
-
-def _blend(setup: DrafterSetup) -> Drafter:
-    from specextend_cli.engine.drafters.blend import BlendDrafter
-
-    return BlendDrafter([make_drafter(part, setup) for part in setup.parts])
+def _by_head(head: EagleHead, setup: DrafterSetup) -> Drafter:
+    return drafters.EagleDrafter(head, setup.target, setup.retrieval, window=setup.window)
 
 
 DRAFTERS: dict[str, DrafterEntry] = {
-    "none": DrafterEntry(_none),
-    "ngram": DrafterEntry(_ngram),
-    "table": DrafterEntry(_ngram_table, needs="n-gram table"),
-    "lm": DrafterEntry(_lm, needs="draft model"),
-    "eagle": DrafterEntry(_eagle, needs="EAGLE head"),
-    "block": DrafterEntry(_block, needs="block head"),
-    "mtp": DrafterEntry(_mtp),
+    "none": DrafterEntry(lambda setup: drafters.NoDrafter()),
+    "ngram": DrafterEntry(lambda setup: drafters.NgramDrafter()),
+    "table": DrafterEntry(lambda setup: drafters.NgramTableDrafter(setup.load_table()), needs="n-gram table"),
+    "lm": DrafterEntry(
+        lambda setup: drafters.LMDrafter(setup.load_lm(), setup.target, setup.retrieval, window=setup.window),
+        needs="draft model",
+    ),
+    "eagle": DrafterEntry(lambda setup: _by_head(setup.load_head(), setup), needs="EAGLE head"),
+    "block": DrafterEntry(
+        lambda setup: drafters.BlockDrafter(setup.load_block(), setup.target, setup.retrieval), needs="block head"
+    ),
+    "mtp": DrafterEntry(lambda setup: _by_head(setup.load_mtp(), setup)),
     "self": DrafterEntry(_self),
-    "blend": DrafterEntry(_blend),
+    "blend": DrafterEntry(lambda setup: drafters.BlendDrafter([make_drafter(part, setup) for part in setup.parts])),
 }

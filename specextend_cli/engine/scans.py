@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.layer_kinds import layer_kinds
+from specextend_cli.engine.cache import layer_kinds
 from specextend_cli.engine.recurrent import RecurrentLayer
 from specextend_cli.engine.recurrent_rows import running
 

@@ -1,13 +1,43 @@
-"""From the host to the device. The host never waits: PyTorch's default would wait for all that the device has to do."""
+"""Numbers on their way into memory: uploads that nobody waits for, and large pages.
+
+PyTorch's default would let the host wait for all that the device has to do. A step reads all weights and keys, and
+looking up pages of 4 KiB costs up to a third of it.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from functools import cache
 
 import torch
 from torch import Tensor
+
+_LARGE = 2 << 20  # bytes, on x86-64 and ARM
 
 
 def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
     """Integers [n] (int64) on `device`."""
     return torch.tensor(numbers, dtype=torch.long).to(device, non_blocking=True)
+
+
+def in_large_pages(tensor: Tensor) -> Tensor:
+    """The tensor, whose memory Linux is asked to lay in large pages where it is first written after this.
+
+    Elsewhere, on other devices, and where the system does not do it, nothing changes.
+    """
+    if sys.platform == "linux" and tensor.device.type == "cpu":
+        start = -(-tensor.data_ptr() // _LARGE) * _LARGE
+        length = (tensor.data_ptr() + tensor.nbytes) // _LARGE * _LARGE - start
+        if length > 0:
+            with suppress(AttributeError):
+                _libc().madvise(ctypes.c_void_p(start), ctypes.c_size_t(length), mmap.MADV_HUGEPAGE)
+    return tensor
+
+
+@cache
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None)

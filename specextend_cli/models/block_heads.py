@@ -6,23 +6,18 @@ head loaded wrongly would draft at random.
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from specextend_cli.engine.block_head import BlockConfig, BlockHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import reason
-from specextend_cli.models.head_config import check_numbers
 from specextend_cli.models.head_quantization import multiply_out
-from specextend_cli.models.head_sharing import check_vocabulary, is_copy
-from specextend_cli.models.head_tensors import read_tensors
+from specextend_cli.models.head_sizes import agree, check_rows, published_sizes, require, sizes_of
+from specextend_cli.models.head_tensors import fill, read_tensors, ready, usable, write_head
 from specextend_cli.models.skip_init import SkipInit
 
 if TYPE_CHECKING:  # training a new head imports no pydantic
@@ -46,7 +41,7 @@ def load_block_head(directory: Path, target: LanguageModel, *, name: str = "NAME
 
     settings = BlockSettings.read(directory)
     tensors, has_mask = read_tensors(directory, name)
-    try:
+    with usable(directory, _FITTING):
         if has_mask or (directory / "mask_embedding.pt").exists():
             raise ValueError("its mask token has an embedding of its own")
         for pattern, new in _MODELOPT:
@@ -55,17 +50,8 @@ def load_block_head(directory: Path, target: LanguageModel, *, name: str = "NAME
         config = _configure(settings, tensors, target)
         with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
             head = BlockHead(config)
-        _share(head, tensors, target)
-        wrong = head.load_state_dict(tensors, strict=False)
-    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
-        raise _misfit(directory, reason(error)) from error
-    if wrong.unexpected_keys:
-        raise _misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
-    shared = {"embedding.weight", "lm_head.weight", "draft_to_target"}
-    if missing := [key for key in wrong.missing_keys if key not in shared]:
-        raise _misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
-    head = head.to(device=target.device, dtype=target.dtype)
-    return head.eval().requires_grad_(False)
+        fill(head, tensors, target)
+    return ready(head, target)
 
 
 def default_block_layers(layers: int, states: int) -> tuple[int, ...]:
@@ -83,50 +69,16 @@ def _configure(settings: BlockSettings, tensors: dict[str, Tensor], target: Lang
     missing.
     """
 
-    def require(holds: object, why: str) -> None:
-        if not holds:
-            raise ValueError(why)
-
-    def agree(key: str, actual: object, whose: str = "its tensors have") -> None:
-        said = getattr(settings, key)
-        require(said in (None, actual), f"config.json says {key} {said}, {whose} {actual}")
-
-    settings.check_supported()
-    check_numbers(tensors)
-    numbers = {int(found[1]) for key in tensors if (found := re.match(r"layers\.(\d{1,3})\.", key))}
-    layers = len(numbers)
-    require(numbers == set(range(layers)) and 0 < layers <= _MOST_LAYERS, f"its layers are numbered {sorted(numbers)}")
-    agree("num_hidden_layers", layers, "it has")
-    query, key = (tensors[f"layers.0.self_attn.{part}_proj.weight"] for part in "qk")
-    hidden, joined = tensors["fc.weight"].shape
-    width = int(target.config.hidden_size)
-    reads = settings.target_hidden_size or width
-    require(reads == width, f"it reads states of {reads} numbers, the target's have {width}")
+    layers, joined, sizes = sizes_of(settings, tensors, target, most_layers=_MOST_LAYERS)
+    hidden, reads = sizes["hidden"], sizes["target_hidden"]
     require(joined % reads == 0 and joined, f"its fc reads {joined} numbers, the target's states have {reads}")
-    agree("hidden_size", hidden)
-    heads = settings.num_attention_heads or 0
-    require(heads and query.shape[0] % heads == 0, f"{query.shape[0]} query rows do not divide among {heads} heads")
-    head_dim = query.shape[0] // heads
-    agree("head_dim", head_dim)
-    kv_heads, rest = divmod(key.shape[0], head_dim)
-    require(
-        not rest and kv_heads and heads % kv_heads == 0,
-        f"{key.shape[0]} key rows do not divide among {heads} heads of {head_dim} numbers",
-    )
-    agree("num_key_value_heads", kv_heads)
-    intermediate = tensors["layers.0.mlp.gate_proj.weight"].shape[0]
-    agree("intermediate_size", intermediate)
-    agree("num_target_layers", target.layers, "the target has")
-
-    embeds = "embedding.weight" in tensors
-    vocabulary = len(tensors["embedding.weight"]) if embeds else _rows(target.model.get_input_embeddings())
-    require(vocabulary >= target.vocabulary, f"it embeds {vocabulary:,} tokens, the target has {target.vocabulary:,}")
+    agree(settings, "num_hidden_layers", layers, "it has")
+    agree(settings, "num_target_layers", target.layers, "the target has")
+    embedding: Any = target.model.get_input_embeddings()
+    vocabulary = len(tensors.get("embedding.weight", embedding.weight))
     rows = len(tensors["lm_head.weight"]) if "lm_head.weight" in tensors else target.vocabulary
-    agree("draft_vocab_size", rows, "the rows of its lm_head are")
-    require(
-        rows == target.vocabulary or "draft_to_target" in tensors,
-        f"its lm_head has {rows} rows, the target {target.vocabulary}, and no d2t joins them",
-    )
+    agree(settings, "draft_vocab_size", rows, "the rows of its lm_head are")
+    check_rows(tensors, target, vocabulary, rows)
     mask, block = settings.mask_token_id, settings.block_size
     if mask is None or block is None:
         raise ValueError(f"config.json has no {'mask_token_id' if mask is None else 'block_size'}")
@@ -140,14 +92,9 @@ def _configure(settings: BlockSettings, tensors: dict[str, Tensor], target: Lang
     )
     reads_token = confidence and tensors["confidence_head.proj.weight"].shape[1] == hidden + rank and rank > 0
     if confidence:
-        agree("confidence_head_with_markov", reads_token, "and by its tensors that is")
+        agree(settings, "confidence_head_with_markov", reads_token, "and by its tensors that is")
     return BlockConfig(
-        hidden=hidden,
-        target_hidden=reads,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        intermediate=intermediate,
+        **sizes,
         vocabulary=vocabulary,
         draft_vocabulary=rows,
         feature_layers=_feature_layers(settings, joined // reads, layers, target.layers),
@@ -156,9 +103,6 @@ def _configure(settings: BlockSettings, tensors: dict[str, Tensor], target: Lang
         windows=windows,
         is_causal=settings.causality(windows),
         predicts_next=settings.all_rows_predict,
-        eps=settings.rms_norm_eps or 1e-6,
-        activation=settings.hidden_act or "silu",
-        rope=settings.rope(),
         max_position=settings.max_position_embeddings or 4096,
         attention_bias="layers.0.self_attn.q_proj.bias" in tensors,
         markov=markov,
@@ -193,57 +137,20 @@ def _feature_layers(settings: BlockSettings, fused: int, layers: int, target_lay
     return found
 
 
-def _share(head: BlockHead, tensors: dict[str, Tensor], target: LanguageModel) -> None:
-    """Share the target's embedding and output layer where the checkpoint has none, or copies of them."""
-    for key, theirs in (
-        ("embedding", target.model.get_input_embeddings()),
-        ("lm_head", target.model.get_output_embeddings()),
-    ):
-        if is_copy(tensors.get(f"{key}.weight"), theirs):
-            del tensors[f"{key}.weight"]
-        if f"{key}.weight" not in tensors:
-            if head.config.hidden != int(target.config.hidden_size):
-                raise ValueError(f"it has no {key}, and the target's is of another width")
-            setattr(head, key, theirs)
-    check_vocabulary(tensors, target.vocabulary)
-
-
 def save_block_head(head: BlockHead, directory: Path, *, dtype: torch.dtype) -> None:
     """Write a DFlash head in the layout of speculators, its embedding, which is the target's, left out."""
     config = head.config
     if config.markov or config.confidence or config.sliding_window or any(config.is_causal):
         raise ValueError("only DFlash heads with full attention are written")
-    tensors = {}
-    for key, tensor in head.state_dict().items():
-        kept = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
-        tensors["d2t" if key == "draft_to_target" else key] = kept
-    del tensors["embedding.weight"]
-    tensors["t2d"] = torch.zeros(config.vocabulary, dtype=torch.bool)
-    tensors["t2d"][head.vocabulary.cpu()] = True
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / "model.safetensors.partial"
-    save_file(tensors, partial, metadata={"format": "pt"})
-    (directory / "config.json").write_text(json.dumps(_published(config), indent=2, sort_keys=True) + "\n", "utf-8")
-    partial.replace(directory / "model.safetensors")
+    write_head(head, directory, _published(config), dtype)
 
 
 def _published(config: BlockConfig) -> dict[str, Any]:
     layer = {
+        **published_sizes(config, config.layers),
         "model_type": "qwen3",
-        "hidden_size": config.hidden,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_dim,
-        "intermediate_size": config.intermediate,
-        "num_hidden_layers": config.layers,
         "layer_types": ["full_attention"] * config.layers,
-        "vocab_size": config.vocabulary,
-        "rms_norm_eps": config.eps,
-        "hidden_act": config.activation,
         "rope_parameters": dict(config.rope),
-        "max_position_embeddings": config.max_position,
-        "attention_bias": config.attention_bias,
-        "tie_word_embeddings": False,
     }
     return {
         "architectures": ["DFlashDraftModel"],
@@ -255,12 +162,3 @@ def _published(config: BlockConfig) -> dict[str, Any]:
         "aux_hidden_state_layer_ids": list(config.feature_layers),
         "sample_from_anchor": config.predicts_next,
     }
-
-
-def _rows(embedding: Any) -> int:
-    return len(embedding.weight)
-
-
-def _misfit(directory: Path, why: str) -> ModelError:
-    """The error for a head that is complete and yet cannot be used."""
-    return ModelError(f"the head in {directory} cannot be used with this target", why=why, fix=_FITTING)

@@ -10,11 +10,10 @@ import json
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object, reason
-from specextend_cli.models.head_settings import HeadSettings, Size
+from specextend_cli.models.checkpoint import read_object
+from specextend_cli.models.head_settings import HeadSettings, Size, describing, read_tables
 
 _RENAMED = {
     "aux_hidden_state_layer_ids": "state_ids",
@@ -31,7 +30,6 @@ _UNREAD = {
     "input_embedding_scale": "it scales its embeddings",
 }
 """Keys of what is not computed here, and why."""
-_LEAST_WINDOW = 128  # tokens; what is pending and a block have to fit
 
 
 class BlockSettings(HeadSettings):
@@ -40,8 +38,6 @@ class BlockSettings(HeadSettings):
     `target_layer_ids` count layers whose output is read, -1 being the embedding; `state_ids` the states themselves, as
     transformers does. `sample_from_anchor`: every row predicts the token after it.
     """
-
-    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
 
     block_size: Annotated[int, Field(ge=1, le=64)] | None = None
     mask_token_id: Annotated[int, Field(ge=0)] | None = None
@@ -60,17 +56,10 @@ class BlockSettings(HeadSettings):
     @classmethod
     def read(cls, directory: Path) -> BlockSettings:
         """Of the head in `directory`; ModelError where its configuration cannot be read or contradicts itself."""
-        try:
-            data = read_object(directory / "config.json")
-            tables = [data.get(key) for key in ("transformer_layer_config", _TABLE)]
-            if not all(isinstance(table, dict | None) for table in tables):
-                raise ValueError(f"its transformer_layer_config or {_TABLE} is not an object")
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
-        layer, table = (_plain(one or {}) for one in tables)
-        own = _plain(data)
-        try:
-            known = set(cls.model_fields)
+        data, *tables = read_tables(directory, _TABLE)
+        own, layer, table = map(_plain, (data, *tables))
+        known = set(cls.model_fields)
+        with describing(directory, "a DFlash or DSpark head"):
             for key in table.keys() & own.keys() & known:
                 if table[key] != own[key]:
                     raise ValueError(f"config.json says {key} {own[key]!r:.60}, its {_TABLE} {table[key]!r:.60}")
@@ -78,9 +67,6 @@ class BlockSettings(HeadSettings):
             if why := next((why for key, why in _UNREAD.items() if given.get(key)), None):
                 given["unread"] = why
             return cls(**{key: value for key, value in given.items() if key in known})
-        except ValueError as error:
-            what = f"the head in {directory} cannot be used: its config.json does not describe a DFlash or DSpark head"
-            raise ModelError(what, why=reason(error)) from error
 
     @property
     def all_rows_predict(self) -> bool:
@@ -105,9 +91,7 @@ class BlockSettings(HeadSettings):
         ):
             raise ValueError(f"layer_types is {kinds!r:.60}; full_attention and sliding_attention are supported")
         slides = [kind == "sliding_attention" for kind in kinds[:layers]]
-        if any(slides) and (type(size) is not int or size < _LEAST_WINDOW):
-            raise ValueError(f"its sliding_window is {size!r:.60}; {_LEAST_WINDOW} tokens at least are supported")
-        return tuple(size if one else None for one in slides)
+        return tuple(self.checked_window() if one else None for one in slides)
 
     def causality(self, windows: tuple[int | None, ...]) -> tuple[bool, ...]:
         """Whether each layer's rows see only themselves and those before: by default those with windows."""

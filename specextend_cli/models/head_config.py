@@ -5,16 +5,15 @@ A configuration that contradicts the tensors is refused: a head loaded wrongly w
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from itertools import product
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor
 
 from specextend_cli.engine.head import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.models.head_sizes import agree, check_rows, require, sizes_of
 
 if TYPE_CHECKING:  # training a new head imports no pydantic
     from specextend_cli.models.head_settings import HeadSettings
@@ -29,26 +28,12 @@ def configure(settings: HeadSettings, tensors: dict[str, Tensor], target: Langua
     the head is another target's. KeyError: a tensor is missing.
     """
 
-    def require(holds: object, why: str) -> None:
-        if not holds:
-            raise ValueError(why)
-
-    def agree(key: str, actual: int, whose: str = "its tensors have") -> None:
-        said = getattr(settings, key)
-        require(said in (None, actual), f"config.json says {key} {said}, {whose} {actual}")
-
-    settings.check_supported()
-    check_numbers(tensors)
-    fc, gate = tensors["fc.weight"], tensors["layers.0.mlp.gate_proj.weight"]
-    query, key = (tensors[f"layers.0.self_attn.{part}_proj.weight"] for part in "qk")
-    hidden, joined = fc.shape
-    width = int(target.config.hidden_size)
-    reads = settings.target_hidden_size or width
-    require(reads == width, f"it reads states of {reads} numbers, the target's have {width}")
-    generation = 3 if query.shape[1] == 2 * hidden else 1
+    layers, joined, sizes = sizes_of(settings, tensors, target, most_layers=_MOST_LAYERS)
+    hidden, reads, read = sizes["hidden"], sizes["target_hidden"], tensors["layers.0.self_attn.q_proj.weight"].shape[1]
+    generation = 3 if read == 2 * hidden else 1
     require(
-        generation == 3 or (query.shape[1] == hidden and not settings.is_eagle3),
-        f"its first layer reads {query.shape[1]} numbers, its states have {hidden}",
+        generation == 3 or (read == hidden and not settings.is_eagle3),
+        f"its first layer reads {read} numbers, its states have {hidden}",
     )
     if generation == 1:
         require(settings.logit_scale in (None, 1.0), "it scales its logits, which are the target's output layer's")
@@ -60,59 +45,27 @@ def configure(settings: HeadSettings, tensors: dict[str, Tensor], target: Langua
         require(
             joined >= reads and joined % reads == 0, f"its fc reads {joined} numbers, the target's states have {reads}"
         )
-
-    heads = settings.num_attention_heads or 0
-    require(heads and query.shape[0] % heads == 0, f"{query.shape[0]} query rows do not divide among {heads} heads")
-    head_dim = query.shape[0] // heads
-    agree("head_dim", head_dim)
-    kv_heads, rest = divmod(key.shape[0], head_dim)
-    require(
-        not rest and kv_heads and heads % kv_heads == 0,
-        f"{key.shape[0]} key rows do not divide among {heads} heads of {head_dim} numbers",
-    )
-    agree("num_key_value_heads", kv_heads)
-    agree("hidden_size", hidden)
-    agree("intermediate_size", gate.shape[0])
-
-    numbers = {int(found[1]) for name in tensors if (found := re.match(r"layers\.(\d{1,3})\.", name))}
-    layers = len(numbers)
-    require(
-        numbers == set(range(layers)) and layers <= _MOST_LAYERS,
-        f"its layers are numbered {sorted(numbers)[:_MOST_LAYERS]}",
-    )
     if (settings.num_hidden_layers or 0) <= _MOST_LAYERS:  # more are a copy of the target's configuration
-        agree("num_hidden_layers", layers, "it has")
+        agree(settings, "num_hidden_layers", layers, "it has")
     window = settings.window(layers)
 
     fused = joined // reads if generation == 3 else 1
-    agree("num_aux_hidden_states", fused, "it fuses")
+    agree(settings, "num_aux_hidden_states", fused, "it fuses")
     embeds = "embedding.weight" in tensors
     vocabulary = len(tensors["embedding.weight"]) if embeds else target.vocabulary
-    agree("vocab_size", vocabulary, "its embedding has" if embeds else "the target has")
-    require(vocabulary >= target.vocabulary, f"it embeds {vocabulary:,} tokens, the target has {target.vocabulary:,}")
+    agree(settings, "vocab_size", vocabulary, "its embedding has" if embeds else "the target has")
     rows = target.vocabulary
     if generation == 3:
         rows = len(tensors["lm_head.weight"]) if "lm_head.weight" in tensors else vocabulary
-        agree("draft_vocab_size", rows, "the rows of its lm_head are")
-    require(
-        rows == target.vocabulary or "draft_to_target" in tensors,
-        f"its lm_head has {rows} rows, the target {target.vocabulary}, and no d2t joins them",
-    )
+        agree(settings, "draft_vocab_size", rows, "the rows of its lm_head are")
+    check_rows(tensors, target, vocabulary, rows)
     config = HeadConfig(
+        **sizes,
         generation=generation,
-        hidden=hidden,
-        target_hidden=reads,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        intermediate=gate.shape[0],
         layers=layers,
         vocabulary=vocabulary,
         draft_vocabulary=rows,
         feature_layers=(target.layers,) * fused,
-        eps=settings.rms_norm_eps or 1e-6,
-        activation=settings.hidden_act or "silu",
-        rope=settings.rope(),
         max_position=settings.max_position_embeddings or 2048,
         fc_bias="fc.bias" in tensors,
         qkv_bias="layers.0.self_attn.q_proj.bias" in tensors,
@@ -124,7 +77,7 @@ def configure(settings: HeadSettings, tensors: dict[str, Tensor], target: Langua
         sliding_window=window,
     )
     for flag in ("norm_before_fc", "fc_norm"):
-        agree(flag, getattr(config, flag), "and with its tensors that is")
+        agree(settings, flag, getattr(config, flag), "and with its tensors that is")
     for flag in ("qkv_bias", "attention_bias", "mlp_bias"):
         require(
             not getattr(settings, flag) or getattr(config, flag),
@@ -192,14 +145,3 @@ def _norm_before_residual(settings: HeadSettings) -> tuple[bool, ...]:
     if said is None and settings.is_speculators:
         return (True, False)
     return (said or False,)
-
-
-def check_numbers(tensors: dict[str, Tensor]) -> None:
-    """ValueError for weights that are not floating-point: codes would be read as small whole numbers."""
-    known = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
-    for name, tensor in tensors.items():
-        if name in ("draft_to_target", "t2d"):
-            if tensor.is_floating_point() or (name == "draft_to_target" and tensor.dtype == torch.bool):
-                raise ValueError(f"its {name.replace('draft_to_target', 'd2t')} is of {tensor.dtype} numbers")
-        elif tensor.dtype not in known:
-            raise ValueError(f"its {name} is of {tensor.dtype} numbers")

@@ -6,6 +6,8 @@ Types and ranges are checked: read loosely, `"norm_output": "false"` would be tr
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -28,7 +30,7 @@ _NESTED = (
 """Keys that some programs write at the top and others into the table `eagle_config`."""
 _ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
-_LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
+_LEAST_WINDOW = 128  # tokens; what is pending and a draft tree or a block have to fit
 _OF_PICTURES = ("mrope_section", "mrope_interleaved")  # positions of text are the same in all sections
 _OTHERS = {
     "dflash": "DFlash",
@@ -110,23 +112,12 @@ class HeadSettings(BaseModel):
 
         speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`.
         """
-        try:
-            data = read_object(directory / "config.json")
-            tables = {key: data.get(key) for key in ("transformer_layer_config", "eagle_config")}
-            for key, table in tables.items():
-                if not isinstance(table, dict | None):
-                    raise ValueError(f"its {key} is not an object")
-        except (OSError, ValueError) as error:
-            raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
-        layer, eagle = (table or {} for table in tables.values())
+        data, layer, eagle = read_tables(directory, "eagle_config")
         if "use_aux_norm" in data:  # its older name
             data.setdefault("fc_norm", data["use_aux_norm"])
         parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
-        try:
+        with describing(directory, "an EAGLE head"):
             return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
-        except ValueError as error:
-            what = f"the head in {directory} cannot be used: its config.json does not describe an EAGLE head"
-            raise ModelError(what, why=reason(error)) from error
 
     @property
     def is_eagle3(self) -> bool:
@@ -165,6 +156,11 @@ class HeadSettings(BaseModel):
             )
         elif kinds[:1] != ["sliding_attention"]:
             return None
+        return self.checked_window()
+
+    def checked_window(self) -> int:
+        """`sliding_window`; ValueError where it is no number of tokens, or too small."""
+        size = self.sliding_window
         if type(size) is not int or size < _LEAST_WINDOW:
             raise ValueError(f"its sliding_window is {size!r:.60}; {_LEAST_WINDOW} tokens at least are supported")
         return size
@@ -204,3 +200,30 @@ class HeadSettings(BaseModel):
             # Its angles change with the length read so far; cached keys cannot follow. Working sets keep it in range.
             return {"rope_type": "default", "rope_theta": rope.rope_theta}
         return rope.model_dump(exclude_none=True)
+
+
+def read_tables(directory: Path, name: str) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
+    """The config.json of the head in `directory`, its table `transformer_layer_config`, and that called `name`.
+
+    ModelError where it cannot be read.
+    """
+    try:
+        data = read_object(directory / "config.json")
+        tables = {key: data.get(key) for key in ("transformer_layer_config", name)}
+        for key, table in tables.items():
+            if not isinstance(table, dict | None):
+                raise ValueError(f"its {key} is not an object")
+    except (OSError, ValueError) as error:
+        raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
+    layer, own = (table or {} for table in tables.values())
+    return data, layer, own
+
+
+@contextmanager
+def describing(directory: Path, what: str) -> Iterator[None]:
+    """ModelError for a configuration that says something impossible of `what`."""
+    try:
+        yield
+    except ValueError as error:
+        fault = f"the head in {directory} cannot be used: its config.json does not describe {what}"
+        raise ModelError(fault, why=reason(error)) from error

@@ -7,31 +7,26 @@ draft at random.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.head_config import configure, default_layers
-from specextend_cli.models.head_quantization import PackedError
-from specextend_cli.models.head_sharing import check_vocabulary, is_copy
-from specextend_cli.models.head_tensors import completed, read_tensors
+from specextend_cli.models.head_quantization import multiply_out
+from specextend_cli.models.head_sizes import published_sizes
+from specextend_cli.models.head_tensors import fill, read_tensors, ready, usable, write_head
 from specextend_cli.models.skip_init import SkipInit
 
 if TYPE_CHECKING:  # training a new head imports no pydantic
     from specextend_cli.models.head_settings import HeadSettings
 
 _FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout"
-_UNPACKED = "use the head in the format that it was trained in, or with weights of eight bits and their weight_scale"
 
 
 @dataclass(frozen=True)
@@ -56,24 +51,17 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
 
     settings = HeadSettings.read(directory)
     tensors, in_parallel = read_tensors(directory, name)
-    try:
-        tensors = completed(tensors, settings, target)
+    with usable(directory, _FITTING):
+        tensors = _completed(tensors, settings, target)
         readings = configure(settings, tensors, target)
         with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
             head = EagleHead(readings[0])
-        _share(head, tensors, target, settings)
-        wrong = head.load_state_dict(tensors, strict=False)
-    except PackedError as error:
-        raise _misfit(directory, reason(error), fix=_UNPACKED) from error
-    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
-        raise _misfit(directory, reason(error)) from error
-    if wrong.unexpected_keys:
-        raise _misfit(directory, f"it has a tensor that no such head has: {wrong.unexpected_keys[0]}")
-    shared = {"embedding.weight", "lm_head.weight", "draft_to_target"}
-    if missing := [key for key in wrong.missing_keys if key not in shared]:
-        raise _misfit(directory, f"{len(missing)} tensors are missing, {missing[0]} first")
-    head = head.to(device=target.device, dtype=target.dtype)
-    return Loaded(head.eval().requires_grad_(False), readings, in_parallel)
+        if settings.tie_word_embeddings and "embedding.weight" in tensors:
+            tensors.setdefault("lm_head.weight", tensors["embedding.weight"])
+        if head.config.generation == 1:  # its output layer is the target's
+            tensors.pop("lm_head.weight", None)
+        fill(head, tensors, target)
+    return Loaded(ready(head, target), readings, in_parallel)
 
 
 def save_head(
@@ -95,71 +83,50 @@ def save_head(
         raise ValueError("only EAGLE-3 heads are written")
     if config.sliding_window or (config.feeds_normed and not config.fc_norm):
         raise ValueError("this layout has no sliding windows, and fed back normed states with fc_norm only")
-    tensors = {}
-    for key, tensor in head.state_dict().items():
-        key = key.replace("layers.0.", "midlayer.", 1) if key.startswith("layers.0.") else key
-        kept = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
-        tensors["d2t" if key == "draft_to_target" else key] = kept
-    del tensors["embedding.weight"]
-    tensors["t2d"] = torch.zeros(config.vocabulary, dtype=torch.bool)
-    tensors["t2d"][head.vocabulary.cpu()] = True
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / "model.safetensors.partial"
-    save_file(tensors, partial, metadata={"format": "pt"})
     published = _published(config)
     if config.feature_layers == default_layers(target_layers):
         del published["eagle_config"]
-    text = json.dumps({**published, **(notes or {})}, indent=2, sort_keys=True)
-    (directory / "config.json").write_text(text + "\n", encoding="utf-8")
-    partial.replace(directory / "model.safetensors")
+    write_head(head, directory, {**published, **(notes or {})}, dtype, first_layer="midlayer.")
 
 
-def _share(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel, settings: HeadSettings) -> None:
-    """Share the target's embedding and output layer where the checkpoint has none, or copies of them."""
-    width, theirs = int(target.config.hidden_size), target.model.get_input_embeddings()
-    tied = settings.tie_word_embeddings and "lm_head.weight" not in tensors
-    if not tied and is_copy(tensors.get("embedding.weight"), theirs):
-        del tensors["embedding.weight"]
-    if is_copy(tensors.get("lm_head.weight"), target.model.get_output_embeddings()):
-        del tensors["lm_head.weight"]
-    if "embedding.weight" not in tensors:
-        if head.config.hidden != width:
-            raise ValueError(f"it has no embedding, and the target's has {width} columns")
-        head.embedding = theirs
-    if "lm_head.weight" in tensors and head.config.generation == 3:
-        pass
-    elif settings.tie_word_embeddings and "embedding.weight" in tensors and head.config.generation == 3:
-        tensors["lm_head.weight"] = tensors["embedding.weight"]
-    elif head.config.hidden == width:
-        tensors.pop("lm_head.weight", None)
-        head.lm_head = target.model.get_output_embeddings()
-    else:
-        raise ValueError(f"it has no lm_head, and the target's has {width} columns")
-    check_vocabulary(tensors, target.vocabulary)
+def _completed(tensors: dict[str, Tensor], settings: HeadSettings, target: LanguageModel) -> dict[str, Tensor]:
+    """The tensors as `EagleHead` computes with them; ValueError as `multiply_out`, and for what cannot be done.
+
+    Weights of eight bits are multiplied out. A head without `fc` gets the identity. A factor of the logits
+    becomes one of `lm_head`, whose own copy is needed for that.
+    """
+    tensors = multiply_out(tensors, settings.quantization_config or settings.compression_config, target.dtype)
+    for index in range(1, 8):  # SGLang's name in layers after the first
+        other, usual = (f"layers.{index}.{norm}.weight" for norm in ("hidden_norm", "input_layernorm"))
+        if other in tensors and usual not in tensors:
+            tensors[usual] = tensors.pop(other)
+    if settings.use_aux_hidden_state is False:
+        # It reads the target's last state as it is, and vLLM leaves out an `fc` that is there. The identity changes no
+        # number, and forwards need no second form.
+        own, width = len(tensors["norm.weight"]), int(target.config.hidden_size)
+        if own != width:
+            raise ValueError(f"it reads the target's last state as it is, of {width} numbers, and its own have {own}")
+        tensors = {key: tensor for key, tensor in tensors.items() if not key.startswith("fc.")}
+        tensors["fc.weight"] = torch.eye(width)
+    if settings.logit_scale not in (None, 1.0):
+        head = tensors.get("lm_head.weight", tensors.get("embedding.weight") if settings.tie_word_embeddings else None)
+        if head is None:
+            raise ValueError("it scales its logits and has no lm_head of its own; the target's cannot be scaled")
+        tensors["lm_head.weight"] = (head.float() * settings.logit_scale).to(target.dtype)
+    return tensors
 
 
 def _published(config: HeadConfig) -> dict[str, Any]:
     return {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
-        "hidden_size": config.hidden,
+        **published_sizes(config, config.layers),
         "target_hidden_size": config.target_hidden,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_dim,
-        "intermediate_size": config.intermediate,
-        "num_hidden_layers": config.layers,
-        "vocab_size": config.vocabulary,
         "draft_vocab_size": config.draft_vocabulary,
-        "rms_norm_eps": config.eps,
-        "hidden_act": config.activation,
         "rope_theta": config.rope["rope_theta"],
         "rope_scaling": None if config.rope["rope_type"] == "default" else dict(config.rope),
-        "max_position_embeddings": config.max_position,
         "qkv_bias": config.qkv_bias,
-        "attention_bias": config.attention_bias,
         "mlp_bias": config.mlp_bias,
-        "tie_word_embeddings": False,
         "norm_before_residual": config.norm_before_residual,
         **(
             dict.fromkeys(("norm_output", "feeds_normed"), config.feeds_normed) | {"fc_norm": True}
@@ -168,8 +135,3 @@ def _published(config: HeadConfig) -> dict[str, Any]:
         ),
         "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
     }
-
-
-def _misfit(directory: Path, why: str, *, fix: str = _FITTING) -> ModelError:
-    """The error for a head that is complete and yet cannot be used."""
-    return ModelError(f"the head in {directory} cannot be used with this target", why=why, fix=fix)

@@ -168,8 +168,8 @@ def drafter_of(
         return load_mtp(target.lm)
 
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    loaders = load_lm, load_own_head, load_own_block, load_own_table
-    setup = DrafterSetup(target, retrieval, *loaders, preset.draft.window, parts, load_own_mtp)
+    loaders = load_lm, load_own_head, load_own_block, load_own_table, load_own_mtp
+    setup = DrafterSetup(target, retrieval, *loaders, preset.draft.window, parts)
     return make_drafter(options.draft or preset.draft.kind, setup)
 
 
@@ -209,10 +209,9 @@ def describe(drafter: Drafter) -> str:
 
 def heads_of(drafter: Drafter) -> list[EagleHead]:
     """The EAGLE heads that draft."""
-    from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter
+    from specextend_cli.engine.drafters import EagleDrafter, model_drafters
 
-    sources = drafter.sources if isinstance(drafter, BlendDrafter) else (drafter,)
-    return [source.head for source in sources if isinstance(source, EagleDrafter)]
+    return [source.head for source in model_drafters(drafter) if isinstance(source, EagleDrafter)]
 
 
 def retrieval_of(preset: Preset, options: EngineOptions) -> Retrieval:

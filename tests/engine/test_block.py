@@ -13,14 +13,14 @@ from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.block_head import BlockHead, BlockOutput
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import BlockDrafter
-from specextend_cli.engine.drafters.block_tree import block_tree
+from specextend_cli.engine.drafters.block import block_tree
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_blocks import VARIANTS, tiny_block
 from tests.engine.tiny_models import by_generate, prompt, tiny
-from tests.helpers.decoding import NEW, POLICIES, run, small
+from tests.helpers.decoding import NEW, POLICIES, prefill_in_pieces, run, small
 
 CHAIN = TreeShape(nodes=6, depth=5, width=1, threshold=0.0)
 Path = tuple[int, ...]
@@ -194,15 +194,7 @@ def test_the_drafter_joins_the_block_with_the_states_before_its_token(name: str)
     target, head = Target(LanguageModel(tiny())), tiny_block(name)
     drafter, plain = BlockDrafter(head, target, Retrieval(policy="full")), Plain(head)
     tokens = prompt(90)
-    target.begin(128)
-    drafter.begin(128)
-    features = []
-    for at in (0, 40, 80):
-        piece = tokens[at : min(at + 40, 88)]
-        out = target.prefill(torch.tensor(piece), features=drafter.feature_layers)
-        drafter.observe(piece, out.features)
-        features.append(out.features)
-    drafter.observe(tokens[88:89], None)
+    features = prefill_in_pieces(target, drafter, tokens)
 
     def expected_chain(known: list[int]) -> list[int]:
         states = torch.cat(features)  # type: ignore[arg-type]

@@ -18,7 +18,7 @@ from specextend_cli.engine.tree import root
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import by_generate, prompt, tiny
-from tests.helpers.decoding import NEW, POLICIES, run, small
+from tests.helpers.decoding import NEW, POLICIES, prefill_in_pieces, run, small
 from tests.helpers.plain_eagle import Plain, follows
 
 
@@ -36,15 +36,7 @@ def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None
     target, head = Target(lm), tiny_head(name)
     drafter, plain = EagleDrafter(head, target, Retrieval(policy="full")), Plain(head)
     tokens = prompt(90)
-    target.begin(128)
-    drafter.begin(128)
-    features = []
-    for at in (0, 40, 80):
-        piece = tokens[at : min(at + 40, 88)]
-        out = target.prefill(torch.tensor(piece), features=drafter.feature_layers)
-        drafter.observe(piece, out.features)
-        features.append(out.features)
-    drafter.observe(tokens[88:89], None)
+    features = prefill_in_pieces(target, drafter, tokens)
 
     def expected_chain(known: list[int]) -> list[int]:
         read = torch.tensor(known[1:])

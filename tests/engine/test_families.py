@@ -10,18 +10,16 @@ import torch
 import transformers
 
 from specextend_cli.engine import native
-from specextend_cli.engine.batch import BatchRequest, decode_batch
+from specextend_cli.engine.batch import BatchRequest
 from specextend_cli.engine.cpu.native_model import run_natively
-from specextend_cli.engine.decode import decode
-from specextend_cli.engine.drafters import LMDrafter, NoDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, FAMILIES, UNTIED, by_generate, generate, make, prompt, tiny
-from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, decode_together, run, small
+from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, check_batch_attention, decode_together, run, small
 from tests.helpers.grid import but_for, grid, pairs
 
 SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
@@ -106,20 +104,7 @@ def test_attention_is_the_model_s_own(name: str) -> None:
 
 @pytest.mark.parametrize("name", but_for(("gpt-oss", "mistral-window"), WINDOWED))
 def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
-    lm = LanguageModel(tiny(name))
-    target, starts, stop = Target(lm, attribution_layers=(0,)), [0, 10, 25, 40], 3
-    prompts = [prompt(60), prompt(43)]
-    alone = []
-    for tokens in prompts:
-        events = decode(target, NoDrafter(), tokens, stop=Stop(stop), segment_starts=starts, attribution_interval=1)
-        alone.append([event.attribution for event in events if isinstance(event, Step)][1:])
-    requests = [BatchRequest(tokens, Stop(stop), segment_starts=starts) for tokens in prompts]
-    layers = target.attribution_layers
-    events = list(decode_batch(lm, requests, slots=2, attribution_layers=layers, attribution_interval=1))
-    for number, expected in enumerate(alone):
-        found = [e.attribution for n, e in events if n == number and isinstance(e, Step) and e.attribution is not None]
-        assert len(found) == stop - 1
-        torch.testing.assert_close(torch.cat(found), torch.cat(expected), atol=1e-5, rtol=1e-4)
+    check_batch_attention(LanguageModel(tiny(name)), (0,), stop=3)
 
 
 @pytest.mark.parametrize("name", ["gemma3", "gpt-oss", "mistral-window"])

@@ -15,9 +15,8 @@ from torch import Tensor
 
 from specextend_cli.engine import native
 from specextend_cli.engine.attention import split_kv
-from specextend_cli.engine.attention.native import additive, fits
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.attention.split_kv import SplitKV, additive, fits
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.four_bit import Tiles, use_four_bit
 from specextend_cli.engine.lm import LanguageModel

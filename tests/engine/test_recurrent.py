@@ -11,14 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
+from specextend_cli.engine.batch import BatchRequest, slots_for
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
-from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
-from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.recurrent_rows import Rows
@@ -28,7 +26,7 @@ from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, MAMBA, RECURRENT, VOCABULARY, by_generate, generate, make, prompt, tiny
 from tests.helpers.decoding import FAMILY_DRAFTERS as ALL
-from tests.helpers.decoding import NEW, POLICIES, run, small
+from tests.helpers.decoding import NEW, POLICIES, check_batch_attention, run, small
 from tests.helpers.decoding import decode_together as run_batch
 from tests.helpers.draft_trees import trees
 from tests.helpers.grid import but_for, grid, pairs
@@ -233,20 +231,7 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
 
 @pytest.mark.parametrize("name", SOME)
 def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
-    lm = model(name)
-    target, starts, stop = Target(lm, attribution_layers=(0, 1)), [0, 10, 25, 40], 4
-    prompts = [prompt(60), prompt(43)]
-    alone = []
-    for tokens in prompts:
-        events = decode(target, NoDrafter(), tokens, stop=Stop(stop), segment_starts=starts, attribution_interval=1)
-        alone.append([event.attribution for event in events if isinstance(event, Step)][1:])
-    requests = [BatchRequest(tokens, Stop(stop), segment_starts=starts) for tokens in prompts]
-    layers = target.attribution_layers
-    events = list(decode_batch(lm, requests, slots=2, attribution_layers=layers, attribution_interval=1))
-    for number, expected in enumerate(alone):
-        found = [e.attribution for n, e in events if n == number and isinstance(e, Step) and e.attribution is not None]
-        assert len(found) == stop - 1
-        torch.testing.assert_close(torch.cat(found), torch.cat(expected), atol=1e-5, rtol=1e-4)
+    check_batch_attention(model(name), (0, 1), stop=4)
 
 
 def test_only_layers_that_attend_take_memory_for_each_token() -> None:

@@ -46,6 +46,7 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
         load_head=lambda: pytest.fail("no head is needed"),
         load_block=lambda: tiny_block("dspark"),
         load_table=lambda: NgramTable({}, [], []),
+        load_mtp=lambda: pytest.fail("no layer is needed"),
         parts=("repeat", "ngram"),
     )
 

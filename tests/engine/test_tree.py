@@ -98,7 +98,7 @@ class Scripted:
 class ScriptedModel(Scripted, ModelDrafter):
     """A model with forwards to count."""
 
-    _forward = _expand = None  # type: ignore[assignment]
+    _grown = _remember = None  # type: ignore[assignment]
 
     def __init__(self, tree: DraftTree) -> None:
         Scripted.__init__(self, tree)

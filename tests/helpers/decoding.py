@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
+import torch
+from torch import Tensor
+
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
@@ -144,3 +147,34 @@ def decode_together(lm: LanguageModel, requests: Sequence[BatchRequest], slots: 
         if isinstance(event, Step):
             written[number].extend(event.tokens)
     return written
+
+
+def check_batch_attention(lm: LanguageModel, layers: Sequence[int], *, stop: int) -> None:
+    """The attention by segment of two sequences in a batch is that of each alone."""
+    target, starts, prompts = Target(lm, attribution_layers=layers), [0, 10, 25, 40], [prompt(60), prompt(43)]
+    alone = []
+    for tokens in prompts:
+        events = decode(target, NoDrafter(), tokens, stop=Stop(stop), segment_starts=starts, attribution_interval=1)
+        alone.append([event.attribution for event in events if isinstance(event, Step)][1:])
+    requests = [BatchRequest(tokens, Stop(stop), segment_starts=starts) for tokens in prompts]
+    asked = target.attribution_layers
+    events = list(decode_batch(lm, requests, slots=2, attribution_layers=asked, attribution_interval=1))
+    for number, expected in enumerate(alone):
+        found = [e.attribution for n, e in events if n == number and isinstance(e, Step) and e.attribution is not None]
+        assert len(found) == stop - 1
+        torch.testing.assert_close(torch.cat(found), torch.cat(expected), atol=1e-5, rtol=1e-4)
+
+
+def prefill_in_pieces(target: Target, drafter: Drafter, tokens: Sequence[int]) -> list[Tensor]:
+    """Let both read all but the last two tokens, and observe the one before the last; the features of each piece."""
+    target.begin(128)
+    drafter.begin(128)
+    features = []
+    for at in range(0, len(tokens) - 2, 40):
+        piece = tokens[at : min(at + 40, len(tokens) - 2)]
+        out = target.prefill(torch.tensor(piece), features=drafter.feature_layers)
+        drafter.observe(piece, out.features)
+        assert out.features is not None
+        features.append(out.features)
+    drafter.observe(tokens[-2:-1], None)
+    return features

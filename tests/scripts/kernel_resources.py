@@ -130,10 +130,10 @@ def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Reso
 
 
 def _kernel(launch: Launch) -> Any:
-    from specextend_cli.engine.attention import triton_kernels, triton_score_kernel
+    from specextend_cli.engine.attention import triton_kernels
     from specextend_cli.engine.cuda import fused_kernels
 
-    modules = (triton_kernels, triton_score_kernel, fused_kernels)
+    modules = (triton_kernels, fused_kernels)
     return next(getattr(module, launch.kernel) for module in modules if hasattr(module, launch.kernel))
 
 

@@ -16,12 +16,14 @@ from math import gcd
 import torch
 from torch import Tensor
 
+from specextend_cli.engine import native
 from specextend_cli.engine.attention.hybrid import flash, hybrid
-from specextend_cli.engine.attention.native import MOST, additive, fits
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.tiled import tiled
-from specextend_cli.engine.native.kernels import attend, attend_causal
+from specextend_cli.engine.native.kernels import FORMATS, attend, attend_causal
 
+MOST = 64
+"""Queries of a tree. More than one query without a tree are a prompt's."""
 _SHORTEST = 128  # keys per part; with fewer, a split costs more than it saves
 _MOST = 4  # parts
 
@@ -79,6 +81,18 @@ class SplitKV:
                 mask[-1, 0, :, length - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
             self._tree, self._shape, self._mask = tree_mask, shape, mask.repeat(1, 1, groups, 1)
         return self._mask
+
+
+def fits(head_dim: int, dtype: torch.dtype, device: torch.device) -> bool:
+    """Whether the kernels are loaded and take such queries."""
+    return dtype in FORMATS and head_dim % 32 == 0 and device.type == "cpu" and native.is_loaded()
+
+
+def additive(tree_mask: Tensor | None) -> Tensor:
+    """A tree's mask [n, m] as the kernels take it, 0 or -inf; None stands for a single node, which sees itself."""
+    if tree_mask is None:
+        return torch.zeros(1, 1, dtype=torch.float32)
+    return torch.zeros(tree_mask.shape, dtype=torch.float32).masked_fill_(~tree_mask, -torch.inf)
 
 
 def _prefill(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:

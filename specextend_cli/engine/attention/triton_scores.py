@@ -23,7 +23,7 @@ def chunk_attention(queries: Tensor, keys: Tensor, scale: float, *, chunk: int =
     Chunks are cut from the start; `chunk` 1 gives every key's own share. On CUDA, or in Triton's interpreter.
     ValueError for a chunk that is not a power of two up to 128.
     """
-    from specextend_cli.engine.attention.triton_score_kernel import chunk_log_sums
+    from specextend_cli.engine.attention.triton_kernels import chunk_log_sums
 
     if chunk not in (1, 2, 4, 8, 16, 32, 64, _KEYS):
         raise ValueError(f"a chunk of {chunk} keys does not divide a block of {_KEYS}")

@@ -80,7 +80,7 @@ def attend_placed(
     softmax: SoftmaxOptions = PLAIN,
     launch: Plan | None = None,
 ) -> Tensor:
-    """`attend` of several sequences over a cache that `place` describes (see `cuda/place.py`), for CUDA graphs.
+    """`attend` of several sequences over a cache that `place` describes (see `cuda/step.py`), for CUDA graphs.
 
     q [b, H, n, d], any strides -> [b, H, n, d], which lies in memory as [b, n, H, d]. Sequence i has `lengths[i]` keys;
     `lengths` [b + 1] (int64) ends with the number of keys at the end that are a tree's, with the mask `words`

@@ -14,9 +14,8 @@ from torch import Tensor
 from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cpu.native_model import Rotation, run_step
+from specextend_cli.engine.cpu.native_model import Rotation, install, run_step
 from specextend_cli.engine.cpu.native_weights import Weights
-from specextend_cli.engine.cpu.replacement import install
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
 from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.head import EagleHead

@@ -21,11 +21,10 @@ from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.native_weights import Weights
-from specextend_cli.engine.cpu.replacement import install
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.compiler import CannotCompileError, first_line
 from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
 from specextend_cli.engine.native.shared_library import Layer, Model, Step, library
 from specextend_cli.engine.threads import on_threads, probing_threads
@@ -35,6 +34,8 @@ _NEUTRAL = (
     *("embedding_multiplier", "residual_multiplier", "logits_scaling", "logit_scale"),
     "final_logit_softcapping",
 )
+_ROUNDED, _EXACT = 0.1, 1e-3  # relative distance up to which logits count as the model's own
+_OF_ANOTHER_MAKE = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # what models of one raise
 _NO_TOKEN = 1  # status of the library's forward
 _WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
 
@@ -53,6 +54,29 @@ def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
     lm.exact_rows = _WORTH_ROWS
 
 
+def install(model: Any, make: Callable[[], ForwardBackend[Any]], trial: Callable[[], Tensor], *, rounds: bool) -> None:
+    """Let `model` run by what `make` makes of it. CannotCompileError where it cannot be made, or does not run.
+
+    Nor may the logits [rows, vocabulary] of a `trial` change by more than rounding; `rounds`: to less than float32.
+    What all logits of a row have in common does not count.
+    """
+    try:
+        backend, before = make(), trial()
+        model.forward_backend = backend
+        distance = float(_centred(trial() - before).norm() / _centred(before).norm())
+        if not distance <= (_ROUNDED if rounds else _EXACT):
+            raise CannotCompileError("the native forward computes something else than the model")
+    except BaseException as error:
+        model.forward_backend = None
+        if isinstance(error, _OF_ANOTHER_MAKE) and not isinstance(error, torch.OutOfMemoryError):
+            raise CannotCompileError(first_line(error)) from error
+        raise
+
+
+def _centred(logits: Tensor) -> Tensor:
+    return logits - logits.mean(-1, keepdim=True)
+
+
 class NativeModel(ForwardBackend[ModelOutput]):
     """A language model's `ForwardBackend`."""
 
@@ -64,7 +88,6 @@ class NativeModel(ForwardBackend[ModelOutput]):
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
         if not lm.attends_plainly:
             raise CannotCompileError("some of its layers attend through a window, or by another softmax")
-        scales = _scales(lm)
         self._embedding: nn.Embedding = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()
         self._layers: list[Any] = list(decoder.layers)
@@ -80,11 +103,11 @@ class NativeModel(ForwardBackend[ModelOutput]):
         layers = (Layer * len(self._layers))()
         for index, module in enumerate(self._layers):
             layers[index] = weights.layer(
-                module, hidden=self._width, head_dim=self._head_dim, epsilon=epsilon, scale=scales[index]
+                module, hidden=self._width, head_dim=self._head_dim, epsilon=epsilon, scale=lm.scales[index]
             )
             layers[index].rotates = int(getattr(module.self_attn, "use_rope", True))
 
-        self._epsilon, self._scales = epsilon, scales
+        self._epsilon, self._scales = epsilon, lm.scales
         self._bf16 = int(lm.dtype == torch.bfloat16)
         self._c_layers, self._weights = layers, weights
         self._model = Model(
@@ -270,15 +293,6 @@ def run_step(model: Model, step: Step, rotation: Rotation, tokens: Tensor, posit
 def _full(module: nn.Linear, x: Tensor) -> Tensor:
     """A product with the full weights."""
     return linear(x, module.weight, module.bias)
-
-
-@torch.inference_mode()
-def _scales(lm: LanguageModel) -> tuple[float, ...]:
-    """The layers' attention scales, by one forward of the model itself."""
-    every = ForwardContext(lm.backend, record=frozenset(range(lm.layers)))
-    two = torch.arange(2, device=lm.device)
-    lm.forward(two, two, lm.new_cache(2), context=every)
-    return tuple(every.queries[index].scale for index in range(lm.layers))
 
 
 def _trial(lm: LanguageModel) -> Tensor:

@@ -21,9 +21,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_ops
 from specextend_cli.engine.cuda.capture import Capture, without_collections
 from specextend_cli.engine.cuda.draft_ops import Level
-from specextend_cli.engine.cuda.graphs import CapturedStep
-from specextend_cli.engine.cuda.place import place_of
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, StepInputs
+from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, place_of
 from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.tree import DraftTree
 
@@ -39,7 +37,7 @@ class DraftModel(NamedTuple):
     it knows those below `tokens`, and proposes those below `most`.
     """
 
-    step: CapturedStep
+    step: Step
     scratch: KVCache
     tokens: int
     most: int

@@ -19,8 +19,7 @@ from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import fused_ops
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
-from specextend_cli.engine.cuda.place import place_of
-from specextend_cli.engine.cuda.step import StepInputs, StepOutput
+from specextend_cli.engine.cuda.step import StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel

@@ -53,7 +53,7 @@ def add_norm_rows(
 def rotate_and_store(
     qkv: tl.tensor,  # [rows, (HEADS + 2 * KV_HEADS) * D], contiguous; rows are sequences times n
     queries: tl.tensor,  # [rows, HEADS, D], contiguous
-    place: tl.tensor,  # [5] int64, see `cuda/place.py`
+    place: tl.tensor,  # [5] int64, see `cuda/step.py`
     starts: tl.tensor,  # [sequences] int64: cache row of each sequence's first new token
     positions: tl.tensor,  # [rows] int64
     turns: tl.tensor,  # [ROTATED / 2 + 1] float32: angles per position, the scale of cosines and sines

@@ -7,7 +7,8 @@ the capture; such a model runs, and writes wrong text. The fused forward is trie
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TypeAlias
+from functools import partial
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,12 +19,13 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.capture import Capture, cuda_graph
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
-from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, CapturedStep, GraphedHead, GraphedModel
-from specextend_cli.engine.cuda.step import MOST_SLOTS
+from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel
+from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
+from specextend_cli.engine.drafters.levels import LevelDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.forward import ForwardInput
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
@@ -68,10 +70,8 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
     """Let the models run themselves again."""
     lm.forward_backend = None
     for one in model_drafters(drafter) if drafter else ():
-        if isinstance(one, EagleDrafter):
-            one.head.forward_backend = None
-        elif isinstance(one, LMDrafter):
-            one.lm.forward_backend = None
+        if isinstance(one, LevelDrafter):
+            one.model.forward_backend = None
 
 
 def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
@@ -81,54 +81,45 @@ def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture
     if lm.state_bytes:
         return {f"{name} runs without CUDA graphs": "some of its layers are recurrent, and run by torch's kernels"}
 
-    def use(step: CapturedStep) -> None:
-        lm.forward_backend = GraphedModel(lm, step, capture, batches=batches)
-
-    def drop() -> None:
-        lm.forward_backend = None
-
-    steps: list[Callable[[], CapturedStep]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
-    return _first_right(name, steps, use, drop, lambda: _of_model(lm, batches))
+    steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
+    graphs = partial(GraphedModel, lm, capture=capture, batches=batches)
+    return _first_right(lm, name, steps, graphs, lambda: _of_model(lm, batches))
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
     if isinstance(head, MtpHead):
         return {"the draft head runs without CUDA graphs": "a multi-token prediction layer runs by torch's kernels"}
 
-    def use(step: CapturedStep) -> None:
-        head.forward_backend = GraphedHead(head, step, capture)
-
-    def drop() -> None:
-        head.forward_backend = None
-
-    steps: list[Callable[[], CapturedStep]] = [lambda: FusedHead(head), lambda: StockHead(head)]
-    return _first_right("the draft head", steps, use, drop, lambda: _of_head(head, backend))
+    steps: list[Callable[[], Step]] = [lambda: FusedHead(head), lambda: StockHead(head)]
+    return _first_right(
+        head, "the draft head", steps, partial(GraphedHead, head, capture=capture), lambda: _of_head(head, backend)
+    )
 
 
 def _first_right(
+    model: Any,
     name: str,
-    steps: Sequence[Callable[[], CapturedStep]],
-    use: Callable[[CapturedStep], None],
-    drop: Callable[[], None],
+    steps: Sequence[Callable[[], Step]],
+    graphs: Callable[[Step], ForwardBackend[Any]],
     compute: Callable[[], Results],
 ) -> dict[str, str]:
-    """Use the first step by which `compute` gives what it gives without; why the others were not used."""
+    """Use the `graphs` of the first step by which `compute` gives what it gives without; why others are not."""
     expected, refused = list(compute()), dict[str, str]()
     kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
     for kind, make in zip(kinds, steps, strict=True):
         try:
-            use(make())
+            model.forward_backend = graphs(make())
             why = _difference(compute(), expected)
         except CannotFuseError as error:
             why = str(error)
         except torch.OutOfMemoryError as error:
-            drop()
+            model.forward_backend = None
             return refused | {kinds[-1]: f"memory: {error}"}
         except Exception as error:  # Triton's errors have no common class
             why = f"{type(error).__name__}: {error}"
         if not why:
             return refused
-        drop()
+        model.forward_backend = None
         refused[kind] = why
     return refused
 

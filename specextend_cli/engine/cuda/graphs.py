@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, Protocol, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -20,8 +20,7 @@ from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda.capture import Capture, without_collections
 from specextend_cli.engine.cuda.fused import FusedModel
-from specextend_cli.engine.cuda.place import place_of
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput
+from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -34,13 +33,6 @@ BATCH_BUCKETS = (32, 16, 8, 4, 2)
 _FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
-class CapturedStep(Step, Protocol):
-    """A step that knows whether the model still computes what was captured."""
-
-    def is_current(self) -> bool:
-        """Whether it does."""
-
-
 class Graph(NamedTuple):
     """One captured forward: its inputs, its output, and how to run it."""
 
@@ -49,7 +41,7 @@ class Graph(NamedTuple):
     replay: Callable[[], None]
 
 
-S = TypeVar("S", bound=CapturedStep)
+S = TypeVar("S", bound=Step)
 
 
 class Graphs(Generic[S]):
@@ -142,7 +134,7 @@ def _queries(graph: Graph, layers: Sequence[int], n: int) -> dict[int, LayerQuer
 class GraphedModel(ForwardBackend[ModelOutput]):
     """A language model's `ForwardBackend`: trees of one sequence, and batches of one token each."""
 
-    def __init__(self, lm: LanguageModel, step: CapturedStep, capture: Capture, *, batches: Sequence[int]) -> None:
+    def __init__(self, lm: LanguageModel, step: Step, capture: Capture, *, batches: Sequence[int]) -> None:
         self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
         self.graphs = Graphs(step, lm.new_cache(max(TREE_BUCKETS)), capture, batches=batches)
 
@@ -236,7 +228,7 @@ def _features(graph: Graph, layers: Sequence[int], n: int) -> Tensor | None:
 class GraphedHead(ForwardBackend[HeadOutput]):
     """A draft head's `ForwardBackend`."""
 
-    def __init__(self, head: EagleHead, step: CapturedStep, capture: Capture) -> None:
+    def __init__(self, head: EagleHead, step: Step, capture: Capture) -> None:
         states = torch.empty(0, head.config.hidden, dtype=head.fc.weight.dtype, device=head.fc.weight.device)
         self.graphs = Graphs(step, head.new_cache(max(TREE_BUCKETS)), capture, states=states)
 

@@ -1,7 +1,7 @@
 """What a captured forward reads and what it computes: memory that stays in place.
 
 A graph repeats the same launches over the same memory, so whatever changes between forwards lies in device memory:
-tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place.py`). All of it is
+tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place_of`). All of it is
 one tensor, so that the host can set it by one upload.
 """
 
@@ -15,11 +15,24 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.triton_tree import WORD
-from specextend_cli.engine.cuda.place import SIZE
+from specextend_cli.engine.batched_cache import BatchedKVCache
+from specextend_cli.engine.cache import KVCache
 
 WORDS = 2
 MOST_SLOTS = WORDS * WORD
 """Nodes of a draft tree whose keys lie in the cache, those of the present forward included."""
+_PLACE = 5  # integers
+
+
+def place_of(cache: KVCache | BatchedKVCache) -> tuple[int, int, int, int, int]:
+    """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
+
+    The address of the first key; then, in numbers of the cache's format, the distances from a key to its value, and
+    from one layer, sequence and head to the next. Rows of a head lie side by side.
+    """
+    buffer: Tensor = cache.buffer
+    by_kind, by_layer, *by_sequence, by_head, _, _ = buffer.stride()
+    return buffer.data_ptr(), by_kind, by_layer, by_sequence[0] if by_sequence else 0, by_head
 
 
 class StepInputs:
@@ -42,7 +55,7 @@ class StepInputs:
         in_tree: bool = False,
     ) -> None:
         """`states` [.., hidden] tells the head's width and number format; `in_tree`: even one row has a mask."""
-        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, SIZE, more)
+        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, _PLACE, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
         self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = self.packed.split(sizes)
@@ -77,3 +90,6 @@ class Step(Protocol):
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """The output, with the new keys and values stored in the cache."""
+
+    def is_current(self) -> bool:
+        """Whether the model still computes what was captured."""

@@ -63,10 +63,6 @@ class _Layer(BufferLayer):
         """Not known to the host."""
         return 0
 
-    def get_max_length(self) -> int:
-        """None."""
-        return -1
-
 
 class StockModel:
     """A language model's `Step`."""

@@ -1,21 +1,31 @@
-"""A block drafter: DFlash and DSpark heads, of which one forward proposes all levels of a tree."""
+"""A block drafter: DFlash and DSpark heads, of which one forward proposes a draft tree, as OPT-Tree (arXiv 2406.17276).
+
+Without a Markov head the positions know nothing of each other's tokens: a path's probability is the product of its
+positions' own, and the best nodes are found exactly. With one, each level's probabilities follow the token before, so
+the best paths are followed level by level; that takes no forward. A confidence head's estimate multiplies the
+probabilities of what follows: where it is low, deep nodes lose to shallow ones, and the gate cuts them off.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from heapq import heappop, heappush
+
+import torch
 from torch import Tensor
 
-from specextend_cli.engine.block_head import BlockHead
+from specextend_cli.engine.block_head import BlockHead, BlockOutput
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.drafters.block_tree import block_tree
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.eagle import check_fits
-from specextend_cli.engine.drafters.states import StateDrafter
+from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.opt_tree import best_tokens
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.engine.tree import DraftTree, read
 
 
-class BlockDrafter(StateDrafter):
+class BlockDrafter(ModelDrafter):
     """Row i of its cache has the keys and values of the target's state at position i.
 
     They do not depend on what was visible when they were computed, so a prompt is read without attention, and a working
@@ -32,7 +42,7 @@ class BlockDrafter(StateDrafter):
         if self.most is not None:
             config = config.within(self.most)
         working = DraftCache(head.new_cache, config, frequencies=head.frequencies)
-        super().__init__(target, working, head.config.feature_layers, window=None)
+        super().__init__(target, working, reads=head.config.feature_layers)
 
     def _grown(self, shape: TreeShape) -> DraftTree:
         head, working, pending = self.head, self.working, len(self._pending)
@@ -49,3 +59,72 @@ class BlockDrafter(StateDrafter):
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
         cache.reserve(len(tokens))
         self.head.remember(self.head.fuse(self._take_features(len(tokens))), positions, cache)
+
+
+def block_tree(head: BlockHead, token: int, last: Tensor, out: BlockOutput, shape: TreeShape) -> DraftTree:
+    """The best nodes around `token` that the block promises; the host reads its device once.
+
+    `last` [1] is `token` on the device. Nodes with a score below `shape.floor` are left out.
+    """
+    tree = _by_marginals(head, token, out, shape) if head.markov_head is None else _by_paths(head, last, out, shape)
+    return replace(tree, tokens=[token, *tree.tokens[1:]]).best(shape.nodes)
+
+
+def _by_marginals(head: BlockHead, token: int, out: BlockOutput, shape: TreeShape) -> DraftTree:
+    """The nodes of highest product, in order of their scores."""
+    width = min(shape.width, out.logits.shape[-1])
+    shares, ids = best_tokens(out.logits, width, head.vocabulary)
+    if head.confidence_head is not None:
+        shares = shares * head.confidence_head(out.states)[:, None]
+    packed = torch.stack((shares.float().view(torch.int32).long(), ids)).cpu()
+    levels: list[list[float]] = packed[0].int().view(torch.float32).tolist()
+    choices: list[list[int]] = packed[1].tolist()
+    tokens, parents, scores = [token], [0], [1.0]
+    # (minus score, order, parent, its score, depth, rank): the next best sibling of a node is known when it is taken.
+    heap = [(-levels[0][0], 0, 0, 1.0, 0, 0)]
+    while heap and len(tokens) < shape.nodes:
+        negative, _, parent, above, depth, rank = heappop(heap)
+        if -negative < shape.floor:
+            break
+        node = len(tokens)
+        tokens.append(choices[depth][rank])
+        parents.append(parent)
+        scores.append(-negative)
+        if rank + 1 < width:
+            heappush(heap, (-above * levels[depth][rank + 1], 2 * node, parent, above, depth, rank + 1))
+        if depth + 1 < len(levels):
+            heappush(heap, (negative * levels[depth + 1][0], 2 * node + 1, node, -negative, depth + 1, 0))
+    return _of_one_forward(DraftTree(tokens, parents, scores))
+
+
+def _by_paths(head: BlockHead, last: Tensor, out: BlockOutput, shape: TreeShape) -> DraftTree:
+    """At each position, the children of the most probable paths so far."""
+    markov, confidence, device = head.markov_head, head.confidence_head, last.device
+    assert markov is not None
+    width, vocabulary = min(shape.width, out.logits.shape[-1]), head.vocabulary
+    level, scores, memory = torch.zeros(1, dtype=torch.long, device=device), torch.ones(1, device=device), None
+    before = last
+    tokens, parents, found, count = [last], [level], [scores], 1
+    for logits, state in zip(out.logits, out.states, strict=True):
+        embedded = markov.markov_w1(before).to(state.dtype)
+        states = state.expand(len(before), -1)
+        bias, memory = markov(embedded, states, markov.start(before) if memory is None else memory)
+        shares, ids = best_tokens(logits + bias, width, vocabulary)
+        children = scores[:, None] * shares
+        if confidence is not None:
+            features = torch.cat((states, embedded), -1) if head.config.confidence_reads_token else states
+            children = children * confidence(features)[:, None]
+        tokens.append(ids.flatten())
+        parents.append(level.repeat_interleave(width))
+        found.append(children.flatten())
+        scores, chosen = children.flatten().topk(min(width, children.numel()))
+        before, level, memory = ids.flatten()[chosen], count + chosen, memory[chosen // width]
+        count += children.numel()
+    tree = _of_one_forward(read(torch.cat(tokens), torch.cat(parents), torch.cat(found), forwards=1))
+    enough = sum(score >= shape.floor for score in tree.scores)
+    return tree.best(min(shape.nodes, max(enough, 1))) if tree.is_finite else tree
+
+
+def _of_one_forward(tree: DraftTree) -> DraftTree:
+    """Every node was proposed by the same forward."""
+    return replace(tree, known_after=[0] + [1] * (len(tree) - 1), forwards=1)

@@ -1,4 +1,4 @@
-"""An EAGLE head as the drafter: it continues the target's own states (EAGLE-1, -2 and -3)."""
+"""An EAGLE head, or the target's multi-token prediction layer, as the drafter: it continues the target's own states."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache
-from specextend_cli.engine.drafters.states import StateDrafter
-from specextend_cli.engine.forward import ForwardBackend, HeadOutput, WholeDrafts
+from specextend_cli.engine.drafters.levels import LevelDrafter
+from specextend_cli.engine.forward import ForwardBackend, HeadOutput
 from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
 
-class EagleDrafter(StateDrafter):
+class EagleDrafter(LevelDrafter):
     """Row i of its cache joins the target's state at position i with token i + 1, so rows are positions.
 
     States are the target's at committed positions and the head's own after them. For `window` see `ModelDrafter`.
@@ -27,7 +28,7 @@ class EagleDrafter(StateDrafter):
     def __init__(self, head: EagleHead, target: Target, config: Retrieval, *, window: int | None = None) -> None:
         check_fits(head, target)
         self.head = head.eval()
-        self.name = "eagle3" if head.config.generation == 3 else "eagle"
+        self.name = "mtp" if isinstance(head, MtpHead) else "eagle3" if head.config.generation == 3 else "eagle"
         self.vocabulary = head.vocabulary
         self.most = head.config.sliding_window
         if self.most is not None:
@@ -35,11 +36,8 @@ class EagleDrafter(StateDrafter):
             if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
                 window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
         working = DraftCache(head.new_cache, config, frequencies=head.frequencies)
-        super().__init__(target, working, head.config.feature_layers, window=window)
+        super().__init__(self.head, target, working, reads=head.config.feature_layers, window=window)
         self._states = torch.empty(0)  # the head's own, of the last drafted level
-
-    def _whole_drafts(self) -> WholeDrafts | None:
-        return self.head.forward_backend.drafts if self.head.forward_backend else None
 
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         if len(tokens) > (self.head.forward_backend or ForwardBackend).most_rows:

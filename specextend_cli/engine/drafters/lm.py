@@ -8,17 +8,15 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
-from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.forward import WholeDrafts
+from specextend_cli.engine.drafters.levels import LevelDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.tree import DraftTree
 
 
-class LMDrafter(ModelDrafter):
+class LMDrafter(LevelDrafter):
     """Drafts with `lm`, whose token ids must mean what they mean to the target; it may have more of them, or fewer.
 
     Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`.
@@ -34,7 +32,7 @@ class LMDrafter(ModelDrafter):
             frequencies=rotary_frequencies(lm) if config.re_indexes else None,
             shared=target.cache if self.is_self else None,
         )
-        super().__init__(target, working, window=window)
+        super().__init__(lm, target, working, window=window)
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
@@ -45,27 +43,13 @@ class LMDrafter(ModelDrafter):
         else:
             super().observe(tokens, features, ids)
 
-    def _first(self) -> tuple[Tensor, int]:
-        if not self.is_self:
-            return super()._first()
-        # The target computes the root's keys itself: those of this forward are dropped with the tree.
-        self.working.follow()
-        return self._forward(self._pending, self.working.positions(1), self.working.cache), 1
-
-    def _whole_drafts(self) -> WholeDrafts | None:
-        return self.lm.forward_backend.drafts if self.lm.forward_backend else None
-
-    def _replayed(self, drafts: WholeDrafts, shape: TreeShape) -> DraftTree:
-        if not self.is_self:
-            return super()._replayed(drafts, shape)
-        working = self.working
-        working.follow()  # the target computes the root's keys itself: those of this draft are dropped
-        return drafts.grow(self._last, self._pending, None, working.next_position, working.cache, shape)
-
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
         # The target may have tokens that the draft has not.
         ids = tokens.clamp(max=self.lm.vocabulary - 1)
         return self._shared(self.lm.forward(ids, positions, cache, logits_to_keep=1).logits)
+
+    def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
+        self._forward(tokens, positions, cache)
 
     def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
         return self._shared(self.lm.forward(tokens, positions, self.working.cache, context=context).logits)

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache
-from specextend_cli.engine.drafters.opt_tree import grow
-from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, root
@@ -20,44 +18,43 @@ from specextend_cli.engine.tree import DraftTree, root
 _CHUNK = 64  # committed tokens that may wait for the next draft; more are read at once, as a prompt is
 
 
-class ModelDrafter:
+class ModelDrafter(ABC):
     """Reads the prompt with full attention into the full cache, then drafts over the working set.
 
     With a `window`, the prompt is read in chunks that see only the `window` tokens before them, at positions that the
-    model was trained for. `vocabulary` maps the draft's token ids to the target's, where they differ. A draft attends
-    to `most` positions at most, its own included; None: any number.
+    model was trained for. `reads` are the target's hidden states that it observes while it is not suspended; row i of
+    its cache then stands for the target's state at position i, which is known together with token i + 1.
+    `vocabulary` maps the draft's token ids to the target's, where they differ. A draft attends to `most` positions at
+    most, its own included; None: any number.
     """
 
     name: str
-    feature_layers: tuple[int, ...] = ()
     vocabulary: Tensor | None = None
     most: int | None = None
 
-    def __init__(self, target: Target, working: DraftCache, *, window: int | None = None) -> None:
+    def __init__(
+        self, target: Target, working: DraftCache, *, reads: tuple[int, ...] = (), window: int | None = None
+    ) -> None:
         self.target = target
         self.working = working
         self.window = window if working.config.policy != "full" else None
+        self.reads = self.feature_layers = reads
         self.failure: str | None = None
         self._is_suspended = False
         self.device = target.lm.device
         self._last = 0  # committed token
         self._pending = upload([], self.device)  # committed tokens that are not read yet
+        self._features: list[Tensor] = []  # of the positions whose rows are pending
+        self._is_first = True
         self._in_prompt = True
 
-    def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
-        """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last.
+    @abstractmethod
+    def _grown(self, shape: TreeShape) -> DraftTree:
+        """Read the pending tokens; the tree that the model proposes, whose own rows are dropped by the caller."""
 
-        This and `_expand` are asked of models that draft level by level; others have a `_grown` and a `_remember`.
-        """
-        raise NotImplementedError
-
+    @abstractmethod
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
         """Run the first of the pending tokens for their keys and values only."""
-        self._forward(tokens, positions, cache)
-
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
-        """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
-        raise NotImplementedError
 
     @property
     def retrieves(self) -> bool:
@@ -82,12 +79,16 @@ class ModelDrafter:
         """See `Drafter`."""
         self.working.begin(capacity)
         self._pending = self._pending[:0]
-        self._in_prompt = True
+        self._features = []
+        self._is_first = self._in_prompt = True
         self._is_suspended = False
+        self.feature_layers = self.reads
 
     def suspend(self) -> None:
         """See `Drafter`."""
         self._is_suspended = True
+        self._features = []
+        self.feature_layers = ()
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
@@ -95,7 +96,13 @@ class ModelDrafter:
         if self._is_idle:
             return
         self.working.note(tokens)
-        self._pending = torch.cat((self._pending, upload(tokens, self.device) if ids is None else ids))
+        if features is not None:
+            self._features.append(features)
+        new = upload(tokens, self.device) if ids is None else ids
+        if self.reads and self._is_first:  # no state precedes the first token, so it has no row
+            new = new[1:]
+        self._is_first = False
+        self._pending = torch.cat((self._pending, new))
         if len(self._pending) > _CHUNK:
             # The last token stays: it is the root of the next tree.
             (self._read if self._in_prompt else self._follow)(self._pending[:-1])
@@ -113,44 +120,19 @@ class ModelDrafter:
             self.working.choose(None)
             self._in_prompt = False
         self._leave_room(len(self._pending) + shape.depth)
-        drafts = self._whole_drafts()
-        if drafts is not None and drafts.takes(len(self._pending), shape):
-            tree = self._replayed(drafts, shape).best(shape.nodes)
-        else:
-            tree = self._grown(shape)
+        tree = self._grown(shape)
         self.working.cache.rollback()
         if not tree.is_finite:  # such a model drafts no more
             self.failure = f"the {self.name} draft computes values that are not numbers"
             return root(self._last)
         return tree
 
-    def _grown(self, shape: TreeShape) -> DraftTree:
-        """The tree that the model proposes, by default level by level; its own rows are dropped by the caller."""
-        first, ahead = self._first()
-
-        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
-            positions = self.working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask, parents=parents)
-            return self._expand(tokens, parents, positions, context)
-
-        return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
-
-    def _whole_drafts(self) -> WholeDrafts | None:
-        """What grows whole trees of the model without the host, if anything does."""
-        return None
-
-    def _replayed(self, drafts: WholeDrafts, shape: TreeShape) -> DraftTree:
-        """The tree in one go."""
-        tokens, working = self._pending, self.working
-        tree = drafts.grow(
-            self._last, tokens, self._take_features(len(tokens)), working.next_position, working.cache, shape
-        )
-        self._commit(len(tokens))
-        return tree
-
-    def _take_features(self, n: int) -> Tensor | None:
-        """The target's states [n, features] before the first n pending tokens, for a drafter that reads states."""
-        return None
+    def _take_features(self, n: int) -> Tensor:
+        """The target's states [n, features] before the first n pending tokens."""
+        features = torch.cat(self._features)
+        left = features[n:]
+        self._features = [left.clone()] if len(left) else []  # a copy: a view would keep the whole chunk
+        return features[:n].to(self.working.cache.buffer.dtype)
 
     def _read(self, tokens: Tensor) -> None:
         """Read a chunk of the prompt into the full cache."""
@@ -170,13 +152,6 @@ class ModelDrafter:
         self._leave_room(len(tokens))
         self._remember(tokens, self.working.positions(len(tokens)), self.working.cache)
         self._commit(len(tokens))
-
-    def _first(self) -> tuple[Tensor, int]:
-        """Read the pending tokens: logits [1, draft vocabulary] after the last, and rows to drop with the tree."""
-        tokens = self._pending
-        logits = self._forward(tokens, self.working.positions(len(tokens)), self.working.cache)
-        self._commit(len(tokens))
-        return logits, 0
 
     def _leave_room(self, tokens: int) -> None:
         if self.most is not None:

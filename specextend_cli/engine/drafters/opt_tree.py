@@ -49,7 +49,7 @@ def _on_host(
 
     def add_children(level: Sequence[int], logits: Tensor) -> range:
         added = len(tokens)
-        shares, ids = _top_k(logits, width, vocabulary)
+        shares, ids = best_tokens(logits, width, vocabulary)
         for node, some, own in zip(level, shares.tolist(), ids.tolist(), strict=True):
             for share, child in zip(some, own, strict=True):
                 tokens.append(child)
@@ -88,7 +88,7 @@ def _on_device(
     tokens = [torch.zeros(1, dtype=torch.long, device=device)]  # the root's, which the host knows
     parents = [tokens[0]]
     scores = [torch.ones(1, device=device)]
-    level_scores, level_tokens = (best[0] for best in _top_k(first, width, vocabulary))
+    level_scores, level_tokens = (best[0] for best in best_tokens(first, width, vocabulary))
     level = torch.arange(1, width + 1, device=device)
     above = torch.zeros(width, dtype=torch.long, device=device)  # rows of the level before
     tokens.append(level_tokens)
@@ -100,7 +100,7 @@ def _on_device(
     for depth in range(1, min(shape.depth, shape.forwards)):
         own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
         ancestors = torch.cat((ancestors, own), 1)
-        probabilities, ids = _top_k(expand(level_tokens, above, depth, ancestors), width, vocabulary)
+        probabilities, ids = best_tokens(expand(level_tokens, above, depth, ancestors), width, vocabulary)
         children = level_scores[:, None] * probabilities
         tokens.append(ids.flatten())
         parents.append(level.repeat_interleave(width))
@@ -116,7 +116,7 @@ def _on_device(
     return replace(tree, tokens=[token, *tree.tokens[1:]])
 
 
-def _top_k(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
+def best_tokens(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
     """The `width` best probabilities of each row of logits [n, draft vocabulary], and their tokens."""
     if logits.device.type == "cpu" and native.is_loaded():
         shares, ids = top_k(logits.float(), width)

@@ -7,9 +7,10 @@ million numbers at a time. Those of four bits keep their codes beside the full w
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import TracebackType
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,11 @@ from specextend_cli.models.gguf.families import Family, Table, config_of, family
 from specextend_cli.models.gguf.file import Gguf, GgufTensor
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
 from specextend_cli.models.store import Progress, silent
-from specextend_cli.models.tensor_file import TensorFile
 
 _AT_ONCE = 1 << 22  # numbers
 _IGNORED = ("rope_freqs.weight",)  # is in the configuration
 _TOWERS = ("v.", "a.", "mm.")  # what reads images and sound; ollama keeps it in the language model's file
+_ITEM_BYTES = {"U8": 1, "BF16": 2}
 
 
 def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
@@ -163,3 +164,43 @@ def _blocks(
 
 def _write_json(file: Path, data: dict[str, Any]) -> None:
     file.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+class TensorFile:
+    """A safetensors file, written a few rows at a time: the library's own writer needs all tensors in memory.
+
+    `tensors`: name -> type ("U8", or "BF16" as bit patterns) and shape. A context manager.
+
+    Rows are appended to each tensor, in any order of the tensors; ValueError at the end where some are missing.
+    """
+
+    def __init__(self, file: Path, tensors: Mapping[str, tuple[str, tuple[int, ...]]]) -> None:
+        header: dict[str, Any] = {"__metadata__": {"format": "pt"}}
+        self.size = 0
+        """Bytes of all tensors."""
+        for name, (kind, shape) in tensors.items():
+            start, self.size = self.size, self.size + _ITEM_BYTES[kind] * int(np.prod(shape))
+            header[name] = {"dtype": kind, "shape": shape, "data_offsets": [start, self.size]}
+        text = json.dumps(header).encode()
+        text += b" " * (-len(text) % 8)
+        self._open = {name: entry["data_offsets"] for name, entry in header.items() if name in tensors}
+        self._start = 8 + len(text)
+        self._out = file.open("wb")
+        self._out.write(len(text).to_bytes(8, "little") + text)
+
+    def append(self, name: str, rows: npt.NDArray[Any]) -> None:
+        """Write the next rows of that tensor."""
+        left, data = self._open[name], rows.astype(rows.dtype.newbyteorder("<"), copy=False).tobytes()
+        if left[0] + len(data) > left[1]:
+            raise ValueError(f"{name} has more rows than were announced")
+        self._out.seek(self._start + left[0])
+        self._out.write(data)
+        left[0] += len(data)
+
+    def __enter__(self) -> TensorFile:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._out.close()
+        if kind is None and (missing := [name for name, (done, end) in self._open.items() if done != end]):
+            raise ValueError(f"{missing[0]} lacks rows")
