@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from specextend_cli.documents.document import Document
 from specextend_cli.summarize.cached_generator import CachedGenerator
@@ -73,14 +74,14 @@ class MapReduce(Pipeline):
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
-        if not self.settings.request.needs_writing and self._size <= self._words:
-            for number, c in enumerate(self.chunks, 1):
-                yield Part(number, len(self.chunks), 1, 1, self._pages(c.start, c.end), c.tokens, True)
-            yield from self._verbatim()
-        else:
+        if self.settings.request.needs_writing or self._size > self._words:
             self.method = "abstractive"
-            yield from self._map_and_reduce()
-            yield from self._abstractive()
+            return chain(self._map_and_reduce(), self._abstractive())
+        parts = (
+            Part(number, len(self.chunks), 1, 1, self._pages(c.start, c.end), c.tokens, True)
+            for number, c in enumerate(self.chunks, 1)
+        )
+        return chain(parts, self._verbatim())
 
     def _map_and_reduce(self) -> Iterator[Event]:
         """Summarize chunks, then their summaries, until few enough texts are left for the prompts `_finals`."""
