@@ -107,8 +107,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     from specextend_cli.models.candidates import candidates
     from specextend_cli.models.choice import USUAL_TOKENS, choose
     from specextend_cli.models.configuration import read_configuration
-    from specextend_cli.summarize.generation_cache import results_file
-    from specextend_cli.summarize.runs import RunStore
+    from specextend_cli.summarize.result_store import RunStore, results_file
 
     configuration = read_configuration()
     if configuration.model is not None:

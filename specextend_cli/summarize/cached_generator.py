@@ -11,8 +11,8 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.answer_checks import Flaw, flaw
 from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Retried, SentenceAttention, Text
-from specextend_cli.summarize.generation_cache import GenerationCache, key, pack, unpack
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.result_store import GenerationCache, key, pack, unpack
 from specextend_cli.summarize.text_stream import TextStream
 
 if TYPE_CHECKING:
