@@ -13,7 +13,6 @@ from specextend_cli.cli.bench_suite import BenchOutput
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
-from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
@@ -131,7 +130,7 @@ def bench(
       specextend bench --experiment lengths,policies --len 1k,4k --report lengths/
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
-    from specextend_cli.ui.destination import check_writable
+    from specextend_cli.ui.destination import check_writable, refuse_existing, refuse_inputs
     from specextend_cli.ui.streams import Output
 
     terminal = Output(quiet=quiet)

@@ -12,7 +12,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from specextend_cli.ui.characters import encodable
+from specextend_cli.ui.standard_streams import encodable
 
 FLAGS = ["-h", "--help", "--help-all"]
 MAX_WIDTH = 100

@@ -15,7 +15,6 @@ from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.humanize import printable
-from specextend_cli.ui.overwriting import refuse_redirection
 
 MAX_LIST = 64 << 20  # bytes of a list of files
 _SHOWN = 3
@@ -64,6 +63,7 @@ def sources(
     `results` are left out. UsageError if stdout is redirected into an input, or an option cannot be met.
     """
     from specextend_cli.documents.request import parse_pages
+    from specextend_cli.ui.destination import refuse_redirection
 
     files = _named(files, listed, example)
     if options.pages is not None:
