@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from specextend_cli.documents.document import Chunk
 from specextend_cli.engine.attribution import attribution_layers
 from specextend_cli.summarize.events import Sentence, SentenceAttention, Text
-from specextend_cli.summarize.evidence import Citer, attended_sentences
-from specextend_cli.summarize.provenance import (
+from specextend_cli.summarize.evidence import (
+    Citer,
     DocumentSentence,
     Provenance,
     SourceSpan,
+    attended_sentences,
     document_sentences,
     join_texts,
     provenance_of,
