@@ -174,7 +174,7 @@ def _with_distinct_names(found: Sequence[Source]) -> list[Source]:
 
 
 def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
-    from specextend_cli.documents.names import argument
+    from specextend_cli.documents.read_errors import argument
 
     if not url.lower().startswith(("http://", "https://")):
         raise UsageError(f"{printable(url)} cannot be fetched", why="only http and https are")

@@ -12,10 +12,9 @@ from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.jumps import split_at_jumps
-from specextend_cli.documents.late_marks import place_late_marks
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
+from specextend_cli.documents.superscripts import is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]

@@ -19,8 +19,15 @@ from typing import Unpack
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
-from specextend_cli.documents.names import STDIN, argument
-from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
+from specextend_cli.documents.read_errors import (
+    MAX_BYTES,
+    MAX_TEXT_BYTES,
+    STDIN,
+    argument,
+    check_size,
+    not_read,
+    unreadable,
+)
 from specextend_cli.documents.request import ReadOptions, ReadRequest
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable
@@ -31,9 +38,8 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
 
     The text "-" is stdin. For the options see `ReadOptions`.
     """
-    request = ReadRequest("", **options)
     if path == "-":
-        return _from_memory("-", sys.stdin.buffer.read(MAX_BYTES + 1), request)
+        return read_bytes("-", sys.stdin.buffer.read(MAX_BYTES + 1), **options)
     path = Path(path)
     name = printable(path.name)
     try:
@@ -42,11 +48,11 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
             raise InputError(f"{name} is a directory", fix=f"specextend summarize {argument(str(path))}/*")
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command), can be read once and not sought
-                return _from_memory(path.name, file.read(MAX_BYTES + 1), request)
+                return read_bytes(path.name, file.read(MAX_BYTES + 1), **options)
             head = file.read(HEAD)
-            request = _recognized(replace(request, name=name), head, path.suffix, status.st_size)
+            request = _recognized(ReadRequest(name, path=path, **options), head, path.suffix, status.st_size)
             if _needs_file(request):
-                return FORMATS[request.kind].read(replace(request, path=path))
+                return FORMATS[request.kind].read(request)
             request = replace(request, data=head + file.read(MAX_TEXT_BYTES))
     except OSError as error:
         raise unreadable(path, name, error) from error
@@ -55,11 +61,7 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
 
 def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
-    return _from_memory(name, data, ReadRequest("", **options))
-
-
-def _from_memory(name: str, data: bytes, request: ReadRequest) -> Document:
-    request = replace(request, name=STDIN if name == "-" else printable(name))
+    request = ReadRequest(STDIN if name == "-" else printable(name), **options)
     request = _recognized(request, data[:HEAD], PurePath(request.name).suffix, len(data))
     if not _needs_file(request):
         return _read_data(replace(request, data=data))
