@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.documents import Documents
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
 from specextend_cli.cli.model_choice import QUOTING, model_for, without_choice
 from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
-from specextend_cli.cli.source import Source
+from specextend_cli.cli.source import Documents, Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.fast_import import import_ahead
