@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from specextend_cli.documents.glyphs import Glyph, Glyphs
-from specextend_cli.documents.superscripts import MARK, SMALLER, plain
+from specextend_cli.documents.line import plain
+from specextend_cli.documents.superscripts import MARK, SMALLER
 
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _OFFSET = 0.45  # sizes between the base lines of two columns

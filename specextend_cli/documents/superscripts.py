@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
-from specextend_cli.documents.line import SUPERSCRIPT_LETTERS
+from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, plain, raised
 
 SMALLER = 0.85
 """Of the size of the type beside it: raised characters are smaller."""
@@ -19,8 +19,6 @@ SMALLER = 0.85
 MARK = r"\d{1,3}(?:[,–-]\d{1,3}){0,4}|[*†‡§]{1,3}"
 """The mark of a note, or those of several."""
 
-_RAISED = str.maketrans("0123456789+-−–abcdefghijklmnoprstuvwxyz", f"⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻{SUPERSCRIPT_LETTERS}")
-_PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹{SUPERSCRIPT_LETTERS}", "0123456789abcdefghijklmnoprstuvwxyz")
 # What may be a superscript: digits with their sign, also those of several note marks (commas and dashes between them),
 # and single small letters at the end of a word (not two, as in 1st) or alone at the beginning of a line.
 _SUPERSCRIPT = re.compile(
@@ -50,16 +48,6 @@ def mark_superscripts(glyphs: Glyphs, text: str) -> tuple[str, dict[int, str]]:
     return _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match, inserted), text), inserted
 
 
-def raised(text: str) -> str:
-    """The digits and letters of a text as superscripts."""
-    return text.translate(_RAISED)
-
-
-def plain(text: str) -> str:
-    """A text without superscripts."""
-    return text.translate(_PLAIN)
-
-
 def is_superscript(letter: str) -> bool:
     """True if a character is a raised digit, sign or letter."""
     return letter in "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻" or letter in SUPERSCRIPT_LETTERS
@@ -86,22 +74,22 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str])
     def is_raised(glyph: Glyph) -> bool:
         return glyph.size < SMALLER * level.size and low < glyph.base < high
 
-    raised = {at for at, mark in run.items() if is_raised(mark)}
-    if not any(text[at].isalnum() for at in raised):
+    above = {at for at, mark in run.items() if is_raised(mark)}
+    if not any(text[at].isalnum() for at in above):
         return match[0]
-    for first, last in _decimals(text, raised):
-        raised -= set(range(first, last))
+    for first, last in _decimals(text, above):
+        above -= set(range(first, last))
         if first > 0 and text[first - 1].isalnum():
             inserted[first] = "^" if _BASE.search(text, max(first - 24, 0), first) and text[first].isdigit() else " "
-    letters = (text[at].translate(_RAISED) if at in raised else text[at] for at in range(start, end))
+    letters = (raised(text[at]) if at in above else text[at] for at in range(start, end))
     return text[match.start() : start] + "".join(letters)
 
 
-def _decimals(text: str, raised: set[int]) -> Iterator[tuple[int, int]]:
+def _decimals(text: str, above: set[int]) -> Iterator[tuple[int, int]]:
     """The start and end of each raised number with a decimal point or a percent sign."""
-    for at in sorted(raised):
-        number = _DECIMAL.match(text, at) if at - 1 not in raised else None
-        if number and raised.issuperset(range(at, number.end("digits"))):
+    for at in sorted(above):
+        number = _DECIMAL.match(text, at) if at - 1 not in above else None
+        if number and above.issuperset(range(at, number.end("digits"))):
             yield at, number.end("digits")
 
 
