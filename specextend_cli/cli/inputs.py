@@ -26,9 +26,6 @@ class Shard(NamedTuple):
     number: int
     of: int
 
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
-
     def take(self, inputs: Sequence[Source]) -> list[Source]:
         """The inputs of this share. Shares are disjoint in any order of arguments; sizes differ by one at most."""
         if any(source.path == STDIN for source in inputs):

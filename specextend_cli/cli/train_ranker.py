@@ -187,7 +187,7 @@ def _read(output: Output, examples: Sequence[Example], model: str | None, layer:
     import numpy as np
 
     from specextend_cli.runtime.loading_thread import result_of
-    from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
+    from specextend_cli.summarize.ranking.ranker import ReadingPlan, read_states
     from specextend_cli.summarize.summarizer import Options, Summarizer
 
     with Summarizer(Options(**options.given(preset=options.named(model)))) as summarizer:

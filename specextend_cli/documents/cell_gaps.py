@@ -39,7 +39,7 @@ _NEAR = 2.5  # sizes from one row to the next
 
 
 def find_cells(lines: Sequence[GlyphLine], jumps: int = 0) -> None:
-    """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined (see `jumps.py`)."""
+    """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined."""
     dense = []  # lines that may span two columns: their width does not indicate a gap
     for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):

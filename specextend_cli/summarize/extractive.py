@@ -18,8 +18,7 @@ from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.gains import gain, relevance
-from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
-from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
+from specextend_cli.summarize.ranking.ranker import Array, ReadingPlan, StateWeights, Trees, read_states
 from specextend_cli.summarize.ranking.selection import Choice, Selector
 from specextend_cli.summarize.ranking.text_kind import Kind, Speakers, kind_of, speakers
 from specextend_cli.summarize.ranking.topics import Topics, topics

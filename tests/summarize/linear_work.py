@@ -10,8 +10,8 @@ from specextend_cli.summarize.formatting import formatter
 from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
+from specextend_cli.summarize.ranking.ranker import ReadingPlan
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
-from specextend_cli.summarize.ranking.reading import ReadingPlan
 from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.ranking.topics import topics
 from specextend_cli.summarize.sentences import Sentences, idle, spans, split

@@ -14,7 +14,7 @@ from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.errors import ModelError
 from specextend_cli.summarize.events import ChunkRead, Event, Level, Part, Plan, Preview, Summary, Text
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
+from specextend_cli.summarize.ranking.ranker import ReadingPlan, read_states
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
