@@ -13,7 +13,7 @@ from specextend_cli import Options, SummaryRequest, read
 from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
 from specextend_cli.summarize.events import Summarized
 from specextend_cli.ui.compared import format_side, side_name
-from specextend_cli.ui.dashboard import Dashboard, format_memory
+from specextend_cli.ui.panel import Dashboard, format_memory
 from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent

@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias, get_args
 
 import typer
 
-from specextend_cli.cli import bench_suite, options
-from specextend_cli.cli.bench_suite import BenchOutput
+from specextend_cli.cli import bench_result, options
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
-from specextend_cli.ui.overwriting import refuse_existing, refuse_inputs
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
@@ -131,7 +129,7 @@ def bench(
       specextend bench --experiment lengths,policies --len 1k,4k --report lengths/
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
-    from specextend_cli.ui.destination import check_writable
+    from specextend_cli.ui.destination import check_writable, refuse_existing, refuse_inputs
     from specextend_cli.ui.streams import Output
 
     terminal = Output(quiet=quiet)
@@ -148,7 +146,7 @@ def bench(
     )
     if words is not None and not is_quality:
         raise UsageError("--words belongs to --suite quality", fix="add --suite quality")
-    out = BenchOutput(terminal, kind, output, report, timeout, one_line=json, force=force)
+    out = bench_result.BenchOutput(terminal, kind, output, report, timeout, one_line=json, force=force)
     engine = options.given(
         preset=options.named(model),
         temperature=temperature,
@@ -171,9 +169,9 @@ def bench(
             docs=docs if "docs" in chosen else None,
             words=words,
             seed=seed,
-            options=bench_suite.summarizer_options(engine),
+            options=bench_result.summarizer_options(engine),
         )
-        bench_suite.run_quality(out, dataset, wanted, fresh=fresh)
+        bench_result.run_quality(out, dataset, wanted, fresh=fresh)
         return
     if report is not None and suite is None:  # the suite has no plots
         from specextend_cli.bench import plots
@@ -187,14 +185,13 @@ def bench(
     for path in outputs:
         check_writable(path)
     if suite is not None:
-        bench_suite.run(out, device)
+        bench_result.run_suite(out, device)
         return
     options.usable(device)
 
     from specextend_cli.bench import experiments, session
     from specextend_cli.bench import methods as registry
     from specextend_cli.bench.records import parse_lengths
-    from specextend_cli.cli import bench_result
 
     chosen_experiments = None if experiment is None else experiments.parse(experiment)
     settings = session.Options(

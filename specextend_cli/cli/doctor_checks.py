@@ -285,30 +285,24 @@ def _version(package: str) -> str | None:
 
 def _gpu() -> str | None:
     """The names of the GPUs by nvidia-smi; None without a GPU or driver."""
-    tool = shutil.which("nvidia-smi")
-    if tool is None:
+    if shutil.which("nvidia-smi") is None:
         return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None
-    query = [tool, "--query-gpu=name,memory.total", "--format=csv,noheader"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return "; ".join(answer.stdout.strip().splitlines()) or None
+    return "; ".join(_nvidia_smi("name,memory.total").strip().splitlines()) or None
 
 
 def _capability() -> tuple[int, int] | None:
     """The lowest compute capability of the GPUs by nvidia-smi; None where it does not say."""
+    found = re.findall(r"(\d+)\.(\d+)", _nvidia_smi("compute_cap"))
+    return min(((int(major), int(minor)) for major, minor in found), default=None)
+
+
+def _nvidia_smi(query: str) -> str:
+    """A line of nvidia-smi for each GPU; "" where it does not answer."""
+    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
     try:
-        answer = subprocess.run(
-            ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
-            capture_output=True,
-            text=True,
-            timeout=10,
-            check=True,
-        )
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
     except (OSError, subprocess.SubprocessError):
-        return None
-    return min(((int(major), int(minor)) for major, minor in re.findall(r"(\d+)\.(\d+)", answer.stdout)), default=None)
+        return ""
 
 
 def _has_nvidia() -> bool:

@@ -12,7 +12,7 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
-from specextend_cli.ui.characters import encodable
+from specextend_cli.ui.standard_streams import encodable
 
 FLAGS = ["-h", "--help", "--help-all"]
 MAX_WIDTH = 100
@@ -24,37 +24,7 @@ class Rare(str):
     """A panel's name; `--help` counts its options, `--help-all` lists them."""
 
 
-class Command(TyperCommand):
-    """A command with help in two sizes."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Note which help is asked for: to the parser, all three flags are one option."""
-        ctx.meta[_ALL] = "--help-all" in args
-        return super().parse_args(ctx, args)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help to `formatter`."""
-        _write(self, ctx, formatter)
-
-
-class Group(TyperGroup):
-    """A command that has commands."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Without any argument, print the help: a usage error."""
-        ctx.meta[_ALL] = "--help-all" in args
-        if not args and not ctx.resilient_parsing:
-            print(ctx.get_help())
-            raise SystemExit(2)
-        return super().parse_args(ctx, args)
-
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Write the help to `formatter`."""
-        _write(self, ctx, formatter)
-
-
 def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None:
-
     params: list[Any] = [param for param in command.get_params(ctx) if not getattr(param, "hidden", False)]
     arguments = [param for param in params if param.param_type_name == "argument"]
     options = [param for param in params if param.param_type_name == "option"]
@@ -76,6 +46,31 @@ def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None
     if hidden := len(options) - len(shown):
         formatter.write(f"\n{hidden} more option{'s' * (hidden > 1)}: {ctx.command_path} --help-all\n")
     formatter.buffer[:] = [encodable(formatter.getvalue(), sys.stdout)]  # the parser would print UTF-8 on any stream
+
+
+class Command(TyperCommand):
+    """A command with help in two sizes."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Note which help is asked for: to the parser, all three flags are one option."""
+        ctx.meta[_ALL] = "--help-all" in args
+        return super().parse_args(ctx, args)
+
+    format_help = _write
+
+
+class Group(TyperGroup):
+    """A command that has commands."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Without any argument, print the help: a usage error."""
+        ctx.meta[_ALL] = "--help-all" in args
+        if not args and not ctx.resilient_parsing:
+            print(ctx.get_help())
+            raise SystemExit(2)
+        return super().parse_args(ctx, args)
+
+    format_help = _write
 
 
 def _describe(help: str, formatter: Any) -> None:

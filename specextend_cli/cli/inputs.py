@@ -15,7 +15,6 @@ from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.humanize import printable
-from specextend_cli.ui.overwriting import refuse_redirection
 
 MAX_LIST = 64 << 20  # bytes of a list of files
 _SHOWN = 3
@@ -26,9 +25,6 @@ class Shard(NamedTuple):
 
     number: int
     of: int
-
-    def __str__(self) -> str:
-        return f"{self.number}/{self.of}"
 
     def take(self, inputs: Sequence[Source]) -> list[Source]:
         """The inputs of this share. Shares are disjoint in any order of arguments; sizes differ by one at most."""
@@ -64,6 +60,7 @@ def sources(
     `results` are left out. UsageError if stdout is redirected into an input, or an option cannot be met.
     """
     from specextend_cli.documents.request import parse_pages
+    from specextend_cli.ui.destination import refuse_redirection
 
     files = _named(files, listed, example)
     if options.pages is not None:
@@ -174,7 +171,7 @@ def _with_distinct_names(found: Sequence[Source]) -> list[Source]:
 
 
 def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
-    from specextend_cli.documents.names import argument
+    from specextend_cli.documents.read_errors import argument
 
     if not url.lower().startswith(("http://", "https://")):
         raise UsageError(f"{printable(url)} cannot be fetched", why="only http and https are")

@@ -27,10 +27,11 @@ def chosen_model(model: str | None, device: str = "auto", tokens: Callable[[], i
     `tokens` reads the document, where its size matters and there is one.
     """
     from specextend_cli.models.choice import Choice
+    from specextend_cli.runtime.machine import this_machine
 
     if model is not None and model != AUTO:
         return Choice(model, "named")
-    machine = _machine(device)
+    machine = this_machine(device)
     choice = _choose(machine, None)
     if machine.device == "cpu" and machine.speed is not None and (choice.reason == "on disk" or choice.hindered):
         choice = _choose(machine, tokens())
@@ -64,10 +65,11 @@ def model_for(
     """
     from specextend_cli.models.choice import Choice
     from specextend_cli.models.sources import offline_by_environment
+    from specextend_cli.runtime.machine import this_machine
 
     if model is not None and model != AUTO:
         return Choice(model, "named")
-    machine, count = _machine(device), None
+    machine, count = this_machine(device), None
     offline = offline or offline_by_environment()
     may_ask = _may_ask(output) and not offline and not mute
     choice = _choose(machine, None)
@@ -107,8 +109,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     from specextend_cli.models.candidates import candidates
     from specextend_cli.models.choice import USUAL_TOKENS, choose
     from specextend_cli.models.configuration import read_configuration
-    from specextend_cli.summarize.generation_cache import results_file
-    from specextend_cli.summarize.runs import RunStore
+    from specextend_cli.summarize.result_store import RunStore, results_file
 
     configuration = read_configuration()
     if configuration.model is not None:
@@ -135,12 +136,6 @@ def _check_configured(name: str) -> None:
         why = f"{configuration_file()} names it where no model is named"
         fix = "specextend models use auto, or another model instead of auto"
         raise type(error)(error.what, why=why, fix=fix) from error
-
-
-def _machine(device: str) -> Machine:
-    from specextend_cli.runtime.machine import this_machine
-
-    return this_machine(device)
 
 
 def _measured(output: Output, machine: Machine) -> Machine:

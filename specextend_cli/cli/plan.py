@@ -9,11 +9,10 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
-from specextend_cli.cli.documents import Documents
 from specextend_cli.cli.inputs import sources
 from specextend_cli.cli.model_choice import QUOTING, announcement, chosen_model, without_choice
 from specextend_cli.cli.options import AUTO
-from specextend_cli.cli.source import Source
+from specextend_cli.cli.source import Documents, Source
 from specextend_cli.humanize import format_bytes
 
 if TYPE_CHECKING:

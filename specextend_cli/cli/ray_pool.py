@@ -22,7 +22,7 @@ from specextend_cli.cli.ray_worker import Result, Task, Worker
 from specextend_cli.cli.source import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_many
-from specextend_cli.summarize.generation_cache import GenerationCache
+from specextend_cli.summarize.result_store import GenerationCache
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.summarizer import Options, Summarizer

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import SpecextendError
-from specextend_cli.summarize.generation_cache import GenerationCache
+from specextend_cli.summarize.result_store import GenerationCache
 
 if TYPE_CHECKING:
     from specextend_cli.cli.options import ReadOptions

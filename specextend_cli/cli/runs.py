@@ -12,7 +12,7 @@ from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_many
 
 if TYPE_CHECKING:
-    from specextend_cli.summarize.runs import RunStore
+    from specextend_cli.summarize.result_store import RunStore
 
 app = typer.Typer(help="List, show and remove recorded summaries.", cls=Group, rich_markup_mode=None)
 
@@ -82,7 +82,6 @@ def rm(
 
 
 def _store() -> RunStore:
-    from specextend_cli.summarize.generation_cache import results_file
-    from specextend_cli.summarize.runs import RunStore
+    from specextend_cli.summarize.result_store import RunStore, results_file
 
     return RunStore(results_file())

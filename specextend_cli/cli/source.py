@@ -1,27 +1,29 @@
-"""One document to be read: a file, a web address or stdin, and the password that opens it."""
+"""One document to be read: a file, a web address or stdin, and the password that opens it; several, each once."""
 
 from __future__ import annotations
 
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from specextend_cli.cli.options import ReadOptions
-from specextend_cli.errors import InputError
+from specextend_cli.errors import InputError, SpecextendError
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
+    from specextend_cli.ui.progress import View
     from specextend_cli.ui.streams import Output
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 STDIN: Literal["-"] = "-"
 STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_CHARACTERS = 4  # of a token, roughly
 Progress = Callable[[int, int], None]
 
 
@@ -92,6 +94,45 @@ class Source:
     def password(self) -> str | None:
         """The document's password, if one was given; InputError if its file cannot be read."""
         return find_password(self.options.password_file)
+
+
+@dataclass
+class Documents:
+    """Reads documents, each once: one whose size decided about the model is kept for its summary."""
+
+    output: Output
+    _kept: tuple[Source, Document] | None = None
+
+    def tokens(self, sources: Sequence[Source]) -> int | None:
+        """About how many tokens the first one has that can be read, whatever the vocabulary; None where none can.
+
+        Of a single one the error is raised; those of several are the run's to report.
+        """
+        from specextend_cli.ui.views import open_view
+
+        for source in sources:
+            try:
+                with open_view(self.output, source.name) as view:
+                    document = self.read(source, view)
+            except SpecextendError:
+                if len(sources) == 1:
+                    raise
+                continue
+            self._kept = source, document
+            return len(document.text) // _CHARACTERS + 1
+        return None
+
+    def read(self, source: Source, view: View) -> Document:
+        """The document, with what is done in the view."""
+        from specextend_cli.summarize.events import Stage
+
+        if self._kept is not None and self._kept[0] == source:
+            (_, document), self._kept = self._kept, None
+            return document
+        return source.read(
+            lambda done, total: view.add(Stage("reading", done, total, "pages")),
+            lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
+        )
 
 
 def read_settings(

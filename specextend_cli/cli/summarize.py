@@ -12,12 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.documents import Documents
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
 from specextend_cli.cli.model_choice import QUOTING, model_for, without_choice
 from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
-from specextend_cli.cli.source import Source
+from specextend_cli.cli.source import Documents, Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.fast_import import import_ahead
@@ -26,12 +25,10 @@ from specextend_cli.ui import Format, format_by_suffix
 
 if TYPE_CHECKING:
     from specextend_cli.models.choice import Choice
-    from specextend_cli.summarize.events import Summary
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import Destination
     from specextend_cli.ui.progress import View
     from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.writers import Writer
 
 EXAMPLE = "specextend summarize FILES…"
 _NVIDIA = Path("/dev/nvidiactl")  # where there is a GPU, importing torch and transformers takes longer than reading
@@ -235,6 +232,7 @@ class Job:
         return None
 
     def _one(self, source: Source, title: str, *, heading: str = "") -> None:
+        from specextend_cli.summarize.events import Warned
         from specextend_cli.ui.progress import incomplete
         from specextend_cli.ui.views import open_view
 
@@ -245,10 +243,15 @@ class Job:
         view = open_view(self.output, title, raw=self.destination.format in ("json", "jsonl"))
         try:
             with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
-                summary = self._events(source, view, writer)
+                document = self.documents.read(source, view)
+                for event in chain(map(Warned, document.extraction.warnings), self.summarizer.run(document)):
+                    view.add(event)
+                    writer.add(event)
         except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
             self.output.note(self._stopped(view))
             raise
+        summary = view.progress.summary
+        assert summary is not None  # the last event has it
         if self.verbose:
             from specextend_cli.ui.tables import LABELS, format_choice, format_statistics
 
@@ -259,18 +262,6 @@ class Job:
                 self.output.status(f"it reads as a {summary.kind}, hence {style} (--style, --length decide otherwise)")
         if (error := incomplete(source.name, summary)) is not None:
             raise error
-
-    def _events(self, source: Source, view: View, writer: Writer) -> Summary:
-        from specextend_cli.summarize.events import Summarized, Warned
-
-        document = self.documents.read(source, view)
-        warnings = map(Warned, document.extraction.warnings)
-        for event in chain(warnings, self.summarizer.run(document)):
-            view.add(event)
-            writer.add(event)
-            if isinstance(event, Summarized):
-                return event.summary
-        raise AssertionError("the summarizer ended without a summary")
 
     def _stopped(self, view: View) -> str:
         progress = view.progress

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
-from specextend_cli.ui.overwriting import exists_already, refuse_inputs
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Stage
@@ -172,6 +171,8 @@ def train_draft(
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
     """UsageError if the head would overwrite an input, or files that training did not write."""
+    from specextend_cli.ui.destination import exists_already, refuse_inputs
+
     refuse_inputs([output], inputs)
     if (output / "training").is_dir():
         return

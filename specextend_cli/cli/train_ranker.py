@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 from specextend_cli.cli import options
 from specextend_cli.cli.options import option
 from specextend_cli.errors import InputError, ModelError, UsageError
-from specextend_cli.ui.overwriting import refuse_existing
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -66,6 +65,7 @@ def train_ranker(
     from specextend_cli.summarize.ranking.ranker import STATES, TREES
     from specextend_cli.train import ranker
     from specextend_cli.train.ranker_evaluation import Evaluation, evaluate, guided_scores, held_out_guided
+    from specextend_cli.ui.destination import refuse_existing
     from specextend_cli.ui.streams import Output
 
     trees_file, states_file, terminal = output / TREES, output / STATES, Output(quiet=quiet)
@@ -187,7 +187,7 @@ def _read(output: Output, examples: Sequence[Example], model: str | None, layer:
     import numpy as np
 
     from specextend_cli.runtime.loading_thread import result_of
-    from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
+    from specextend_cli.summarize.ranking.ranker import ReadingPlan, read_states
     from specextend_cli.summarize.summarizer import Options, Summarizer
 
     with Summarizer(Options(**options.given(preset=options.named(model)))) as summarizer:

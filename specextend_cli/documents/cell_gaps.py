@@ -14,8 +14,7 @@ from statistics import median
 
 from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.number_forms import is_one_number
-from specextend_cli.documents.word_gaps import joints
+from specextend_cli.documents.word_gaps import is_one_number, joints
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
 _LONG = 24  # characters of a line that may span two columns
@@ -40,7 +39,7 @@ _NEAR = 2.5  # sizes from one row to the next
 
 
 def find_cells(lines: Sequence[GlyphLine], jumps: int = 0) -> None:
-    """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined (see `jumps.py`)."""
+    """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined."""
     dense = []  # lines that may span two columns: their width does not indicate a gap
     for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):

@@ -18,8 +18,7 @@ from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
-from specextend_cli.documents.sections import Parsed, Source
-from specextend_cli.documents.tables import MAX_COLUMNS, REPEATED, Cell, Table
+from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Source, Table
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))

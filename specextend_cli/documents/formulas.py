@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable
 from itertools import accumulate, groupby
 from typing import Any
 
+from specextend_cli.documents.line import raised
 from specextend_cli.documents.markup import attribute, name
 
-_RAISED = str.maketrans("0123456789+-\N{MINUS SIGN}\N{EN DASH}", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻")
 _LOWERED = str.maketrans("0123456789+-\N{MINUS SIGN}\N{EN DASH}", "₀₁₂₃₄₅₆₇₈₉₊₋₋₋")
 _BRACKETED = re.compile(r"[\[(]\s*(\d{1,4})\s*[\])]")
 _NUMBER = re.compile("[+\N{MINUS SIGN}\N{EN DASH}-]?[0-9]{1,9}")
@@ -37,9 +37,9 @@ def superscript(before: str, text: str) -> str:
     if bracketed := _BRACKETED.fullmatch(body):
         body = bracketed[1]
     if _NUMBER.fullmatch(body) or (_CHARGE.fullmatch(body) and before[-1:].isalnum()):
-        return body.translate(_RAISED)
+        return raised(body)
     if _NOTES.fullmatch(body) and _NOTED.search(before):
-        return "".join(filter(str.isdigit, body)).translate(_RAISED)
+        return raised("".join(filter(str.isdigit, body)))
     if not any(map(str.isalnum, body)) or _WORDY.fullmatch(body) or not _POWER_OF.search(before):
         return text
     return "^" + grouped(body)
@@ -66,7 +66,7 @@ def power(base: str, exponent: str) -> str:
     if not exponent:
         return base
     if _NUMBER.fullmatch(exponent) or set(exponent) <= set("′″‴*†°"):
-        return base + exponent.translate(_RAISED)
+        return base + raised(exponent)
     return f"{base}^{grouped(exponent)}"
 
 
@@ -93,7 +93,7 @@ def root(text: str, degree: str = "") -> str:
     text, degree = grouped(text.strip()), degree.strip()
     if degree and not _NUMBER.fullmatch(degree):
         return f"root_{grouped(degree)} {text}"
-    return f"{degree.translate(_RAISED)}√{text}"
+    return f"{raised(degree)}√{text}"
 
 
 def joined(parts: Iterable[str]) -> str:

@@ -16,8 +16,7 @@ from specextend_cli.documents.article import article_of
 from specextend_cli.documents.decode import codec, decode
 from specextend_cli.documents.formulas import mathml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
-from specextend_cli.documents.sections import ItemKind, Parsed, Source
-from specextend_cli.documents.tables import Cell, Table
+from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Source, Table
 from specextend_cli.documents.visibility import VisibilityFilter
 from specextend_cli.errors import InputError
 

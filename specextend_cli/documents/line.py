@@ -22,6 +22,8 @@ CELL_SEPARATOR = "  "
 
 SUPERSCRIPT_LETTERS = "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖʳˢᵗᵘᵛʷˣʸᶻ"
 """Superscripts of "abcdefghijklmnoprstuvwxyz"."""
+_RAISED = str.maketrans("0123456789+-−–abcdefghijklmnoprstuvwxyz", f"⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻⁻⁻{SUPERSCRIPT_LETTERS}")
+_PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹{SUPERSCRIPT_LETTERS}", "0123456789abcdefghijklmnoprstuvwxyz")
 
 
 class Line(NamedTuple):
@@ -87,6 +89,16 @@ def lines_of_text(text: str, page: int) -> list[Line]:
             raw = raw.replace(HYPHEN, "\x01")  # in a text it is a control character, not our mark
             lines.append(Line(raw.strip(), page, len(expanded) - len(body), len(expanded), -row))
     return lines
+
+
+def raised(text: str) -> str:
+    """The digits and letters of a text as superscripts."""
+    return text.translate(_RAISED)
+
+
+def plain(text: str) -> str:
+    """A text without superscripts."""
+    return text.translate(_PLAIN)
 
 
 def body_size(lines: Iterable[Line]) -> float:

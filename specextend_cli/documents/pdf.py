@@ -16,13 +16,11 @@ from typing import Any
 from specextend_cli.documents.cleaning import clean_lines
 from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.layout import Outline
-from specextend_cli.documents.legibility import UNREADABLE, unreadable_share
-from specextend_cli.documents.ligatures import UNREAD, repair_ligatures
+from specextend_cli.documents.legibility import UNREAD, UNREADABLE, repair_ligatures, unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
-from specextend_cli.documents.names import argument, page_label, places
 from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
 from specextend_cli.documents.ocr_engine import find_engine
-from specextend_cli.documents.read_errors import nothing_recognized, with_ocr
+from specextend_cli.documents.read_errors import argument, nothing_recognized, page_label, places, with_ocr
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, SandboxProcess, page_responses, sandbox
 from specextend_cli.errors import InputError

@@ -1,9 +1,16 @@
-"""A PDFium text page to lines: with their positions, superscripts, and tabs in the gaps between cells and columns."""
+"""A PDFium text page to lines: with their positions, superscripts, and tabs in the gaps between cells and columns.
+
+Lines are split where the text jumps to another place, as PDFium joins what is drawn in a row. The letters of Arabic and
+Hebrew ligatures are put in their order, which PDFium reverses with the glyphs of a line.
+"""
 
 from __future__ import annotations
 
 import re
-from itertools import compress
+import unicodedata
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, pairwise
 from operator import not_
 from struct import unpack
 from typing import Any, TypedDict
@@ -11,11 +18,8 @@ from typing import Any, TypedDict
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
-from specextend_cli.documents.jumps import split_at_jumps
-from specextend_cli.documents.late_marks import place_late_marks
-from specextend_cli.documents.line import HYPHEN, Line
-from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.superscripts import is_superscript, mark_superscripts
+from specextend_cli.documents.line import HYPHEN, Line, plain, runs
+from specextend_cli.documents.superscripts import MARK, SMALLER, is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]
@@ -24,6 +28,20 @@ Box = tuple[float, float, float, float]
 _SPACE_GLYPH = 3  # the number of the space in most fonts
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
+_BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
+_OFFSET = 0.45  # sizes between the base lines of two columns
+_APART = 1.0  # sizes: a note mark or an index is nearer to its word
+_LEVEL = 0.1  # sizes between the base lines of cells of one row
+_LOOK_BACK = 200  # characters
+_ENOUGH = 3  # lines of two columns on a page
+_BEGINNING = 100  # characters that tell whether a part is prose
+_MARK = re.compile(MARK)
+_SPACE = re.compile(r"(?<=\S) (?=\S)")
+_PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a table cell
+RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
+# Letters that join only to the one before them: a ligature ends with one.
+_ENDS_LIGATURE = frozenset("\u0622\u0623\u0624\u0625\u0627\u0629\u062f\u0630\u0631\u0632\u0648\u0649\u0671")
+_NAMES = ("\u0644\u0644\u0647", "\u0647\u0644\u0644")  # of God, in the order of the word and reversed
 
 
 class PageLines(TypedDict):
@@ -158,3 +176,120 @@ def _to_units(text: str) -> str:
 def _from_units(text: str) -> str:
     """Surrogate pairs as their characters."""
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+
+
+@dataclass(slots=True)
+class _Jump:
+    """A space at which the text goes back to the left (or else to another base line, further to the right)."""
+
+    at: int
+    back: bool
+
+
+def split_at_jumps(glyphs: Glyphs, lines: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
+    """The lines of a page, divided at jumps; each is a text and the position of its first character.
+
+    Jumps to the right divide prose only: the cells of a row may be at different heights too.
+    """
+    found = [(body, first, list(_jumps(glyphs, body, first))) for body, first in lines]
+    beside = {(first, at) for body, first, jumps in found for at in _between_prose(body, jumps)}
+    parts: list[tuple[str, int]] = []
+    for body, first, jumps in found:
+        cuts = [jump.at for jump in jumps if jump.back or (len(beside) >= _ENOUGH and (first, jump.at) in beside)]
+        parts += ((body[start + 1 : end], first + start + 1) for start, end in pairwise([-1, *cuts, len(body)]))
+    return parts
+
+
+def _between_prose(body: str, jumps: Sequence[_Jump]) -> Iterator[int]:
+    """The jumps to the right with prose on both sides."""
+    ends = [-1, *(jump.at for jump in jumps), len(body)]
+    for number, jump in enumerate(jumps):
+        before, after = body[ends[number] + 1 : jump.at][:_BEGINNING], body[jump.at + 1 : ends[number + 2]][:_BEGINNING]
+        if not jump.back and _PROSE.match(before) and _PROSE.match(after):
+            yield jump.at
+
+
+def _jumps(glyphs: Glyphs, body: str, first: int) -> Iterator[_Jump]:
+    last = -1
+    for match in _SPACE.finditer(body):
+        at = match.start()
+        jump = _jump(glyphs, body, at, first)
+        if jump is None and last >= 0 and _is_mark(glyphs, body, last, at, first):
+            jump = _Jump(at, back=True)
+        if jump:
+            last = at
+            yield jump
+
+
+def _is_mark(glyphs: Glyphs, body: str, jump: int, end: int, first: int) -> bool:
+    """True if the mark of a note is between a jump and `end`: drawn after the words behind it, which go on there."""
+    if not _MARK.fullmatch(plain(body[jump + 1 : end])):
+        return False
+    before, mark = glyphs.at(first + jump - 1), glyphs.at(first + jump + 1)
+    return mark.size < SMALLER * before.size and 0 < mark.base - before.base < before.size
+
+
+def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:
+    before, after = first + space - 1, first + space + 1
+    if not glyphs.may_jump(before, after):
+        return None
+    if any(unicodedata.bidirectional(body[at]) in ("R", "AL", "AN", "NSM") for at in (space - 1, space + 1)):
+        return None  # that script runs to the left
+    a, b = glyphs.at(before), glyphs.at(after)
+    size = max(a.size, b.size)
+    if a.turn != b.turn or a.slanted or b.slanted or size <= 0:
+        return None
+    if b.left < a.right - _BACK * size:
+        # A cell that is drawn after those to the right of it stays in its row.
+        level = abs(a.base - b.base) < _LEVEL * size
+        return None if level and _is_free(glyphs, space, first, b) else _Jump(space, back=True)
+    lower = abs(a.base - b.base) > _OFFSET * size and b.left > a.right + _APART * size
+    return _Jump(space, back=False) if lower else None
+
+
+def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
+    """True if a character lies on none of those before it in the line."""
+    start = max(space - _LOOK_BACK, 0)
+    spans = glyphs.spans(first + start, space - start, letter.turn)
+    return not any(left < letter.right and letter.left < right for left, right in spans)
+
+
+def order_letters(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
+    """Order the letters of each glyph in the lines of a page; the repairs.
+
+    Some files have the letters of a ligature in reversed order, so that PDFium's are right. Letters that only one order
+    allows (lam and alef, a letter and its vowel) decide for the others of the page.
+    """
+    found = [(line, ligature) for line in lines if RIGHT_TO_LEFT.search(line.body) for ligature in _ligatures(line)]
+    orders = [_in_order(line.body[start:end]) for line, (start, end) in found]
+    default = True in orders and False not in orders
+    repairs: dict[int, tuple[GlyphLine, str]] = {}
+    for (line, (start, end)), ordered in zip(found, orders, strict=True):
+        if not (default if ordered is None else ordered):
+            repairs.setdefault(id(line), (line, line.text))
+            line.changed |= {at: line.body[start + end - 1 - at] for at in range(start, end)}
+    return [("ligature order", before, line.text) for line, before in repairs.values()]
+
+
+def _ligatures(line: GlyphLine) -> Iterator[tuple[int, int]]:
+    """The start and end of each group of letters that are one glyph: their boxes are the same."""
+    body, spans = line.body, line.spans
+    places = [at for at, letter in enumerate(body) if RIGHT_TO_LEFT.match(letter)]
+    for group in runs(places, lambda group, at: at == group[-1] + 1 and spans[at] == spans[at - 1]):
+        text = body[group[0] : group[-1] + 1]
+        if len(set(text)) > 1 and not all(map(unicodedata.combining, text)):
+            yield group[0], group[-1] + 1
+
+
+def _in_order(letters: str) -> bool | None:
+    """True if letters of one glyph are in the order of the word; None where both orders may be."""
+    marks = [unicodedata.combining(letter) > 0 for letter in letters]
+    if marks[0] or (any(marks) and not marks[-1] and not any(marks[1:-1])):
+        return False
+    bare = [letter for letter in letters if not unicodedata.combining(letter)]
+    if "".join(bare).strip("\u0627") in _NAMES:
+        return "".join(bare).strip("\u0627") == _NAMES[0]
+    first, last = bare[0] in _ENDS_LIGATURE, bare[-1] in _ENDS_LIGATURE
+    if len(bare) > 1 and first != last:
+        return last
+    return True if any(marks) else None

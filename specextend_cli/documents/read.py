@@ -12,15 +12,22 @@ from __future__ import annotations
 import stat
 import sys
 import tempfile
-from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Unpack
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
-from specextend_cli.documents.names import STDIN, argument
-from specextend_cli.documents.read_errors import MAX_BYTES, MAX_TEXT_BYTES, check_size, not_read, unreadable
+from specextend_cli.documents.ocr_engine import Ocr
+from specextend_cli.documents.read_errors import (
+    MAX_BYTES,
+    MAX_TEXT_BYTES,
+    STDIN,
+    argument,
+    check_size,
+    not_read,
+    unreadable,
+)
 from specextend_cli.documents.request import ReadOptions, ReadRequest
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable
@@ -31,9 +38,8 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
 
     The text "-" is stdin. For the options see `ReadOptions`.
     """
-    request = ReadRequest("", **options)
     if path == "-":
-        return _from_memory("-", sys.stdin.buffer.read(MAX_BYTES + 1), request)
+        return read_bytes("-", sys.stdin.buffer.read(MAX_BYTES + 1), **options)
     path = Path(path)
     name = printable(path.name)
     try:
@@ -42,56 +48,53 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
             raise InputError(f"{name} is a directory", fix=f"specextend summarize {argument(str(path))}/*")
         with path.open("rb") as file:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command), can be read once and not sought
-                return _from_memory(path.name, file.read(MAX_BYTES + 1), request)
+                return read_bytes(path.name, file.read(MAX_BYTES + 1), **options)
             head = file.read(HEAD)
-            request = _recognized(replace(request, name=name), head, path.suffix, status.st_size)
-            if _needs_file(request):
-                return FORMATS[request.kind].read(replace(request, path=path))
-            request = replace(request, data=head + file.read(MAX_TEXT_BYTES))
+            kind = _recognize(name, head, path.suffix, status.st_size)
+            if _needs_file(kind, options.get("ocr")):
+                return FORMATS[kind].read(ReadRequest(name, kind=kind, path=path, **options))
+            data = head + file.read(MAX_TEXT_BYTES)
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return _read_data(request)
+    return _read_data(ReadRequest(name, kind=kind, data=data, **options))
 
 
 def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
-    return _from_memory(name, data, ReadRequest("", **options))
-
-
-def _from_memory(name: str, data: bytes, request: ReadRequest) -> Document:
-    request = replace(request, name=STDIN if name == "-" else printable(name))
-    request = _recognized(request, data[:HEAD], PurePath(request.name).suffix, len(data))
-    if not _needs_file(request):
-        return _read_data(replace(request, data=data))
+    name = STDIN if name == "-" else printable(name)
+    kind = _recognize(name, data[:HEAD], PurePath(name).suffix, len(data))
+    if not _needs_file(kind, options.get("ocr")):
+        return _read_data(ReadRequest(name, kind=kind, data=data, **options))
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        return FORMATS[request.kind].read(replace(request, path=Path(file.name)))
+        return FORMATS[kind].read(ReadRequest(name, kind=kind, path=Path(file.name), **options))
 
 
-def _recognized(request: ReadRequest, head: bytes, suffix: str, size: int) -> ReadRequest:
-    """The request with the format of the file, which has `size` bytes. InputError: it is too large."""
-    check_size(request.name, size)
+def _recognize(name: str, head: bytes, suffix: str, size: int) -> str:
+    """The format of a file of `size` bytes. InputError: it is too large."""
     kind = detect(head, suffix)
+    check_size(name, size)
     if kind not in ("pdf", "zip"):
-        check_size(request.name, size, MAX_TEXT_BYTES)
-    return replace(request, kind=kind)
+        check_size(name, size, MAX_TEXT_BYTES)
+    return kind
 
 
-def _is_readable(request: ReadRequest) -> bool:
-    return not FORMATS[request.kind].hint and (request.ocr is not None or not FORMATS[request.kind].needs_ocr)
+def _is_readable(kind: str, ocr: Ocr | None) -> bool:
+    return not FORMATS[kind].hint and (ocr is not None or not FORMATS[kind].needs_ocr)
 
 
-def _needs_file(request: ReadRequest) -> bool:
+def _needs_file(kind: str, ocr: Ocr | None) -> bool:
     """Another process opens files of this format."""
-    return request.kind == "zip" or (request.kind != "text" and _is_readable(request))
+    return kind == "zip" or (kind != "text" and _is_readable(kind, ocr))
 
 
 def _read_data(request: ReadRequest) -> Document:
     """A text, by its bytes. InputError: they are none, or of a format that is not read."""
+    kind = request.kind
     if not request.data.strip():
         raise InputError(f"{request.name} is empty", why=f"it has {len(request.data)} bytes")
-    if not _is_readable(request):
-        inside = (known for part, known in OFFICE_PARTS.items() if request.kind == "doc" and part in request.data)
-        raise not_read(request.name, next(inside, request.kind))
-    return FORMATS[request.kind].read(request)
+    if not _is_readable(kind, request.ocr):
+        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in request.data)
+        raise not_read(request.name, next(inside, kind))
+    return FORMATS[kind].read(request)

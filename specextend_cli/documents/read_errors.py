@@ -1,21 +1,46 @@
-"""Error messages for files that cannot be read: what they are, why, and what helps."""
+"""Messages about files: names, pages and numbers as they show them, and errors for files that cannot be read."""
 
 from __future__ import annotations
 
 import difflib
 import errno
 import os
-from collections.abc import Mapping
+import shlex
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
-from specextend_cli.documents.names import argument
+from specextend_cli.documents.line import runs
 from specextend_cli.documents.ocr_engine import INSTALL, has_engine
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.humanize import format_many, printable
 
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
+_RANGES = 40  # of pages in a message
+_LABEL = 20  # characters of a page label
+_PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
+STDIN = "standard input"
+
+
+def argument(name: str) -> str:
+    """A file name as an argument of a command that the user may paste; FILE for stdin."""
+    return "FILE" if name == STDIN else shlex.quote(printable(name))
+
+
+def page_label(label: str, number: int) -> str:
+    """A page label for citations; "" where it is the page `number`."""
+    shown = printable(" ".join(label.translate(_PUNCTUATION).split()))[:_LABEL]
+    return "" if shown == str(number) else shown
+
+
+def places(numbers: Sequence[int], unit: str = "page") -> str:
+    """ "Page 3" or "Sections 3, 5-7"."""
+    ranges = list(runs(sorted(numbers), lambda run, number: number == run[-1] + 1))
+    spans = ", ".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else f"{run[0]}" for run in ranges[:_RANGES])
+    if len(ranges) > _RANGES:
+        spans += f" and {sum(map(len, ranges[_RANGES:])):,} more"
+    return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"
 
 
 def unreadable(path: Path, name: str, error: OSError) -> InputError:

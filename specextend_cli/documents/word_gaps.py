@@ -1,6 +1,7 @@
 """Insert spaces that a PDF page lacks and remove those that PDFium put inside words, by the gaps between characters.
 
-All gaps are in units of the type size.
+All gaps are in units of the type size. The forms of numbers in print tell which words are one number, and which are two
+that lost the space between them.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from itertools import pairwise
 from statistics import median
 
 from specextend_cli.documents.glyphs import GlyphLine
-from specextend_cli.documents.number_forms import is_two_numbers
 
 SpaceRepair = tuple[str, str, str]
 """The kind of a repair, and the text of a line before and after it."""
@@ -30,6 +30,13 @@ _PAIR = re.compile(r"(?<![^\W\d_])([^\W\d_]+) (?=([^\W\d_]+|[.,;:]))")
 _TOO_LONG = re.compile(r"[^\W\d_]{15,}")
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer; Chinese, Japanese.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")
+_LONGEST = 40  # characters of a number
+_AROUND = "($€£¥~≈±<>+−–-)%*†‡.,;:"
+_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
+_TIME = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
+_SCIENTIFIC = re.compile(r"\d+(?:\.\d+)?[eE][+−-]?\d+")
+_PLAIN = re.compile(r"\d+(?:\.\d+)?")
+_SEPARATED = re.compile(r"[\d.,:]+")
 
 
 def repair_spaces(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
@@ -113,3 +120,33 @@ def _false_spaces(line: GlyphLine, generated: Sequence[int], words: Collection[s
         known = any(len(part) > 2 and part in words for part in match.groups())
         if (at := match.end(1)) in generated and 0 < spaces.get(at, 0.0) < least and not known:
             yield at
+
+
+def is_one_number(body: str, at: int) -> bool:
+    """True if the word around a position has the form of one number: 14,918,000, 12:15:45, 1.5e-3."""
+    word, _ = _word_at(body, at)
+    word = word.strip(_AROUND)
+    return any(form.fullmatch(word) for form in (_GROUPED, _TIME, _SCIENTIFIC))
+
+
+def is_two_numbers(body: str, at: int) -> bool:
+    """True if the word around a position is no number, and both of its parts are: 47,812,289|72,101,069."""
+    word, place = _word_at(body, at)
+    if not _SEPARATED.fullmatch(word.strip(_AROUND)) or _is_number(word):
+        return False
+    return _is_number(word[:place]) and _is_number(word[place:])
+
+
+def _is_number(word: str) -> bool:
+    word = word.strip(_AROUND)
+    return any(form.fullmatch(word) for form in (_GROUPED, _TIME, _PLAIN))
+
+
+def _word_at(body: str, at: int) -> tuple[str, int]:
+    """The word around a position and the position in it; "" for one that is too long for a number."""
+    start, end = at, at
+    while start > 0 and at - start <= _LONGEST and not body[start - 1].isspace():
+        start -= 1
+    while end < len(body) and end - at <= _LONGEST and not body[end].isspace():
+        end += 1
+    return (body[start:end], at - start) if end - start <= _LONGEST else ("", 0)

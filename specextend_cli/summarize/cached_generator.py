@@ -9,17 +9,20 @@ from typing import TYPE_CHECKING
 from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.summarize.answer_checks import Flaw, flaw
-from specextend_cli.summarize.events import ChunkSummarized, Event, Level, Retried, SentenceAttention, Text
-from specextend_cli.summarize.generation_cache import GenerationCache, key, pack, unpack
+from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Level, Retried, SentenceAttention, Text
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.result_store import GenerationCache, key, pack, unpack
 from specextend_cli.summarize.text_stream import TextStream
+from specextend_cli.summarize.word_count import words
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator
 
 _ATTEMPTS = 3
 _MIN_BATCH = 3  # texts; fewer are drafted for, one after the other: that is as fast, and can be watched
+_JUDGED = 24  # tokens; a shorter answer is not judged
+_FEW = 4  # words
+_GRAM, _CIRCLES, _ENOUGH = 4, 0.25, 20  # the share of repeated 4-grams that is a loop, in a text of that many words
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,18 @@ class CachedGenerator:
         """What identifies the target: its settings in the preset, and the weights that are there now."""
         files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self.prompt_builder.directory)]
         return [self.preset.target.model_dump(mode="json"), files]
+
+
+def flaw(text: str, limit: int) -> Flaw | None:
+    """The flaw of an answer of at most `limit` tokens, without its idle sentences; None where it has none."""
+    said = words(text.lower())
+    if not said or (len(said) < _FEW and limit >= _JUDGED):
+        return "no answer"
+    if len(said) >= _ENOUGH and limit >= _JUDGED:
+        grams = list(zip(*(said[at:] for at in range(_GRAM)), strict=False))
+        if 1 - len(set(grams)) / len(grams) > _CIRCLES:
+            return "in circles"
+    return None
 
 
 def _flaw(prompt: Prompt, text: str) -> Flaw | None:

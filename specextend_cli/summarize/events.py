@@ -9,7 +9,6 @@ from typing import Literal, TypeAlias
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
-from specextend_cli.summarize.answer_checks import Flaw
 from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.summarize.ranking.text_kind import Kind
 from specextend_cli.summarize.request import SummaryRequest
@@ -17,6 +16,8 @@ from specextend_cli.summarize.request import SummaryRequest
 Method: TypeAlias = Literal["extractive", "guided", "abstractive", "lead", "verbatim"]
 """The document's sentences, chosen without a model; the same, guided by the target; the target's own sentences; the
 document's first ones; all of it."""
+Flaw: TypeAlias = Literal["no answer", "in circles"]
+"""Why an answer is retried: it says nothing or refuses; it repeats itself."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,21 +12,18 @@ import numpy as np
 
 from specextend_cli.documents.document import Document
 from specextend_cli.summarize.events import ChunkRead, Event, LevelWork, Part, Plan, Preview, Rates, Text, Warned
-from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.evidence import DocumentSentence, EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
-from specextend_cli.summarize.generation_cache import GenerationCache, key
 from specextend_cli.summarize.pipeline import Pipeline
-from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
-from specextend_cli.summarize.ranking.focus import gain, relevance
-from specextend_cli.summarize.ranking.ranker import Array, StateWeights, Trees
-from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
+from specextend_cli.summarize.ranking.gains import gain, relevance
+from specextend_cli.summarize.ranking.ranker import Array, ReadingPlan, StateWeights, Trees, read_states
 from specextend_cli.summarize.ranking.selection import Choice, Selector
-from specextend_cli.summarize.ranking.speakers import Speakers, speakers
-from specextend_cli.summarize.ranking.text_kind import Kind, kind_of
+from specextend_cli.summarize.ranking.text_kind import Kind, Speakers, kind_of, speakers
 from specextend_cli.summarize.ranking.topics import Topics, topics
 from specextend_cli.summarize.request import SummarySettings
+from specextend_cli.summarize.result_store import GenerationCache, key
 from specextend_cli.summarize.word_count import count_words
 
 if TYPE_CHECKING:

@@ -1,23 +1,23 @@
 """Map-reduce: a summary of every chunk, summaries of these until few are left, and the document's summary.
 
 A document that fits the preset's chunk is summarized in one pass. Every token of its text is in exactly one first-level
-prompt.
+prompt. The plan is made before any model is loaded.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
-from specextend_cli.documents.document import Document
+from specextend_cli.documents.chunk import chunk
+from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.summarize.cached_generator import CachedGenerator
-from specextend_cli.summarize.events import Event, Part, Rates, SentenceAttention, Text
-from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates, SentenceAttention, Text
+from specextend_cli.summarize.evidence import EvidenceTracker, Provenance, document_sentences, join_texts, provenance_of
 from specextend_cli.summarize.formatting import QuoteLayout, formatter
 from specextend_cli.summarize.pipeline import Pipeline
-from specextend_cli.summarize.planning import pack, plan_work, template_of
-from specextend_cli.summarize.prompt_builder import Prompt
-from specextend_cli.summarize.provenance import Provenance, document_sentences, join_texts, provenance_of
+from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, SummarySettings
 from specextend_cli.summarize.sentences import split
 from specextend_cli.summarize.word_count import count_words
@@ -73,14 +73,14 @@ class MapReduce(Pipeline):
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
-        if not self.settings.request.needs_writing and self._size <= self._words:
-            for number, c in enumerate(self.chunks, 1):
-                yield Part(number, len(self.chunks), 1, 1, self._pages(c.start, c.end), c.tokens, True)
-            yield from self._verbatim()
-        else:
+        if self.settings.request.needs_writing or self._size > self._words:
             self.method = "abstractive"
-            yield from self._map_and_reduce()
-            yield from self._abstractive()
+            return chain(self._map_and_reduce(), self._abstractive())
+        parts = (
+            Part(number, len(self.chunks), 1, 1, self._pages(c.start, c.end), c.tokens, True)
+            for number, c in enumerate(self.chunks, 1)
+        )
+        return chain(parts, self._verbatim())
 
     def _map_and_reduce(self) -> Iterator[Event]:
         """Summarize chunks, then their summaries, until few enough texts are left for the prompts `_finals`."""
@@ -166,3 +166,47 @@ class MapReduce(Pipeline):
 
     def _source(self, text: str, pages: tuple[int, int], provenance: Provenance) -> SourceText:
         return SourceText(text, pages, self.prompt_builder.encoder.count(text), provenance)
+
+
+def plan_work(
+    document: Document, prompt_builder: PromptBuilder, settings: SummarySettings, rates: Rates | None = None
+) -> tuple[Plan, tuple[Chunk, ...]]:
+    """The plan, and chunks of at most the preset's size; their spans are the whole text, so no token is left out."""
+    window, parts = settings.preset.window, settings.summary_parts
+    chunks = tuple(chunk(document, prompt_builder.encoder.encode, window.chunk))
+    sizes = tuple(piece.tokens for piece in chunks)
+    counts = [len(chunks)]
+    while counts[-1] > parts:
+        counts.append(len(pack([window.chunk_summary_tokens] * counts[-1], window.chunk, parts)))
+    # The expected work, if every answer takes its room.
+    left, work = sum(sizes), list[LevelWork]()
+    for level, prompts in enumerate(counts, 1):
+        final = level == len(counts)
+        answer = settings.summary_tokens // prompts if final else window.chunk_summary_tokens
+        read = left + prompts * prompt_builder.overhead(template_of(level, final=final))
+        left = min(answer * prompts, left)
+        work.append(LevelWork(prompts, read, left))
+    name, pages = document.name, len(document.pages) or 1
+    return Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, tuple(work), rates), chunks
+
+
+def template_of(level: int, *, final: bool) -> str:
+    """The template of the prompts of a level (see `PromptBuilder.prompt`)."""
+    first, later = ("single", "reduce") if final else ("map", "merge")
+    return first if level == 1 else later
+
+
+def pack(sizes: Sequence[int], room: int, parts: int = 1) -> list[range]:
+    """Consecutive groups of texts, about equally full: `parts` of them, or as many as `room` tokens each demand.
+
+    Every group has at least two texts, so that a level always has fewer texts than the one before.
+    """
+    groups = max(min(max(-(-sum(sizes) // room), parts), len(sizes) // 2), 1)
+    share = sum(sizes) / groups
+    packed, start, filled = [], 0, 0
+    for i, size in enumerate(sizes):
+        if i - start >= 2 and len(sizes) - i >= 2 and (filled + size > room or filled + size / 2 > share):
+            packed.append(range(start, i))
+            start, filled = i, 0
+        filled += size
+    return [*packed, range(start, len(sizes))]

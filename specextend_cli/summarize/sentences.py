@@ -19,7 +19,6 @@ from specextend_cli.summarize.abbreviations import (
     STARTERS,
     TITLES,
 )
-from specextend_cli.summarize.answer_checks import idle
 
 _CLOSING = r"[\p{Pe}\p{Pf}]"
 _OWN = r"[\p{STerm}།--[.!?]]"
@@ -60,6 +59,21 @@ _KNOWN = BEFORE_NUMBERS | EXCLAIMED | MAYBE_LAST | NEVER_LAST | TITLES
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
+_IDLE = re.compile(
+    r"""\W*(?:
+        (?:sure|certainly|of\ course|okay)\b[,!.:]
+      | here(?:'s|\ is|\ are)\b[^.!?]{0,80}\b(?:summar(?:y|ies)|notes|overview)\b[^.!?]{0,80}[:.]\W*$
+      | (?:i'm|i\ am)\ sorry\b | i\ apologi[sz]e\b | as\ an?\ (?:ai|language\ model)\b
+      | i(?:(?:'m|\ am)\ (?:unable|not\ able)\ to|\ (?:cannot|can't|can\ not|could\ not|couldn't))\ (?:provide|assist
+          |help|summari[sz]e|access|fulfil|comply|answer|see|read|open|generate|create|complete)
+      | (?:please|could\ you|can\ you)\b[^.!?]{0,20}\b(?:provide|share|paste|upload)\b[^.!?]*\b(?:text|document|input)\b
+      | (?:the|your)\ (?:text|document|input)\ (?:is|was)\ not\ provided\b
+      | (?:there\ is\ )?no\ (?:text|document|input)\ (?:is|was|has\ been|to\ summari[sz]e)\b
+      | (?:feel\ free\ to|let\ me\ know\ if|i\ hope\ this)\b
+      | summari[sz]e\ the\ (?:text|document)\b
+    )""",
+    re.IGNORECASE | re.VERBOSE,
+)
 
 
 def split(text: str) -> list[str]:
@@ -170,6 +184,11 @@ def spans(text: str) -> list[tuple[int, int]]:
         if body := sentence.strip():
             found.append((start, start + len(body)))
     return found
+
+
+def idle(sentence: str) -> bool:
+    """Whether a sentence is about answering, such as "Here is a summary:" or "I cannot access the document."."""
+    return _IDLE.match(sentence.replace("\N{RIGHT SINGLE QUOTATION MARK}", "'")) is not None
 
 
 class Sentences:

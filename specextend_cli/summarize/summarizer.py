@@ -42,12 +42,11 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
-from specextend_cli.summarize.generation_cache import GenerationCache, results_file
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
-from specextend_cli.summarize.runs import RunStore
+from specextend_cli.summarize.result_store import GenerationCache, RunStore, results_file
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader

@@ -287,15 +287,6 @@ def format_reused(summary: events.Summary) -> str:
     return "summary reused" if chunks == 1 else f"{summary.reused:,} of {chunks:,} chunk summaries reused"
 
 
-def format_times(summary: events.Summary) -> Iterable[tuple[str, float, str]]:
-    """What the seconds of a run went into, which add up to all of them: what, seconds, and a remark."""
-    meter = summary.meter
-    speed = format_speed(meter.tokens_per_second)
-    yield "reading", meter.prefill_seconds, ""
-    yield "writing", meter.decode_seconds, f" at {speed}" if speed else ""
-    yield "loading and the rest", max(summary.seconds - meter.prefill_seconds - meter.decode_seconds, 0.0), ""
-
-
 def format_done(summary: events.Summary, span: tuple[int, int] | None = None) -> str:
     """The final line of a document: what was written, or how much of the document is quoted."""
     reused, took, meter = format_reused(summary), format_seconds(summary.seconds), summary.meter
@@ -304,8 +295,13 @@ def format_done(summary: events.Summary, span: tuple[int, int] | None = None) ->
     elif not meter.tokens and reused:
         made = took
     else:
-        times = ", ".join(f"{what} {format_seconds(seconds)}{more}" for what, seconds, more in format_times(summary))
-        made = f"{format_many(meter.tokens, 'token')} written in {took} ({times})"
+        speed = format_speed(meter.tokens_per_second)
+        rest = max(summary.seconds - meter.prefill_seconds - meter.decode_seconds, 0.0)
+        made = (
+            f"{format_many(meter.tokens, 'token')} written in {took} (reading {format_seconds(meter.prefill_seconds)},"
+            f" writing {format_seconds(meter.decode_seconds)}{f' at {speed}' if speed else ''}, loading and the rest"
+            f" {format_seconds(rest)})"
+        )
     run = (f"run {summary.run}",) if summary.run else ()
     coverage = format_coverage(summary.coverage, span, summary.plan.counted)
     pieces = (reused, made, *format_drafts(meter), coverage, *run)

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from specextend_cli.humanize import format_count, format_many, format_percent, format_seconds
 from specextend_cli.summarize.events import Sentence
-from specextend_cli.summarize.runs import Run
+from specextend_cli.summarize.result_store import Run
 from specextend_cli.ui.annotations import Annotations, format_page
 from specextend_cli.ui.streams import QUIET, sanitize
 from specextend_cli.ui.tables import cell, table

@@ -1,18 +1,27 @@
-"""The three standard streams of the process, made safe before anything is opened or written.
+"""The three standard streams of the process, made safe before anything is opened or written, and their characters.
 
 A closed descriptor would be reused by the next file that is opened, which would then receive output. Errors on stderr
-(a full disk, a reader that is gone) lose messages, never the result.
+(a full disk, a reader that is gone) lose messages, never the result. Characters that a stream's encoding or locale
+lacks are replaced: with `LC_ALL=C` Python would write UTF-8 although the locale is ASCII; `fit` follows the locale.
 """
 
 from __future__ import annotations
 
+import codecs
 import fcntl
 import io
+import locale
 import os
 import sys
 from typing import TextIO
 
 STDIN, STDOUT, STDERR = 0, 1, 2
+
+PLAIN = dict(
+    zip("▁▂▃▄▅▆▇█━─│╭╮╰╯┌┐└┘├┤╴╶╸╺·×…–—✓✗→", "_.:-=+*#=-|++++++++||-----x.--+x>", strict=True)  # one cell each
+)
+LACKING, BOTH = "specextend.lacking", "specextend.both"
+"""Error handlers: LACKING for encodings that lack characters; BOTH for ASCII locales, where only drawings change."""
 
 
 def prepare() -> None:
@@ -70,3 +79,49 @@ def _is_open(descriptor: int) -> bool:
     except OSError:
         return False
     return True
+
+
+def fit(stream: TextIO, *, drawn: bool) -> TextIO:
+    """`stream`, made to replace characters that its encoding lacks or, if it is `drawn` on, its locale."""
+    reconfigure = getattr(stream, "reconfigure", None)
+    if reconfigure is None:
+        return stream
+    if drawn and (stream.encoding or "").lower().startswith("utf") and _ascii_locale():
+        reconfigure(encoding="ascii", errors=BOTH)
+    elif stream.errors != BOTH:
+        reconfigure(errors=LACKING)
+    return stream
+
+
+def encodable(text: str, stream: TextIO) -> str:
+    """`text` with replacements for the characters that the encoding of `stream` lacks."""
+    encoding = stream.encoding or "utf-8"
+    return text.encode(encoding, LACKING).decode(encoding)
+
+
+def _ascii_locale() -> bool:
+    """True if the user chose an ASCII locale. A locale that is not installed does not count."""
+    chosen = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
+    if chosen not in ("C", "POSIX"):
+        return False
+    try:
+        return codecs.lookup(locale.nl_langinfo(locale.CODESET)).name == "ascii"
+    except LookupError:
+        return False
+
+
+def _lacking(error: UnicodeError) -> tuple[str, int]:
+    """Replace drawing characters by similar ones, others by a question mark."""
+    assert isinstance(error, UnicodeEncodeError)  # the handlers are for writing only
+    return "".join(PLAIN.get(one, "?") for one in error.object[error.start : error.end]), error.end
+
+
+def _both(error: UnicodeError) -> tuple[bytes, int]:
+    """Replace drawing characters by similar ones; others stay, in UTF-8."""
+    assert isinstance(error, UnicodeEncodeError)
+    text = "".join(PLAIN.get(one, one) for one in error.object[error.start : error.end])
+    return text.encode("utf-8", "replace"), error.end
+
+
+codecs.register_error(LACKING, _lacking)
+codecs.register_error(BOTH, _both)

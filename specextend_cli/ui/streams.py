@@ -14,8 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.errors import SpecextendError, UsageError
-from specextend_cli.ui.characters import fit
-from specextend_cli.ui.standard_streams import are_one, is_writable
+from specextend_cli.ui.standard_streams import are_one, fit, is_writable
 
 # Colours only repeat what words and figures say.
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"

@@ -1,9 +1,10 @@
-"""Tables and lists: plans, presets, models, failures, checks. Functions return them; `Output` prints them."""
+"""Tables, lists and small charts: plans, presets, models, failures, checks. `Output` prints what is returned here."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import ceil
 from typing import TYPE_CHECKING, Literal
 
 from rich import box
@@ -19,7 +20,6 @@ from specextend_cli.humanize import (
     format_speed,
     format_speedup,
 )
-from specextend_cli.ui.characters import block, histogram
 from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 
 
 LABELS = 10  # columns of the names of statistics
+BLOCKS = "▁▂▃▄▅▆▇█"
+BINS = 6  # of accepted lengths
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
@@ -243,3 +245,29 @@ def worst(checks: Sequence[Check]) -> Check | None:
             if check.state == state and check.fix:
                 return check
     return None
+
+
+def block(share: float) -> str:
+    """The block character whose height shows `share` of one."""
+    return BLOCKS[min(int(share * len(BLOCKS)), len(BLOCKS) - 1)]
+
+
+def histogram(lengths: Mapping[int, int]) -> list[tuple[str, float]]:
+    """Accepted lengths in the bins "1" ... "6+", each with its share of all steps."""
+    total = sum(lengths.values()) or 1
+    counts = [0] * BINS
+    for length, count in lengths.items():
+        counts[min(length, BINS) - 1] += count
+    return [(f"{size}+" if size == BINS else str(size), count / total) for size, count in enumerate(counts, start=1)]
+
+
+def density(spans: Sequence[tuple[int, int]], length: int, cells: int) -> list[float]:
+    """The share, 0 to 1, of each of `cells` equal parts of `length` positions that the half-open `spans` cover."""
+    covered = [0.0] * cells
+    if not length:
+        return covered
+    width = length / cells
+    for start, end in spans:
+        for cell in range(int(start / width), min(ceil(end / width), cells)):
+            covered[cell] += max(min(end, (cell + 1) * width) - max(start, cell * width), 0.0)
+    return [min(amount / width, 1.0) for amount in covered]

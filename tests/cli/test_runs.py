@@ -10,7 +10,7 @@ import pytest
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.models.store import cache_root
-from specextend_cli.summarize.runs import RunStore
+from specextend_cli.summarize.result_store import RunStore
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 

@@ -17,9 +17,8 @@ from typing import ClassVar
 from unittest.mock import patch
 
 from specextend_cli.summarize.events import Plan, Sentence
-from specextend_cli.summarize.evidence import Citer
-from specextend_cli.summarize.planning import plan_work
-from specextend_cli.summarize.provenance import document_sentences
+from specextend_cli.summarize.evidence import Citer, document_sentences
+from specextend_cli.summarize.mapreduce import plan_work
 from specextend_cli.summarize.summarizer import Summarizer
 from tests.helpers.flat_options import flat_options
 from tests.helpers.planted import Planted, plant

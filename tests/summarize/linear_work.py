@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from specextend_cli.documents.document import Block, Document, Extraction, Page
-from specextend_cli.summarize.answer_checks import flaw, idle
-from specextend_cli.summarize.evidence import Citer
+from specextend_cli.summarize.cached_generator import flaw
+from specextend_cli.summarize.evidence import Citer, DocumentSentence
 from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.formatting import formatter
-from specextend_cli.summarize.provenance import DocumentSentence
 from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
+from specextend_cli.summarize.ranking.ranker import ReadingPlan
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
-from specextend_cli.summarize.ranking.reading import ReadingPlan
 from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.ranking.topics import topics
-from specextend_cli.summarize.sentences import Sentences, spans, split
+from specextend_cli.summarize.sentences import Sentences, idle, spans, split
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
 
 SIZE = 25_000

@@ -9,8 +9,8 @@ import pytest
 
 from specextend_cli.summarize.ranking.boilerplate import boilerplate
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.conclusions import concludes, recommends
 from specextend_cli.summarize.ranking.features import features
+from specextend_cli.summarize.ranking.gains import concludes, recommends
 from specextend_cli.summarize.ranking.readable import is_whole, printed
 from specextend_cli.summarize.ranking.selection import Selector
 from tests.summarize.scribe import document

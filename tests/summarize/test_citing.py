@@ -13,16 +13,17 @@ from hypothesis import strategies as st
 from specextend_cli.documents.document import Chunk
 from specextend_cli.engine.attribution import attribution_layers
 from specextend_cli.summarize.events import Sentence, SentenceAttention, Text
-from specextend_cli.summarize.evidence import Citer, attended_sentences
-from specextend_cli.summarize.generation_cache import pack, unpack
-from specextend_cli.summarize.provenance import (
+from specextend_cli.summarize.evidence import (
+    Citer,
     DocumentSentence,
     Provenance,
     SourceSpan,
+    attended_sentences,
     document_sentences,
     join_texts,
     provenance_of,
 )
+from specextend_cli.summarize.result_store import pack, unpack
 from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.tfidf import TfidfIndex, terms
 from tests.helpers.planted import plant

@@ -8,7 +8,7 @@ import pytest
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.summarize.events import Preview, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.focus import WEIGHT, gain, relevance
+from specextend_cli.summarize.ranking.gains import WEIGHT, gain, relevance
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.tfidf import terms
 from tests.helpers.flat_options import flat_options

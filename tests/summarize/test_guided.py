@@ -14,7 +14,7 @@ from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.errors import ModelError
 from specextend_cli.summarize.events import ChunkRead, Event, Level, Part, Plan, Preview, Summary, Text
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.reading import ReadingPlan, read_states
+from specextend_cli.summarize.ranking.ranker import ReadingPlan, read_states
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
@@ -193,7 +193,7 @@ def test_damaged_scores_are_computed_again(preset, monkeypatch) -> None:
     with Summarizer(Options(preset=str(preset))) as made:
         first = made.summarize(document(LONG))
         for stored in ("[]", "null", "[NaN]", "x", '{"a": 1}', "[" * 9999):
-            monkeypatch.setattr("specextend_cli.summarize.generation_cache.GenerationCache.get", lambda *_, s=stored: s)
+            monkeypatch.setattr("specextend_cli.summarize.result_store.GenerationCache.get", lambda *_, s=stored: s)
             again = made.summarize(document(LONG))
             assert (again.text, again.reused) == (first.text, 0)
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from specextend_cli.errors import InputError
 from specextend_cli.summarize.events import Warned
-from specextend_cli.summarize.planning import pack
+from specextend_cli.summarize.mapreduce import pack
 from tests.helpers.grid import but_for
 from tests.summarize.scribe import Scribe, document, parts, run, summarizer
 from tests.summarize.tiny_preset import text

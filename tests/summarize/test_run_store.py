@@ -10,8 +10,8 @@ import pytest
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.summarize import runs as module
-from specextend_cli.summarize.runs import RunStore
+from specextend_cli.summarize import result_store as module
+from specextend_cli.summarize.result_store import RunStore
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -48,7 +48,7 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
 
 
 def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> None:
-    monkeypatch.setattr(module, "_LIMIT", 3)
+    monkeypatch.setattr(module, "_MOST_RUNS", 3)
     names = [runs.add(replace(summary, seconds=n), document(text(6))) for n in range(5)]
     assert [found.id for found in runs.all()] == names[:1:-1]
     monkeypatch.setattr(module, "_BYTES", 1)

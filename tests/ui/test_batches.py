@@ -10,7 +10,7 @@ from rich.console import Console
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import ChunkSummarized, Level, LevelWork, Part, Plan, Text
-from specextend_cli.ui.dashboard import Dashboard
+from specextend_cli.ui.panel import Dashboard
 from specextend_cli.ui.progress import Progress
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import format_statistics

@@ -11,8 +11,8 @@ from specextend_cli.humanize import (
     format_seconds,
     format_speedup,
 )
-from specextend_cli.ui.characters import block, density, histogram
-from specextend_cli.ui.panel import Lines
+from specextend_cli.ui.live import Lines
+from specextend_cli.ui.tables import block, density, histogram
 
 
 @pytest.mark.parametrize(

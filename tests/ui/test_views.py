@@ -28,9 +28,8 @@ from specextend_cli.summarize.events import (
     Warned,
 )
 from specextend_cli.ui.annotations import Annotations
-from specextend_cli.ui.dashboard import Dashboard, collapsed, format_memory
 from specextend_cli.ui.jsonl import format_event
-from specextend_cli.ui.panel import Panel
+from specextend_cli.ui.panel import Dashboard, Panel, collapsed, format_memory
 from specextend_cli.ui.progress import Progress, View, format_coverage, format_done
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import format_statistics

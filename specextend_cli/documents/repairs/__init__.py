@@ -14,12 +14,11 @@ from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.footnotes import note_marks
-from specextend_cli.documents.repairs.headers_footers import running_lines
+from specextend_cli.documents.repairs.headers_footers import running_lines, watermarks
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.margins import line_numbers, side_headings
 from specextend_cli.documents.repairs.reading_order import reading_order
 from specextend_cli.documents.repairs.rows import empty_cells, rows
-from specextend_cli.documents.repairs.watermarks import watermarks
 
 _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
     *(watermarks, line_numbers, columns, characters, drop_caps, rows, empty_cells, running_lines, side_headings),

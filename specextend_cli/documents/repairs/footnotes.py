@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, page_by_page
+from specextend_cli.documents.line import plain as as_plain
 
 _DIGITS = "⁰¹²³⁴-⁹"
 _MARK = f"[{_DIGITS}]+(?:[,–-][{_DIGITS}]+)*|[{SUPERSCRIPT_LETTERS}](?![^\\W_])"
@@ -23,7 +24,6 @@ _WORD = re.compile(r"[^\W\d_]{3}")
 _ORDINAL = re.compile(r"[IVXLC]{1,7}$|\d{1,2}$")
 _BASE = re.compile(r"(?<![^\W_])[^\W\d_]$|\)$")
 NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s*")
-_PLAIN = str.maketrans(f"⁰¹²³⁴⁵⁶⁷⁸⁹{SUPERSCRIPT_LETTERS}", "0123456789abcdefghijklmnoprstuvwxyz")
 
 
 @page_by_page
@@ -37,7 +37,7 @@ def note_marks(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
 
 def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
     """One line without note marks; the removed ones are added to `edits`."""
-    text = NOTE_NUMBER.sub(lambda match: match[1].translate(_PLAIN) + " ", text)
+    text = NOTE_NUMBER.sub(lambda match: as_plain(match[1]) + " ", text)
 
     def removed(match: re.Match[str]) -> str:
         before = match.string[max(match.start() - 48, 0) : match.start()]
@@ -50,7 +50,7 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
 
     def plain(match: re.Match[str]) -> str:
         """A raised letter that follows neither punctuation nor a word of three letters."""
-        before, letter = match.string[max(match.start() - 8, 0) : match.start()], match[0].translate(_PLAIN)
+        before, letter = match.string[max(match.start() - 8, 0) : match.start()], as_plain(match[0])
         if _OF_A_FIGURE.search(before):
             edits.append(Edit("note mark", page, match[0]))
             return ""

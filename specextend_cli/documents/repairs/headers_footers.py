@@ -1,4 +1,4 @@
-"""Remove running heads, running feet and page numbers.
+"""Remove what returns from page to page: running heads, running feet, page numbers; watermarks (DRAFT, CONFIDENTIAL).
 
 Page numbers are numbers at the edge that increase with the pages, and have no other label.
 """
@@ -16,6 +16,9 @@ from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
+KEPT_MARK = "watermark kept"
+"""Kind of an edit without effect: slanted text that is too much of its pages to be a watermark."""
+_MAX_SLANTED = 0.6  # of the letters and digits of a page that are a watermark
 _EDGE = 4
 _LARGE = 1.2  # of the body size: a title
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
@@ -281,3 +284,24 @@ def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | 
         return None
     before = line.text[max(numbers[k].start() - 40, 0) : numbers[k].start()]
     return None if _LABEL.search(before) and not _PAGE.search(before) else int(numbers[k][0])
+
+
+def watermarks(pages: Pages) -> Repaired:
+    """Remove slanted words that recur at one position on other pages, or are much larger than the text."""
+    slanted = [line for page in pages for line in page if line.slanted and sum(map(str.isalpha, line.text)) > 2]
+    if not slanted:
+        return [list(page) for page in pages], []
+    upright = [line for page in pages for line in page if not line.slanted]
+    body = body_size(upright or slanted)
+    places = [(line.text, round(line.left / 4), round(line.base / 4)) for line in slanted]
+    counts = Counter(places)
+    marks = [line for line, at in zip(slanted, places, strict=True) if counts[at] > 1 or line.size > 1.5 * body]
+    removed = set(map(id, marks))
+    lost = Counter[int]()
+    for line in marks:
+        lost[line.page] += line.weight
+    shares = [lost[page[0].page] / sum(line.weight for line in page) for page in pages if page and lost[page[0].page]]
+    if shares and median(shares) > _MAX_SLANTED:
+        return [list(page) for page in pages], [Edit(KEPT_MARK, line.page, line.text, line.text) for line in marks]
+    edits = [Edit("watermark", line.page, line.text) for line in marks]
+    return [[line for line in page if id(line) not in removed] for page in pages], edits

@@ -1,20 +1,30 @@
 """The learnt salience of sentences: gradient boosted trees over their features, and the target's hidden states.
 
 Both were fitted by `specextend train-ranker` to predict which part of a sentence's word pairs its document's human
-summary has; their cards are beside them.
+summary has; their cards are beside them. For the states, the target reads each chunk of a document behind the beginning
+of the preset's prompt, and nothing is generated.
 """
 
 from __future__ import annotations
 
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from specextend_cli.arrays import read_arrays
+from specextend_cli.engine.events import Prefilled
 from specextend_cli.errors import ModelError
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.reader import Reader
+    from specextend_cli.models.tokens import TextEncoder
+    from specextend_cli.summarize.ranking.candidates import Candidate
 
 TREES, STATES = "trees.npz", "states.npz"
 """The files of a ranker's directory."""
@@ -133,6 +143,55 @@ class StateWeights:
             why = f"it has {len(self.weights)} weights, and the model's states have {states.shape[1]} numbers"
             raise ModelError("the preset's sentence ranker cannot be used", why=why, fix="specextend train-ranker")
         return (states @ self.weights + self.bias).astype(np.float32)
+
+
+class ReadingPlan:
+    """A document's tokens in chunks of whole sentences.
+
+    `chunks` are the ranges of sentences, of at most `size` tokens where no sentence has more: such a one is a chunk by
+    itself. `tokens` are each sentence's, with what stands before the next one.
+    """
+
+    def __init__(self, text: str, found: Sequence[Candidate], encoder: TextEncoder, size: int) -> None:
+        self.size = size
+        # What stands before the first sentence belongs to it.
+        starts = [0, *(one.start for one in found[1:]), len(text)]
+        self.tokens = [encoder.encode(text[start:end]) for start, end in pairwise(starts)]
+        self.chunks: list[range] = []
+        first = filled = 0
+        for i, piece in enumerate(self.tokens):
+            if i > first and filled + len(piece) > size:
+                self.chunks.append(range(first, i))
+                first, filled = i, 0
+            filled += len(piece)
+        self.chunks.append(range(first, len(self.tokens)))
+
+    def sizes(self) -> tuple[int, ...]:
+        """Tokens of each chunk."""
+        return tuple(sum(len(self.tokens[i]) for i in chunk) for chunk in self.chunks)
+
+
+def read_states(
+    reader: Reader, plan: ReadingPlan, chunk: range, prefix: Sequence[int]
+) -> Generator[Prefilled, None, Array]:
+    """Read one chunk behind the tokens `prefix`; returns each sentence's mean state, [sentences, hidden size].
+
+    A sentence that has more tokens than a chunk is read in pieces, and its mean is over all of them.
+    """
+    tokens = [token for i in chunk for token in plan.tokens[i]]
+    counts = np.array([len(plan.tokens[i]) for i in chunk])
+    owner = np.repeat(np.arange(len(chunk)), counts)
+    total: Array | None = None
+    for start in range(0, max(len(tokens), 1), plan.size):
+        began = perf_counter()
+        piece = [*prefix, *tokens[start : start + plan.size]]
+        states: Array = reader.states(piece)[len(prefix) :].float().cpu().numpy()
+        total = np.zeros((len(chunk), states.shape[1]), np.float32) if total is None else total
+        np.add.at(total, owner[start : start + plan.size], states)
+        yield Prefilled(len(piece), perf_counter() - began)
+    assert total is not None
+    total /= np.maximum(counts, 1)[:, None]
+    return total
 
 
 def load_arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:

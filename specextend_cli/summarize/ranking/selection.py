@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
-from specextend_cli.summarize.ranking.conclusions import concludes, recommends
+from specextend_cli.summarize.ranking.gains import concludes, recommends
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words

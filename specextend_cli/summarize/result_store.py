@@ -1,7 +1,8 @@
-"""Finished runs, kept so that a summary can be asked later where it comes from.
+"""The results store, `texts.sqlite`: generated texts, so that an interrupted run resumes; finished runs, for `show`.
 
-They lie beside the chunk summaries, in the same file. The evidence of a sentence is kept with it: the document itself
-may have been moved or changed by then.
+The key of a text (`GenerationCache`) covers everything the answer depends on, so an edited document recomputes only the
+parts that changed. A run (`RunStore`) keeps the evidence of each sentence: the document itself may have been moved or
+changed by the time somebody asks where a sentence comes from.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ import hashlib
 import json
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
 from itertools import accumulate, starmap
 from pathlib import Path
@@ -19,19 +20,105 @@ from statistics import median
 from typing import Any
 
 from specextend_cli.documents.document import Document
+from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, Summary
+from specextend_cli.models.store import cache_root
+from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, SentenceAttention, Summary
 from specextend_cli.summarize.factcheck import Unsupported
-from specextend_cli.summarize.generation_cache import transaction
 
-_LIMIT = 500  # runs; the oldest go first
+_VERSION = 1
+_MOST_TEXTS = 50_000  # texts; the oldest go first
+_TEXT_TABLES = "texts (key text primary key, text text, written real)", "attention (key text primary key, shares text)"
+_MOST_RUNS = 500  # runs; the oldest go first
 _BYTES = 32_000_000
 _PACED = 20  # runs that say how fast the next one will be
 _ID = 6  # digits at least
-_TABLE = "runs (id text primary key, made real, record text)"
+_RUN_TABLE = "runs (id text primary key, made real, record text)"
 _ORDER = "order by made desc, rowid desc"
 _PASSAGE, _AROUND = 1_000, 240  # characters of a passage, and of what stands before and after it
 LAST = "last"
+
+
+def results_file() -> Path:
+    """The user's file of generated texts and of finished runs."""
+    return cache_root() / "texts.sqlite"
+
+
+@contextmanager
+def transaction(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
+    """A transaction on an sqlite file for this user alone, which has these `tables`; safe with several processes."""
+    create(path.parent)  # it holds what documents say
+    with closing(sqlite3.connect(path, timeout=10)) as store, store:
+        for table in tables:
+            store.execute(f"create table if not exists {table}")
+        yield store
+
+
+def key(prompt: Sequence[int], settings: object) -> str:
+    """A digest of a prompt's tokens and of the JSON-able `settings` that shape its answer."""
+    return hashlib.sha256(json.dumps([_VERSION, list(prompt), settings], sort_keys=True).encode()).hexdigest()
+
+
+def pack(attention: Iterable[SentenceAttention]) -> str:
+    """The attention of an answer's sentences as JSON."""
+    return json.dumps([[a.start, a.end, {k: round(v, 4) for k, v in a.shares.items()}] for a in attention])
+
+
+def unpack(text: str) -> list[SentenceAttention]:
+    """The inverse of `pack`; none from damaged text."""
+    try:
+        return [
+            SentenceAttention(int(start), int(end), {int(k): float(v) for k, v in shares.items()})
+            for start, end, shares in json.loads(text)
+        ]
+    except (ValueError, TypeError, AttributeError):
+        return []
+
+
+class GenerationCache:
+    """Texts by key in an sqlite file. `path` None keeps nothing.
+
+    A file that cannot be used is no error: nothing is kept, and `problem` says why.
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.problem = ""
+        self._execute()
+
+    def get(self, key: str) -> str | None:
+        """The stored text, if there is any."""
+        return self._execute(("select text from texts where key = ?", key))
+
+    def attention(self, key: str) -> str:
+        """The attention that was stored with the text, packed, or ""."""
+        return self._execute(("select shares from attention where key = ?", key)) or ""
+
+    def put(self, key: str, text: str, attention: str = "") -> str:
+        """Keep a text and the packed attention of its sentences; returns `problem`. They are on disk by then."""
+        oldest = "select key from texts order by written desc limit -1 offset ?"
+        statements: list[tuple[Any, ...]] = [
+            ("insert or replace into texts values (?, ?, ?)", key, text, time.time()),
+            (f"delete from texts where key in ({oldest})", _MOST_TEXTS),
+        ]
+        if attention:
+            statements.append(("insert or replace into attention values (?, ?)", key, attention))
+            statements.append(("delete from attention where key not in (select key from texts)",))
+        self._execute(*statements)
+        return self.problem
+
+    def _execute(self, *statements: tuple[Any, ...]) -> str | None:
+        """Run statements, each with its parameters, in one transaction. The last one's value, if it has any."""
+        if self.path is None:
+            return None
+        try:
+            with transaction(self.path, *_TEXT_TABLES) as store:
+                rows = [store.execute(sql, parameters).fetchone() for sql, *parameters in statements]
+        except (OSError, sqlite3.Error) as error:
+            self.problem = f"chunk summaries are not being saved: {self.path}: {error}"
+            self.path = None
+            return None
+        return str(rows[-1][0]) if rows and rows[-1] else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +182,7 @@ class RunStore:
         record = json.dumps(_record(summary, document, made))
         digits = hashlib.sha256(record.encode()).hexdigest()
         try:
-            with transaction(self.path, _TABLE) as store:
+            with transaction(self.path, _RUN_TABLE) as store:
                 size = _ID
                 while store.execute("select 1 from runs where id = ?", (digits[:size],)).fetchone():
                     size += 1
@@ -154,7 +241,7 @@ class RunStore:
     def _asked(self) -> Iterator[sqlite3.Connection]:
         assert self.path is not None
         try:
-            with transaction(self.path, _TABLE) as store:
+            with transaction(self.path, _RUN_TABLE) as store:
                 yield store
         except (OSError, sqlite3.Error) as error:
             raise InputError("the runs cannot be read", why=f"{self.path}: {error}") from error
@@ -191,7 +278,7 @@ def _unknown(name: str) -> InputError:
 
 def _shrink(store: sqlite3.Connection) -> None:
     """The newest runs stay, as many as there is room for."""
-    sizes = store.execute(f"select length(record) from runs {_ORDER} limit ?", (_LIMIT,))
+    sizes = store.execute(f"select length(record) from runs {_ORDER} limit ?", (_MOST_RUNS,))
     keep = sum(total <= _BYTES for total in accumulate(size for (size,) in sizes))
     store.execute(f"delete from runs where id in (select id from runs {_ORDER} limit -1 offset ?)", (max(keep, 1),))
 
