@@ -156,14 +156,14 @@ class EagleHead(nn.Module):
     """
 
     draft_to_target: Tensor
+    remarks: tuple[str, ...] = ()
+    """What its user should know, found when it was loaded."""
 
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
         register()
         self.config = config
         self.forward_backend: ForwardBackend[HeadOutput] | None = None
-        self.remarks: tuple[str, ...] = ()
-        """What its user should know, found when it was loaded."""
         self.llama = config.to_llama()
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         joined = 2 * config.hidden if config.generation == 1 else len(config.feature_layers) * config.target_hidden

@@ -149,7 +149,7 @@ def obstacle(machine: Machine, one: Candidate) -> Passed | None:
 def expected_rates(preset: Preset, shape: Shape, speed: Speed, weight_bytes: int) -> tuple[float, float]:
     """Seconds for a token read and for one written, on a processor, by its speed and the model's sizes."""
     window = preset.window
-    attention = shape.layers * shape.heads * shape.head_dim * min(window.chunk, window.context)  # half of it, twice
+    attention = shape.attending_layers * shape.heads * shape.head_dim * min(window.chunk, window.context)  # half of it, twice
     read = (shape.linear_parameters + attention) / speed.multiply_adds
     return read, weight_bytes / speed.weight_bytes
 

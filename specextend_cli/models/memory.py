@@ -53,6 +53,7 @@ def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
         item=item,
         draft_item=item if preset.draft.has_head else _ITEM[dtype or preset.draft.dtype],
         own="self" in preset.draft.drafters,
+        predicts="mtp" in preset.draft.drafters,
         complete=draft is not None or not preset.draft.has_model,
     )
 
