@@ -27,8 +27,8 @@ class Shape(BaseModel):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms.
 
     Counts are exact for Llama, Mistral, Qwen2-3, Qwen3.5 and LFM2. `tied`: the output head is the embedding.
-    `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `gated`: attention's outputs are multiplied by a gate (Qwen3.5). `experts`: MLPs
-    of `intermediate` in each layer, of which `active` compute a token; 0 where there is one MLP and no router.
+    `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `gated`: attention's outputs are multiplied by a gate (Qwen3.5). `experts`:
+    MLPs of `intermediate` in each layer, of which `active` compute a token; 0 where there is one MLP and no router.
     `attending`: layers with keys in the cache, None for all; `state`: numbers of a sequence's states in the others;
     `recurrence`: weights of each of those in the place of attention's, 0 where that is not known (`state_shape.py`).
     """
