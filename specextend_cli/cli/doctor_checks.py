@@ -264,16 +264,17 @@ def _cache(present: bool) -> Check:
 
 def _presets() -> Check:
     """Whether all presets can be read, and how many fit into memory."""
-    from specextend_cli.models.memory import device_memory, fits
+    from specextend_cli.models.memory import fits
     from specextend_cli.models.presets import list_presets
+    from specextend_cli.runtime.machine import this_machine
 
     try:
         presets = list_presets()
     except SpecextendError as error:
         return Check("presets", error.what, "poor", error.fix, "presets cannot be listed")
-    memory = device_memory()
-    fitting = sum(fits(preset, memory) is not False for preset in presets)
-    return Check("presets", f"{fitting} of {len(presets)} fit into {format_bytes(memory)}: specextend presets list")
+    free = this_machine().free
+    fitting = sum(fits(preset, free) is not False for preset in presets)
+    return Check("presets", f"{fitting} of {len(presets)} fit into {format_bytes(free)} free: specextend presets list")
 
 
 def _version(package: str) -> str | None:

@@ -97,7 +97,7 @@ def announcement(choice: Choice, *, writes: bool = False, offline: bool = False)
     if choice.hindered is not None:
         return f"{what}: {choice.hindered}; to decide otherwise: specextend models use {quote(choice.hindered.name)}"
     if choice.offer is not None:
-        size = "" if choice.offer.fetch is None else f" ({format_bytes(choice.offer.fetch)})"
+        size = "" if choice.offer.fetch is None else f" ({format_bytes(choice.offer.fetch)}{_disk(choice.offer)})"
         unless = ", and this run is offline" if offline else ""
         pull = f"specextend models pull {quote(choice.offer.name)}"
         return f"{what}: no model that writes is on disk{unless}; to have one write: {pull}{size}"
@@ -115,7 +115,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     if configuration.model is not None:
         _check_configured(configuration.model)
         return choose(machine, (), configuration.model)
-    known = RunStore(results_file()).all_rates("abstractive") if machine.device == "cpu" else {}
+    known = RunStore(results_file()).all_rates("abstractive", "cpu") if machine.device == "cpu" else {}
 
     def rates(name: str) -> tuple[float, float] | None:
         found = known.get(name)
@@ -179,6 +179,7 @@ def _agrees(output: Output, one: Candidate) -> bool:
     size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
     seconds = None if one.fetch is None else expected_seconds(one.fetch)
     time = "" if seconds is None else f" (about {format_seconds(seconds)} to download)"
+    time += _disk(one)
     rate = "" if one.rate is None else f" at about {one.rate:.0f} tokens a second"
     output.note(
         f"{preset.title.partition(',')[0]}{size}{time}, {preset.licence}, writes summaries on this machine{rate}.",
@@ -198,6 +199,11 @@ def _agrees(output: Output, one: Candidate) -> bool:
                 output.note(format_error(error))
         if answer is not None:
             return answer == "yes"
+
+
+def _disk(one: Candidate) -> str:
+    """What it takes of the disk, where that is more than what is fetched."""
+    return "" if one.disk is None else f", {format_bytes(one.disk)} on disk with its conversion"
 
 
 def _fetched(output: Output, name: str) -> bool:

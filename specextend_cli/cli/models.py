@@ -16,8 +16,29 @@ app = typer.Typer(help="Download, list and remove model weights.", cls=Group, ri
 
 @options.command(app, "list")
 def list_(json: options.Json = False) -> None:
-    """List the models of the presets: size, memory, licence, and whether they are on disk."""
-    presets.list_(json=json)
+    """List the presets whose models are on this machine, whole or in part, and their size; presets list has all."""
+    from dataclasses import asdict
+
+    from specextend_cli.models.presets import list_presets
+    from specextend_cli.models.source_kinds import LocalSource
+    from specextend_cli.models.sources import is_present, size_on_disk
+    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.tables import model_table
+
+    output = Output()
+    found = [
+        preset
+        for preset in list_presets()
+        # What lies beside a preset's file came with it, and is no model that was fetched.
+        if is_present(preset) or any(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
+    ]
+    rows = presets.preset_rows(found)
+    if json:
+        output.write_json([asdict(row) for row in rows])
+    elif rows:
+        output.show(model_table(rows))
+    else:
+        output.status("no model is on disk; to fetch one: specextend models pull NAME (specextend presets list)")
 
 
 @options.command(app)

@@ -68,18 +68,17 @@ def print_plans(
     output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool, choice: Choice
 ) -> None:
     """Plan every input and print the plans on stdout, and on stderr which model it is for, where none was named."""
-    from specextend_cli.models.memory import device_memory, estimate, fits
+    from specextend_cli.models.memory import estimate, fits
+    from specextend_cli.runtime.machine import this_machine
     from specextend_cli.ui.jsonl import record
     from specextend_cli.ui.tables import plan_table
 
     plans = [replace(summarizer.plan(source.read_shown(output)), document=source.name) for source in inputs]
     seconds = [summarizer.expected_seconds(plan) for plan in plans]
-    preset, room = summarizer.preset, device_memory()
+    preset, room = summarizer.preset, this_machine().free
     need = estimate(preset)
     if need is not None and fits(preset, room) is False:
-        output.warn(
-            f"{preset.name} needs about {format_bytes(need.total)} of memory; this machine has {format_bytes(room)}"
-        )
+        output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {format_bytes(room)} are free")
     memory = None if need is None else need.total
     if choice.reason not in ("named", "quotes"):
         output.status(announcement(choice))

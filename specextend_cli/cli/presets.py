@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -27,7 +28,7 @@ Name = Annotated[
 
 @options.command(app, "list")
 def list_(json: options.Json = False) -> None:
-    """List the presets, those that fit this machine first: window, memory, on disk or not, and licence.
+    """List the presets, those that fit the memory that is free first: window, memory, on disk or not, and licence.
 
     The model that runs where none is named is marked, and the last line says why, and why no other does.
 
@@ -40,7 +41,7 @@ def list_(json: options.Json = False) -> None:
     from specextend_cli.ui.tables import LABELS, format_choice, preset_table
 
     output = Output()
-    rows = sorted((row(preset) for preset in list_presets()), key=lambda row: row.order)
+    rows = preset_rows(list_presets())
     if json:
         output.write_json([asdict(row) for row in rows])
     else:
@@ -66,14 +67,22 @@ def show(preset: Name, json: options.Json = False) -> None:
     output.write_json(found.model_dump(mode="json")) if json else output.write(sanitize(to_toml(found)))
 
 
-def row(preset: Preset) -> PresetRow:
-    """The row of a preset on this machine."""
-    from specextend_cli.models.memory import device_memory, estimate, fits
+def preset_rows(presets: Iterable[Preset]) -> list[PresetRow]:
+    """Of these presets, in the order of the list."""
+    from specextend_cli.runtime.machine import this_machine
+
+    free = this_machine().free
+    return sorted((row(preset, free) for preset in presets), key=lambda row: row.order)
+
+
+def row(preset: Preset, free: int) -> PresetRow:
+    """The row of a preset on a machine with so many bytes of free memory."""
+    from specextend_cli.models.memory import estimate, fits
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
     try:
-        need, room = estimate(preset), fits(preset, device_memory())
+        need, room = estimate(preset), fits(preset, free)
     except ModelError:  # a damaged local model: using it raises, listing does not
         need = room = None
     return PresetRow(

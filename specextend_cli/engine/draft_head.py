@@ -67,6 +67,8 @@ class DraftHead(nn.Module):
     """
 
     draft_to_target: Tensor
+    remarks: tuple[str, ...] = ()
+    """What its user should know, found when it was loaded."""
     config: Any
     llama: Any
     fc: Any

@@ -125,8 +125,6 @@ class EagleHead(DraftHead):
         register()
         self.config = config
         self.forward_backend: ForwardBackend[HeadOutput] | None = None
-        self.remarks: tuple[str, ...] = ()
-        """What its user should know, found when it was loaded."""
         self.llama = config.to_llama()
         self.embedding = nn.Embedding(config.vocabulary, config.hidden)
         joined = 2 * config.hidden if config.generation == 1 else len(config.feature_layers) * config.target_hidden

@@ -29,7 +29,6 @@ _LAST = 1 << 20
 """The rank of a file that the configuration names, of which nothing is known."""
 _LARGE = 500_000_000  # weights
 _MIXED = 1.6  # bytes read to those of a Q4_K_M file: its tensors of six bits become bfloat16
-_NEED = 2_000  # tokens of a window beside the document: prompt and answer
 
 Rates = Callable[[str], tuple[float, float] | None]
 """Seconds for a token read and for one written, by a preset's earlier runs; None where there are none."""
@@ -102,7 +101,7 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     one = Candidate(preset.name, preset.rank, None, on_disk, 0 if on_disk else _missing(preset), tokens=tokens)
     try:
         dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
-        need = estimate(preset, context=min(preset.window.context, tokens + _NEED), dtype=dtype)
+        need = estimate(preset, dtype=dtype)
         shape = target_shape(preset.target)
     except SpecextendError:  # a damaged directory: naming it says what is wrong
         return one
@@ -116,7 +115,14 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     lacks = "" if not needs_cuda or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
     is_slow = not has_codes and shape.parameters > _LARGE
     one = replace(
-        one, need=need.total + beside, gated=gated, needs_cuda=needs_cuda, is_slow_on_cpu=is_slow, lacks=lacks
+        one,
+        need=need.total + beside,
+        gated=gated,
+        needs_cuda=needs_cuda,
+        is_slow_on_cpu=is_slow,
+        lacks=lacks,
+        # The file stays; full weights in two bytes a number, and codes about as large as the file, lie beside it.
+        disk=2 * source.file_bytes + shape.weight_bytes() if isinstance(source, HubFileSource) else None,
     )
     known = rates(preset.name)
     if known is None and machine.speed is not None:

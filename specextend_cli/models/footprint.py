@@ -18,7 +18,7 @@ PREFILL = 1024
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes, by use. `workspace` bounds the activations of a prefill step, and a tree's logits.
+    """Bytes, by use. `workspace` bounds the activations of a prefill step, a tree's logits, and its nodes' states.
 
     Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
     """
@@ -40,7 +40,7 @@ class Estimate:
 class Footprint:
     """A pair's shapes and number formats (bytes a number); `draft` is None where there is no model, or none is known.
 
-    `own` says that the target drafts for itself.
+    `own` says that the target drafts for itself, `predicts` that a multi-token prediction layer of its own does.
     """
 
     target: Shape
@@ -51,27 +51,37 @@ class Footprint:
     item: int = 2
     draft_item: int = 2
     own: bool = False
+    predicts: bool = False
     complete: bool = True
 
     def at(self, tokens: int) -> Estimate:
         """With a cache of so many tokens."""
         working = 0 if self.retrieval.policy == "full" else min(tokens, self.retrieval.size)
         draft_kv = self.draft.kv_bytes_per_token(self.draft_item) * (tokens + working) if self.draft else 0
+        draft_weights = self.draft.weight_bytes(self.draft_item) if self.draft else 0
         if self.own:
             draft_kv += self.target.kv_bytes_per_token(self.item) * working
+        if self.predicts:
+            draft_kv += self.target.layer_kv_bytes_per_token(self.item) * (tokens + working)
+            draft_weights += self.target.prediction_parameters * self.item
         return Estimate(
             weights=self.target.weight_bytes(self.item, self.quantization),
             kv=self.target.kv_bytes_per_token(self.item) * tokens + self.target.state_bytes,
-            draft_weights=self.draft.weight_bytes(self.draft_item) if self.draft else 0,
+            draft_weights=draft_weights,
             draft_kv=draft_kv,
-            workspace=self.prefill(PREFILL) + 2 * 4 * self.tree.nodes * self.target.vocab,
+            workspace=self.prefill(PREFILL) + self.tree.nodes * (2 * 4 * self.target.vocab + self.target.state_bytes),
             complete=self.complete,
         )
 
     @property
     def graphs(self) -> int:
-        """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, its logits."""
+        """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, its logits.
+
+        Recurrent layers do not run as graphs.
+        """
         shape = self.target
+        if shape.state:
+            return 0
         row = shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab
         return _GRAPH_ROWS * row * self.item
 
@@ -82,5 +92,6 @@ class Footprint:
         """
         shape = self.target
         row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
-        states = (shape.layers + 1) * shape.hidden if isinstance(self.draft, (HeadShape, BlockShape)) else 0
+        reads = self.predicts or isinstance(self.draft, (HeadShape, BlockShape))
+        states = (shape.layers + 1) * shape.hidden if reads else 0
         return tokens * self.item * (row + states)

@@ -53,42 +53,34 @@ def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
         item=item,
         draft_item=item if preset.draft.has_head else _ITEM[dtype or preset.draft.dtype],
         own="self" in preset.draft.drafters,
+        predicts="mtp" in preset.draft.drafters,
         complete=draft is not None or not preset.draft.has_model,
     )
 
 
-def fits(preset: Preset, device_memory: int) -> bool | None:
-    """Whether the preset fits a device with `device_memory` bytes, leaving headroom. None: not known."""
+def fits(preset: Preset, memory: int) -> bool | None:
+    """Whether the preset fits `memory` bytes of a device, leaving headroom. None: not known."""
     need = estimate(preset)
     if need is None:
         return None
-    room = need.total <= HEADROOM * device_memory
+    room = need.total <= HEADROOM * memory
     return room if need.complete or not room else None
 
 
-def device_memory() -> int:
-    """Bytes of the first GPU, by nvidia-smi; without one, of this machine."""
-    import psutil
-
-    found = gpu_memory()
-    return found[0] if found else psutil.virtual_memory().total
-
-
-def gpu_memory(number: int = 0) -> tuple[int, int] | None:
-    """Bytes in all and free of a GPU that this process may use, by nvidia-smi; None where there is none."""
+def gpu_memory(number: int = 0) -> int | None:
+    """Bytes that are free on a GPU that this process may use, by nvidia-smi; None where there is none."""
     if not (tool := shutil.which("nvidia-smi")):
         return None
     visible = os.environ.get("CUDA_VISIBLE_DEVICES")
     ids = [str(number)] if visible is None else visible.split(",")[number : number + 1]
     if not ids or not re.fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):
         return None  # "" and "-1" hide all of them; parts of a GPU (MIG) are not listed so
-    query = [tool, f"--id={ids[0].strip()}", "--query-gpu=memory.total,memory.free", "--format=csv,noheader,nounits"]
+    query = [tool, f"--id={ids[0].strip()}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
     try:
         answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-        total, free = (int(figure) << 20 for figure in answer.stdout.splitlines()[0].split(","))
+        return int(answer.stdout.splitlines()[0]) << 20
     except (OSError, subprocess.SubprocessError, ValueError, IndexError):
         return None
-    return total, free
 
 
 def target_shape(target: Target) -> Shape | None:

@@ -225,7 +225,9 @@ class Ranker(Table):
 
 def _retrieval(data: dict[str, Any]) -> Retrieval:
     draft, tree = data.get("draft"), data.get("tree")
-    if not isinstance(draft, Draft) or not isinstance(tree, TreeShape) or not draft.has_model:
+    if not isinstance(draft, Draft) or not isinstance(tree, TreeShape):
+        return preset_defaults.RETRIEVAL
+    if not draft.has_model and "mtp" not in draft.drafters:
         return preset_defaults.RETRIEVAL
     return preset_defaults.retrieval(draft.trained, tree)
 
@@ -240,6 +242,7 @@ def _window(data: dict[str, Any]) -> Window:
         quantization=target.quantization,
         item=4 if target.dtype == "float32" else 2,
         own="self" in draft.drafters,
+        predicts="mtp" in draft.drafters,
     )
     return Window(**preset_defaults.window_sizes(preset_defaults.context(footprint, data["gpu_memory"])))
 

@@ -15,18 +15,22 @@ from pydantic import BaseModel, ConfigDict, Field
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings
-from specextend_cli.models.state_shape import attending_layers, state_numbers
+from specextend_cli.models.state_shape import attending_layers, recurrence_weights, state_numbers
 from specextend_cli.models.text_part import is_wrapper, text_settings
 
 _EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+_GATED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
+_QK_NORMED = ("qwen3", "qwen3_moe", "lfm2", "lfm2_moe", *_GATED)
 
 
 class Shape(BaseModel):
-    """A Llama-like model: grouped-query attention, gated MLP, RMS norms. Counts are exact for Llama, Mistral, Qwen2-3.
+    """A Llama-like model: grouped-query attention, gated MLP, RMS norms.
 
-    `tied`: the output head is the embedding. `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `experts`: MLPs of `intermediate`
-    in each layer, of which `active` compute a token; 0 where there is one MLP and no router. `attending`: layers with
-    keys in the cache, None for all; `state`: numbers of a sequence's states in the others (`state_shape.py`).
+    Counts are exact for Llama, Mistral, Qwen2-3, Qwen3.5 and LFM2. `tied`: the output head is the embedding.
+    `qkv_bias`: Qwen2. `qk_norm`: Qwen3. `gated`: attention's outputs are multiplied by a gate (Qwen3.5). `experts`:
+    MLPs of `intermediate` in each layer, of which `active` compute a token; 0 where there is one MLP and no router.
+    `attending`: layers with keys in the cache, None for all; `state`: numbers of a sequence's states in the others;
+    `recurrence`: weights of each of those in the place of attention's, 0 where that is not known (`state_shape.py`).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -41,10 +45,12 @@ class Shape(BaseModel):
     tied: bool = False
     qkv_bias: bool = False
     qk_norm: bool = False
+    gated: bool = False
     experts: int = Field(default=0, ge=0)
     active: int = Field(default=1, gt=0)
     attending: int | None = Field(default=None, ge=0)
     state: int = Field(default=0, ge=0)
+    recurrence: int = Field(default=0, ge=0)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
@@ -60,15 +66,17 @@ class Shape(BaseModel):
                 heads=heads,
                 kv_heads=config.get("num_key_value_heads") or heads,
                 head_dim=config.get("head_dim") or hidden // heads,
-                intermediate=inner or config["intermediate_size"],
+                intermediate=inner or _intermediate(config),
                 vocab=config["vocab_size"],
-                tied=config.get("tie_word_embeddings", False),
+                tied=config.get("tie_word_embeddings", config.get("tie_embedding", family == "lfm2")),
                 qkv_bias=family == "qwen2",
-                qk_norm=family in ("qwen3", "qwen3_moe"),
+                qk_norm=family in _QK_NORMED,
+                gated=family in _GATED,
                 experts=experts,
                 active=(config.get("num_experts_per_tok") or 1) if experts else 1,
                 attending=attending if (attending := attending_layers(config)) < config["num_hidden_layers"] else None,
                 state=state_numbers(config),
+                recurrence=recurrence_weights(config),
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
@@ -85,23 +93,50 @@ class Shape(BaseModel):
         return shape
 
     @property
+    def attending_layers(self) -> int:
+        """Layers with keys and values in the cache."""
+        return self.layers if self.attending is None else self.attending
+
+    @property
     def parameters(self) -> int:
         """Number of weights."""
-        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        attention = self.hidden * (2 * q + 2 * kv) + self.qkv_bias * (q + 2 * kv) + self.qk_norm * 2 * self.head_dim
-        layer = attention + self._mlp + self.experts * self.hidden + 2 * self.hidden
-        return self.layers * layer + self.hidden + self.vocab * self.hidden * (1 if self.tied else 2)
+        mixing = self.attending_layers * self._attention + (self.layers - self.attending_layers) * self._recurrence
+        return mixing + self.layers * self._rest + self.hidden + self.vocab * self.hidden * (1 if self.tied else 2)
+
+    @property
+    def prediction_parameters(self) -> int:
+        """Number of weights of a multi-token prediction layer: one that attends, a matrix before it, three norms."""
+        return 2 * self.hidden**2 + 3 * self.hidden + self._attention + self._rest
 
     @property
     def linear_parameters(self) -> int:
         """Number of weights in the layers' matrices, which quantization applies to; experts are none of these."""
-        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        return self.layers * (self.hidden * (2 * q + 2 * kv) + (0 if self.experts else self._mlp))
+        mixing = self.attending_layers * self._projections + (self.layers - self.attending_layers) * self._recurrence
+        return mixing + self.layers * (0 if self.experts else self._mlp)
 
     @property
     def active_intermediate(self) -> int:
         """Width of the MLPs that compute one token."""
         return self.active * self.intermediate
+
+    @property
+    def _projections(self) -> int:
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return self.hidden * ((3 if self.gated else 2) * q + 2 * kv)
+
+    @property
+    def _attention(self) -> int:
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        return self._projections + self.qkv_bias * (q + 2 * kv) + self.qk_norm * 2 * self.head_dim
+
+    @property
+    def _recurrence(self) -> int:
+        return self.recurrence or self._attention
+
+    @property
+    def _rest(self) -> int:
+        """Of a layer, without what mixes tokens: its MLP or experts, and norms."""
+        return self._mlp + self.experts * self.hidden + 2 * self.hidden
 
     @property
     def _mlp(self) -> int:
@@ -116,12 +151,27 @@ class Shape(BaseModel):
 
     def kv_bytes_per_token(self, item: int = 2) -> int:
         """Bytes that one token adds to the cache: keys and values of every layer that attends."""
-        return 2 * (self.layers if self.attending is None else self.attending) * self.kv_heads * self.head_dim * item
+        return self.attending_layers * self.layer_kv_bytes_per_token(item)
+
+    def layer_kv_bytes_per_token(self, item: int = 2) -> int:
+        """Bytes that one token adds to the cache of one layer that attends."""
+        return 2 * self.kv_heads * self.head_dim * item
 
     @property
     def state_bytes(self) -> int:
         """Bytes of one sequence's states, whatever its length; they are in single precision."""
         return 4 * self.state
+
+
+def _intermediate(config: dict[str, Any]) -> int:
+    """Width of the MLPs; LFM2's configurations say one and a half times as much, before it is rounded up."""
+    width = int(config.get("block_ff_dim") or config["intermediate_size"])
+    if config["model_type"] != "lfm2" or not config.get("block_auto_adjust_ff_dim", True):
+        return width
+    width, multiple = int(2 * width / 3), config.get("block_multiple_of", 256)
+    if (factor := config.get("block_ffn_dim_multiplier", 1.0)) is not None:
+        width = multiple * -(-int(factor * width) // multiple)
+    return width
 
 
 class HeadShape(BaseModel):

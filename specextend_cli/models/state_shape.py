@@ -1,4 +1,4 @@
-"""Sizes of layers with a state of the whole sequence, from a config.json: how many attend, how large the states are."""
+"""Sizes of layers with a state of the whole sequence, from a config.json: how many attend, states, and weights."""
 
 from __future__ import annotations
 
@@ -19,6 +19,8 @@ def layer_types(config: Mapping[str, Any]) -> list[str]:
         return list(pattern[:layers])
     if isinstance(at := config.get("attn_layer_indices"), list):  # Bamba
         return ["attention" if layer in at else "mamba" for layer in range(layers)]
+    if isinstance(at := config.get("full_attn_idxs"), list):  # LFM2
+        return ["full_attention" if layer in at else "conv" for layer in range(layers)]
     if config.get("linear_num_value_heads") is not None:  # Qwen3-Next, Qwen3.5
         every = int(config.get("full_attention_interval") or 4)
         return ["linear_attention" if (layer + 1) % every else "full_attention" for layer in range(layers)]
@@ -56,3 +58,20 @@ def _numbers(config: Mapping[str, Any]) -> int:
         channels = heads * size + 2 * of("mamba_n_groups", "n_groups", default=1) * state
         return heads * size * state + channels * of("mamba_d_conv", "conv_kernel", default=4)
     return int(config["hidden_size"]) * of("conv_L_cache", default=3)
+
+
+def recurrence_weights(config: Mapping[str, Any]) -> int:
+    """Weights in the place of attention's of a layer that does not attend; 0 where all do, or it is not known."""
+    if not {"linear_attention", "conv"}.intersection(layer_types(config)):
+        return 0
+    hidden = int(config["hidden_size"])
+    if isinstance(heads := config.get("linear_num_value_heads"), int):  # a gated delta net
+        keys = int(config.get("linear_num_key_heads", heads)) * int(config.get("linear_key_head_dim", 128))
+        value = int(config.get("linear_value_head_dim", 128))
+        values, kernel = heads * value, int(config.get("linear_conv_kernel_dim", 4))
+        channels = 2 * keys + values
+        return hidden * (channels + 2 * values + 2 * heads) + channels * kernel + 2 * heads + value
+    if "conv" in layer_types(config):  # in, out, and a kernel a channel
+        biases = 5 * hidden if config.get("conv_bias") else 0
+        return 4 * hidden**2 + hidden * int(config.get("conv_L_cache", 3)) + biases
+    return 0

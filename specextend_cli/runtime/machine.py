@@ -39,13 +39,18 @@ def this_machine(device: str = "auto") -> Machine:
     if device == "auto" or device.startswith("cuda"):
         found = gpu_memory(number) if built_for_cuda() else None
         if found is not None:
-            return Machine("cuda", found[1])
+            return Machine("cuda", found)
         if built_for_cuda() and _NVIDIA.exists() and (unlisted := _free_by_torch(number)) is not None:
             return Machine("cuda", unlisted)
     free = int(min(psutil.virtual_memory().available, _group_memory(_GROUPS)))
     if device == "mps":
         return Machine("mps", free)
     return Machine("cpu", free, multiplies_bfloat16(), _stored())
+
+
+def device_kind(device: str = "auto") -> str:
+    """What `device` means without its number, without importing torch: cpu, cuda or mps."""
+    return this_machine().device if device == "auto" else device.partition(":")[0]
 
 
 def _free_by_torch(number: int) -> int | None:

@@ -136,7 +136,7 @@ class Run:
 
     `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
     prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone,
-    `method` is how the summary was made; older records have none of these.
+    `method` is how the summary was made, `device` is "cpu", "cuda" or "mps"; older records have none of these.
     """
 
     id: str
@@ -158,6 +158,7 @@ class Run:
     busy: float = 0.0
     reading: float = 0.0
     method: Method | None = None
+    device: str = ""
 
 
 def _rates(runs: Sequence[Run]) -> Rates:
@@ -174,12 +175,12 @@ class RunStore:
     def __init__(self, path: Path | None) -> None:
         self.path = path
 
-    def add(self, summary: Summary, document: Document) -> str:
-        """Keep a run; its id, or "" where nothing is kept."""
+    def add(self, summary: Summary, document: Document, device: str) -> str:
+        """Keep a run on that kind of `device`; its id, or "" where nothing is kept."""
         if self.path is None:
             return ""
         made = time.time()
-        record = json.dumps(_record(summary, document, made))
+        record = json.dumps(_record(summary, document, device, made))
         digits = hashlib.sha256(record.encode()).hexdigest()
         try:
             with transaction(self.path, _RUN_TABLE) as store:
@@ -197,22 +198,22 @@ class RunStore:
         with self._asked() as store:
             return list(_newest(store))
 
-    def rates(self, preset: str, mode: str) -> Rates | None:
-        """Seconds that this preset's last runs in that mode took for a token read and for one written: medians.
+    def rates(self, preset: str, mode: str, device: str) -> Rates | None:
+        """Seconds that this preset's last runs in that mode and there took for a token read and one written: medians.
 
         None: there are no such runs. Runs that found chunk summaries of earlier ones, and read less than their
         document, do not count.
         """
-        return self.all_rates(mode).get(preset)
+        return self.all_rates(mode, device).get(preset)
 
-    def all_rates(self, mode: str) -> dict[str, Rates]:
+    def all_rates(self, mode: str, device: str) -> dict[str, Rates]:
         """The same of every preset."""
         last: dict[str, list[Run]] = {}
         if self.path is not None:
             with suppress(InputError), self._asked() as store:
                 for one in _newest(store):
                     is_whole = one.read >= one.tokens > 0 and one.busy >= one.reading > 0
-                    if is_whole and (mode == "abstractive") == (one.written > 0):
+                    if is_whole and one.device == device and (mode == "abstractive") == (one.written > 0):
                         last.setdefault(one.preset, []).append(one)
         return {preset: _rates(runs[:_PACED]) for preset, runs in last.items()}
 
@@ -283,7 +284,7 @@ def _shrink(store: sqlite3.Connection) -> None:
     store.execute(f"delete from runs where id in (select id from runs {_ORDER} limit -1 offset ?)", (max(keep, 1),))
 
 
-def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]:
+def _record(summary: Summary, document: Document, device: str, made: float) -> dict[str, Any]:
     """What `Run` has, but for its id."""
     citations = [citation for sentence in summary.sentences for citation in sentence.citations]
     coverage, meter = summary.coverage, summary.meter
@@ -302,6 +303,7 @@ def _record(summary: Summary, document: Document, made: float) -> dict[str, Any]
         "busy": round(meter.prefill_seconds + meter.decode_seconds, 3),
         "reading": round(meter.prefill_seconds, 3),
         "method": summary.method,
+        "device": device,
         "text": summary.text,
         "chunk_summaries": summary.chunk_summaries,
         "sentences": [asdict(sentence) for sentence in summary.sentences],

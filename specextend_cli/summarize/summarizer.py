@@ -23,6 +23,7 @@ from specextend_cli.runtime.devices import device_of
 from specextend_cli.runtime.graphs import run_by_graphs
 from specextend_cli.runtime.loading import describe, heads_of, is_exact, with_draft
 from specextend_cli.runtime.loading_thread import Stage, result_of, stages
+from specextend_cli.runtime.machine import device_kind
 from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.threads import fit_threads
@@ -199,7 +200,7 @@ class Summarizer:
             warnings=(*extraction.warnings, *warnings),
             reused=reused,
         )
-        yield Summarized(replace(summary, run=self._runs.add(summary, document)))
+        yield Summarized(replace(summary, run=self._runs.add(summary, document, self._device)))
 
     def _warnings(self, text: str, method: Method) -> list[str]:
         """What is to be said of a summary."""
@@ -236,12 +237,16 @@ class Summarizer:
         settings = self.settings
         if settings.mode == "extractive":
             return Extractive(scored, settings)
-        rates = self._runs.rates(self.preset.name, settings.mode)
+        rates = self._runs.rates(self.preset.name, settings.mode, self._device)
         yield from self._prepare()
         generator = CachedGenerator(self.preset, self.options.engine, self._builder, self._cache, self.load)
         if settings.mode == "guided":
             return Extractive(scored, settings, self._guide(generator.identity), rates)
         return MapReduce(scored.document, settings, generator, rates)
+
+    @cached_property
+    def _device(self) -> str:
+        return device_kind(self.options.engine.device)
 
     @cached_property
     def _trees(self) -> Trees:

@@ -140,6 +140,15 @@ def preset_table(rows: Sequence[PresetRow], *, width: int | None = None, chosen:
     return made
 
 
+def model_table(rows: Sequence[PresetRow]) -> Table:
+    """The presets of which models are on disk, how large those are, and whether something is missing."""
+    made = table("preset", "on disk", "missing", "licence", numbers=("on disk",))
+    for row in rows:
+        missing = Text("–", style=QUIET) if row.present else Text("a part", style=AMBER)
+        made.add_row(cell(row.name, "bold"), format_bytes(row.disk), missing, cell(row.licence))
+    return made
+
+
 def format_choice(choice: Choice) -> Text:
     """Which model ran and why, for --verbose, and why those that would be preferred did not."""
     reasons = {

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from specextend_cli.models.choice import Speed
+from specextend_cli.cli.model_choice import announcement
+from specextend_cli.models.choice import Choice, Machine, Speed
 from specextend_cli.models.configuration import configuration_file
+from specextend_cli.models.memory import estimate, graph_bytes
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import is_present
 from specextend_cli.runtime import machine
@@ -216,3 +218,30 @@ def test_commands_show_the_same_choice(user: Home, cli) -> None:
     assert "models pull a-tiny" in cli("plan", user.document).stderr
     assert "models pull a-tiny" in cli("doctor").stdout
     assert json.loads(cli("plan", user.document, "--json").stdout)["preset"]
+
+
+def test_the_disk_that_a_conversion_takes_is_said_before_it_is_fetched(home: Path) -> None:
+    """A file in four bits stays beside full weights of two bytes a number; a repository is used as it is."""
+    from specextend_cli.models.candidates import candidates
+
+    found = {one.name: one for one in candidates(Machine("cpu", 64 * 10**9))}
+    one = found["qwen3-1.7b"]
+    assert one.disk is not None
+    assert one.disk == 2 * 1_720_574_976 + 2 * 1_107_409_472
+    assert found["qwen3-8b-eagle3"].disk is None
+    said = announcement(Choice("smollm2-135m", "none fits", offer=one))
+    assert said.endswith("specextend models pull qwen3-1.7b (1.1 GB, 5.7 GB on disk with its conversion)")
+    said = announcement(Choice("smollm2-135m", "none fits", offer=found["qwen3-8b-eagle3"]))
+    assert "conversion" not in said
+
+
+def test_a_preset_that_is_chosen_is_not_refused_when_it_is_loaded(home: Path) -> None:
+    """Both count its whole window, whatever the document."""
+    from specextend_cli.models.candidates import candidates
+
+    machine = Machine("cuda", 10**12)
+    for one in candidates(machine, tokens=500):
+        preset = load_preset(one.name)
+        need = estimate(preset)
+        assert need is not None
+        assert one.need == need.total + graph_bytes(preset)

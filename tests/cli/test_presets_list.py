@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import io
 import json
+from pathlib import Path
 
 import pytest
+import transformers
 from rich.console import Console
 
 from specextend_cli.cli import presets
 from specextend_cli.cli.main import run
 from specextend_cli.models import memory
-from specextend_cli.models.presets import list_presets
+from specextend_cli.models.choice import Machine
+from specextend_cli.models.presets import list_presets, to_toml, user_presets
+from specextend_cli.models.source_kinds import LocalSource
+from specextend_cli.runtime import machine as module
 from specextend_cli.ui.tables import preset_table
+from tests.engine import tiny_models
 
 PRESETS = {preset.name: preset for preset in list_presets()}
 
 
 @pytest.fixture(params=[8, 24, 80])
 def machine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int:
-    """Bytes of a machine's memory."""
-    monkeypatch.setattr(memory, "device_memory", lambda: request.param * 10**9)
+    """Bytes that are free on a machine."""
+    monkeypatch.setattr(module, "this_machine", lambda device="auto": Machine("cpu", request.param * 10**9))
     return request.param * 10**9
 
 
@@ -71,7 +77,7 @@ def test_what_fits_comes_first_then_by_rank(machine: int, capsys: pytest.Capture
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_a_terminal_holds_every_line_and_the_choice_is_marked(width: int, machine: int) -> None:
-    made = preset_table([presets.row(preset) for preset in PRESETS.values()], width=width, chosen="qwen3-1.7b")
+    made = preset_table([presets.row(preset, machine) for preset in PRESETS.values()], width=width, chosen="qwen3-1.7b")
     console = Console(width=width, file=io.StringIO(), color_system=None)
     with console.capture() as captured:
         console.print(made)
@@ -80,3 +86,25 @@ def test_a_terminal_holds_every_line_and_the_choice_is_marked(width: int, machin
     assert max(map(len, lines)) <= width
     assert [line.split()[1] for line in lines if line.startswith("› ")] == ["qwen3-1.7b"]
     assert ("invents" in lines[0]) == (width >= 100)
+
+
+def test_models_list_has_what_is_on_disk(cli, tmp_path: Path) -> None:
+    empty = cli("models", "list")
+    assert (empty.returncode, empty.stdout) == (0, "")
+    assert "specextend models pull NAME" in empty.stderr
+    assert json.loads(cli("models", "list", "--json").stdout) == []
+    target = tmp_path / "target"
+    target.mkdir()
+    transformers.LlamaForCausalLM(transformers.LlamaConfig(**tiny_models.COMMON)).save_pretrained(target)
+    (target / "tokenizer.json").write_text("{}")
+    user_presets().mkdir(parents=True)
+    for name, path in (("whole", target), ("gone", tmp_path / "nowhere")):
+        source = LocalSource(kind="local", path=path)
+        preset = PRESETS["qwen3-0.6b"]
+        own = preset.model_copy(update={"target": preset.target.model_copy(update={"source": source})})
+        (user_presets() / f"{name}.toml").write_text(to_toml(own))
+    listed = cli("models", "list")
+    assert [line.split("\t")[0] for line in listed.stdout.splitlines()[1:]] == ["whole"]
+    [row] = json.loads(cli("models", "list", "--json").stdout)
+    assert row["name"] == "whole"
+    assert row["disk"] == sum(file.stat().st_size for file in target.iterdir())

@@ -21,7 +21,8 @@ from tests.helpers.hub_server import COMMIT, StandInHub
 from tests.helpers.preset_models import LAYOUTS, found, save_model
 from tests.summarize import tiny_preset
 
-PRESETS = {preset.name: preset for preset in list_presets() if preset.rank}
+UNRANKED = {"qwen3.5-4b-mtp", "qwen3.5-9b-mtp", "qwen3.5-27b-mtp", "qwen3.8-27b-mtp", "lfm2-1.2b", "lfm2-2.6b"}
+PRESETS = {preset.name: preset for preset in list_presets() if preset.rank or preset.name in UNRANKED}
 THINKS = "{% if enable_thinking is not false %}{{ raise_exception('it would think') }}{% endif %}" + CHAT
 GGUF = {  # family, pre-tokenizer, template, kinds of matrices
     "qwen3-0.6b": ("qwen3", "qwen2", THINKS, gguf_files.Kind.Q8_0),
@@ -65,7 +66,7 @@ def publish(hub: StandInHub, preset: Preset, folder: Path) -> None:
         assert isinstance(target.source, HubSource)
         assert target.shape is not None
         save_model(folder / "target", target.source, target.shape, layers=3, seed=0)
-        template = THINKS if "2507" not in preset.name else CHAT
+        template = CHAT if preset.name.startswith(("qwen3-30b-a3b-2507", "lfm2-")) else THINKS
         settings = json.loads((folder / "target" / "tokenizer_config.json").read_text())
         (folder / "target" / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))
         hub.publish_folder(target.source.repo, folder / "target")
@@ -80,7 +81,7 @@ def publish(hub: StandInHub, preset: Preset, folder: Path) -> None:
         (user_presets() / f"{preset.name}.toml").write_text(own)
 
 
-QUICK = ["qwen3-1.7b", "smollm3-3b", "qwen3-30b-a3b-2507-eagle3", "qwen3-4b-4bit-eagle3"]
+QUICK = ["qwen3-1.7b", "smollm3-3b", "qwen3-30b-a3b-2507-eagle3", "qwen3-4b-4bit-eagle3", "qwen3.5-9b-mtp", "lfm2-1.2b"]
 
 
 @pytest.mark.parametrize("name", but_for(QUICK, PRESETS))
@@ -98,6 +99,7 @@ def test_from_the_hub_to_a_summary(name: str, cli, stand_in: StandInHub, documen
     summary = json.loads(drafted.stdout)
     assert summary["preset"] == name
     assert summary["text"].strip()
+    assert ("mtp" in summary["drafter"]) == ("mtp" in preset.draft.drafters)
     plain = cli("summarize", *arguments, "--offline", "--no-spec")
     assert json.loads(plain.stdout)["text"] == summary["text"]
     removed = cli("models", "rm", name)

@@ -55,7 +55,7 @@ def test_runs_without_a_model_name_no_preset(cli, presets, made, tmp_path):
     said = cli("summarize", short, "-m", presets["one"])
     assert "short.txt is printed as it is: its 7 words are no more than a summary of it may have (" in said.stderr
     store = RunStore(cache_root() / "texts.sqlite")
-    store.add(replace(made, method="guided", document="read.txt"), document(text(6)))
+    store.add(replace(made, method="guided", document="read.txt"), document(text(6)), "cpu")
     with sqlite3.connect(store.path) as table:  # as earlier versions recorded one
         old = json.loads(table.execute("select record from runs where record like '%harbour.txt%'").fetchone()[0])
         del old["method"]
@@ -100,7 +100,7 @@ def test_a_plan_says_how_long_the_last_runs_took(cli, presets, made, tmp_path):
     assert planned["memory"] > 0
     tokens = made.coverage.tokens
     meter = Meter(prompt_tokens=tokens, prefill_seconds=2.0 * tokens, tokens=10, verify_seconds=30.0)
-    store.add(replace(made, meter=meter), document(text(6)))
+    store.add(replace(made, meter=meter), document(text(6)), "cpu")
     expected = sum(2 * level["read"] + 3 * level["written"] for level in planned["work"])
     assert json.loads(cli(*asked, "--json").stdout)["seconds"] == pytest.approx(expected)
     assert "about " in cli(*asked).stdout

@@ -8,9 +8,11 @@ from typing import Any
 
 import torch
 import transformers
+from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
+from tests.helpers import published_mtp
 from tests.helpers.published_heads import (
     angelslim,
     deepspec,
@@ -19,6 +21,7 @@ from tests.helpers.published_heads import (
     specbundle,
     speculators,
 )
+from tests.helpers.wrappers import QWEN3_TOWER
 from tests.summarize import tiny_preset
 
 LAYOUTS = {
@@ -57,11 +60,21 @@ def found(table: dict[str, Any], source: object, default: Any = None) -> Any:
 
 GRANITE = {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 96, "logits_scaling": 10.0}
 GRANITE |= {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.0625}
+DELTA_NET: dict[str, Any] = {
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 16},
+    "layer_types": ["linear_attention", "linear_attention", "full_attention"],
+}
+ROPE["Qwen/Qwen3."] = {
+    **{"rope_type": "default", "rope_theta": 1e7, "partial_rotary_factor": 0.25},
+    **{"mrope_section": [2, 1, 1], "mrope_interleaved": True},
+}
 FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
     "Qwen/Qwen3-30B-A3B": ("Qwen3Moe", {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 48}),
+    "Qwen/Qwen3.": ("Qwen3_5Text", DELTA_NET),
     "Qwen/Qwen3": ("Qwen3", {}),
     "unsloth/Qwen3": ("Qwen3", {}),
     "ggml-org/SmolLM3": ("SmolLM3", {"no_rope_layer_interval": 2}),  # every fourth layer is without RoPE
+    "LiquidAI/LFM2": ("Lfm2", {"layer_types": ["conv", "full_attention", "conv"]}),
     "google/gemma-3": (
         "Gemma3Text",
         {"sliding_window": 16, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
@@ -74,7 +87,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 
 
 def save_model(directory: Path, source: object, shape: Shape, *, layers: int, seed: int) -> None:
-    """A random model of the source's architecture and position encoding, with the traits of `shape`."""
+    """A random model of the source's architecture, position encoding and layout, with the traits of `shape`."""
     (family, traits), rope = found(FAMILIES, source, ("Llama", {})), found(ROPE, source, DEFAULT_ROPE)
     tokenizer = tiny_preset.tokenizer()
     config = getattr(transformers, f"{family}Config")(
@@ -95,7 +108,21 @@ def save_model(directory: Path, source: object, shape: Shape, *, layers: int, se
         **traits,
     )
     torch.manual_seed(seed)
-    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(directory)
+    if family == "Qwen3_5Text":
+        save_wrapped(directory, config)
+    else:
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(directory)
     tokenizer.save(str(directory / "tokenizer.json"))
     special = {"chat_template": tiny_preset.CHAT, "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
     (directory / "tokenizer_config.json").write_text(json.dumps(special))
+
+
+def save_wrapped(directory: Path, text: transformers.PreTrainedConfig) -> MtpLayer:
+    """Qwen3.5: a tower for images beside the text model, and a multi-token prediction layer, which is returned."""
+    settings = {"text_config": text.to_dict(), "vision_config": {**QWEN3_TOWER}}
+    config = transformers.AutoConfig.for_model("qwen3_5", **settings, tie_word_embeddings=text.tie_word_embeddings)
+    whole = transformers.AutoModelForMultimodalLM.from_config(config)
+    whole.save_pretrained(directory, save_original_format=True)
+    layer = published_mtp.prediction_layer(transformers.AutoModelForCausalLM.from_config(text))
+    published_mtp.add(directory, published_mtp.published(layer))
+    return layer

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.memory import HEADROOM, Estimate, estimate, fits, prefill_bytes
+from specextend_cli.models.memory import HEADROOM, Estimate, estimate, fits, graph_bytes, prefill_bytes
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
@@ -64,8 +64,83 @@ def test_experts_are_counted_and_not_quantized(tmp_path: Path) -> None:
     assert shape.weight_bytes(2, "nf4") > 2 * experts
 
 
+RECURRENT: dict[str, dict[str, Any]] = {
+    "Qwen3_5Text": {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12}
+    | {"linear_value_head_dim": 16, "layer_types": ["linear_attention", "linear_attention", "full_attention"]},
+    "Lfm2": {"layer_types": ["conv", "full_attention", "conv"], "block_ff_dim": 1000},
+    "Lfm2-as-said": {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False},
+    "Lfm2-biased": {"full_attn_idxs": [2], "conv_bias": True, "block_ffn_dim_multiplier": 1.3},
+}
+
+
+@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("tied", [False, True])
+def test_counts_of_recurrent_layers_are_those_of_a_real_model(name: str, tied: bool, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    family = name.partition("-")[0]
+    sizes: dict[str, Any] = SIZES | RECURRENT[name] | {"tie_word_embeddings": tied}
+    if family == "Lfm2":
+        sizes["head_dim"] = 16
+    config = getattr(transformers, f"{family}Config")(**sizes)
+    model = transformers.AutoModelForCausalLM.from_config(config)
+    model.config.save_pretrained(tmp_path)
+    shape = Shape.of(tmp_path)
+    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
+    assert shape.attending == 1
+    assert shape.kv_bytes_per_token() == 2 * 2 * 2 * shape.head_dim
+
+
+def test_a_prediction_layer_and_states_are_counted() -> None:
+    transformers = pytest.importorskip("transformers")
+    from tests.helpers.published_mtp import prediction_layer
+
+    preset = load_preset("qwen3.5-9b-mtp")
+    net = transformers.AutoModelForCausalLM.from_config(
+        transformers.Qwen3_5TextConfig(**SIZES, **RECURRENT["Qwen3_5Text"])
+    )
+    layer = prediction_layer(net)
+    tiny = Shape.from_config(net.config.to_dict())
+    assert tiny.prediction_parameters == sum(weight.numel() for weight in layer.parameters())
+    plain, shape = changed(preset, kind="ngram", of=()), preset.target.shape
+    assert shape is not None
+    without, with_ = estimated(plain), estimated(preset)
+    assert with_.draft_weights - without.draft_weights == 2 * shape.prediction_parameters
+    working = preset.retrieval.size + preset.window.context
+    assert with_.draft_kv - without.draft_kv == 2 * 4 * 256 * 2 * working  # one layer's keys and values
+    short, long = estimated(preset, context=4096), estimated(preset, context=8192)
+    assert long.kv - short.kv == 4096 * 8 * 2 * 4 * 256 * 2  # of 8 of 32 layers
+    assert short.kv - 4096 * shape.kv_bytes_per_token() == shape.state_bytes == 24 * 4 * (32 * 128 * 128 + 8192 * 4)
+    assert graph_bytes(preset) == 0
+
+
+def test_the_shapes_of_recurrent_presets_are_those_of_their_configurations() -> None:
+    delta_net = {"linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128}
+    text = {"num_key_value_heads": 4, "head_dim": 256, "vocab_size": 248320, "model_type": "qwen3_5_text", **delta_net}
+    qwen = {
+        "qwen3.5-4b-mtp": (32, 2560, 16, 9216, 32, True),
+        "qwen3.5-9b-mtp": (32, 4096, 16, 12288, 32, False),
+        "qwen3.5-27b-mtp": (64, 5120, 24, 17408, 48, False),
+        "qwen3.8-27b-mtp": (64, 5120, 24, 17408, 48, False),
+    }
+    for name, (layers, hidden, heads, intermediate, values, tied) in qwen.items():
+        sizes = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads}
+        sizes |= {"intermediate_size": intermediate, "linear_num_value_heads": values, **text}
+        config = {"model_type": "qwen3_5", "text_config": sizes, "vision_config": {}, "tie_word_embeddings": tied}
+        assert load_preset(name).target.shape == Shape.from_config(config)
+    lfm = {"model_type": "lfm2", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8}
+    lfm |= {"vocab_size": 65536, "conv_L_cache": 3}
+    attending = {16: (2, 5, 8, 10, 12, 14), 30: (2, 5, 9, 13, 17, 21, 24, 27)}
+    for name, layers, width, adjusted in (("lfm2-1.2b", 16, 12288, True), ("lfm2-2.6b", 30, 10752, False)):
+        types = ["full_attention" if layer in attending[layers] else "conv" for layer in range(layers)]
+        sizes = {"num_hidden_layers": layers, "block_ff_dim": width, "intermediate_size": width, "layer_types": types}
+        shape = Shape.from_config({**lfm, **sizes, "block_auto_adjust_ff_dim": adjusted})
+        assert load_preset(name).target.shape == shape
+
+
 def test_shipped_shapes_have_the_published_sizes() -> None:
     published = {
+        "lfm2-1.2b": 1_170_340_608,
+        "lfm2-2.6b": 2_569_272_320,
         "smollm2-135m": 134_515_008,
         "llama-3.1-8b-eagle": 8_030_261_248,
         "qwen3-0.6b": 596_049_920,

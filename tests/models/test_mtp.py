@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,6 @@ from typing import Any
 import pytest
 import torch
 import transformers
-from safetensors.torch import save_file
 from torch import Tensor
 from transformers import conversion_mapping
 from transformers.modeling_layers import MtpLayer
@@ -32,6 +29,8 @@ from specextend_cli.models.mtp import layers_in, load_mtp
 from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, generate, make, prompt, tiny
 from tests.helpers.decoding import NEW, WORKING_SETS, run, small
 from tests.helpers.grid import but_for
+from tests.helpers.preset_models import save_wrapped
+from tests.helpers.published_mtp import add, prediction_layer, published
 
 LAYERS = {"layer_types": ["linear_attention", "linear_attention", "full_attention"]}
 QWEN = {**COMMON, **DELTA_NET, **LAYERS, "head_dim": 24}
@@ -59,54 +58,15 @@ READ = [  # transformers reads Qwen's layout since it has that of Mellum, which 
     )
     for name in TARGETS
 ]
-QWENS = {"enorm": "mtp.pre_fc_norm_embedding", "hnorm": "mtp.pre_fc_norm_hidden", "eh_proj": "mtp.fc"}
-
-
-def published(name: str, layer: MtpLayer) -> dict[str, Tensor]:
-    """The layer's tensors by the names of published checkpoints, an expert each."""
-    outer = {part: f"model.layers.3.{part}" for part in ("enorm", "hnorm", "eh_proj")}
-    outer, block, norm = (
-        ({**outer}, "model.layers.3", "model.layers.3.shared_head.norm")
-        if name == "glm4-moe"
-        else (QWENS, "mtp.layers.0", "mtp.norm")
-    )
-    found = {}
-    for key, tensor in layer.state_dict().items():
-        part, _, rest = key.partition(".")
-        if part == "mtp_block" and rest.startswith("mlp.experts."):
-            for number, expert in enumerate(tensor):
-                where = f"{block}.mlp.experts.{number}"
-                if rest.endswith("gate_up_proj"):
-                    gate, up = expert.chunk(2)
-                    found |= {f"{where}.gate_proj.weight": gate, f"{where}.up_proj.weight": up}
-                else:
-                    found[f"{where}.down_proj.weight"] = expert
-        elif part == "mtp_block":
-            found[f"{block}.{rest}"] = tensor
-        else:
-            found[f"{outer.get(part, norm)}.{rest}"] = tensor
-    return {key: tensor.clone().contiguous() for key, tensor in found.items()}
 
 
 def saved(name: str, directory: Path, *, without: str | None = None) -> MtpLayer:
     """Save a target with a layer of random weights beside it; returns the layer."""
     net = make(TARGETS[name]())
     net.save_pretrained(directory)
-    config: Any = copy.copy(net.config)
-    config.num_hidden_layers, config.first_k_dense_replace = 1, 0
-    if getattr(config, "layer_types", None):
-        config.layer_types = ["full_attention"]
-    last = net.get_decoder().layers[-1]
-    torch.manual_seed(3)
-    layer = MtpLayer(config, type(last), type(last.input_layernorm), 0).eval()
-    for parameter in layer.parameters():
-        torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1) * 0.5, std=0.1)
-    tensors = {key: tensor for key, tensor in published(name, layer).items() if without is None or without not in key}
-    (directory / "model.safetensors").rename(directory / "model-1.safetensors")
-    save_file(tensors, directory / "model-2.safetensors", {"format": "pt"})
-    of_target = (key for key in transformers.modeling_utils.load_state_dict(directory / "model-1.safetensors"))
-    places = dict.fromkeys(of_target, "model-1.safetensors") | dict.fromkeys(tensors, "model-2.safetensors")
-    (directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": places}))
+    layer = prediction_layer(net)
+    tensors = published(layer, behind=3 if name == "glm4-moe" else None)
+    add(directory, {key: tensor for key, tensor in tensors.items() if without is None or without not in key})
     return layer
 
 
@@ -184,6 +144,21 @@ def test_blended_and_sampled(name: str, load: Load) -> None:
     plain = run(target, NoDrafter(), prompt(), retrieval, sampling)[0]
     drafter = BlendDrafter([EagleDrafter(load_mtp(lm), target, retrieval), NgramDrafter()])
     assert run(target, drafter, prompt(), retrieval, sampling)[0] == plain
+
+
+@pytest.mark.skipif("pre_fc_norm_hidden" not in inspect.getsource(conversion_mapping), reason="as above")
+def test_one_beside_a_text_model_inside_another(tmp_path: Path) -> None:
+    """As Qwen publishes them: the text model's tensors are in `model.language_model`, the layer's are not."""
+    layer = save_wrapped(tmp_path, TARGETS["qwen3.5"]())
+    lm = LanguageModel(load_model(tmp_path, dtype=torch.float32))
+    head = load_mtp(lm)
+    for name, tensor in layer.state_dict().items():
+        assert torch.equal(head.layer.state_dict()[name], tensor), name
+    target, retrieval = Target(lm), small("retrieval")
+    plain = run(target, NoDrafter(), prompt(), retrieval)[0]
+    written, meter = run(target, EagleDrafter(head, target, retrieval), prompt(), retrieval)
+    assert written == plain
+    assert meter.nodes > NEW
 
 
 def test_it_is_a_drafter_of_the_registry(load: Load) -> None:

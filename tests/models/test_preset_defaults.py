@@ -18,6 +18,8 @@ PRESETS = {preset.name: preset for preset in list_presets()}
 COMPUTED = {
     "gemma-3-1b": (32768, 24576, None, 32, 128),
     "granite-4.0-micro": (8192, 6144, None, 32, 128),
+    "lfm2-1.2b": (32768, 24576, None, 32, 128),
+    "lfm2-2.6b": (32768, 24576, None, 32, 128),
     "llama-3.1-8b-eagle": (26624, 19968, 1024, 56, 128),
     "llama-3.1-8b-eagle3-paper": (32768, 24576, 1024, 56, 128),
     "llama-3.3-70b-4bit-eagle3": (32768, 24576, 1024, 56, 128),
@@ -35,6 +37,10 @@ COMPUTED = {
     "qwen3-8b": (14336, 10752, None, 64, 256),
     "qwen3-8b-4bit-eagle3": (10240, 7680, 1024, 56, 128),
     "qwen3-8b-eagle3": (18432, 13824, 1024, 56, 128),
+    "qwen3.5-27b-mtp": (32768, 24576, None, 64, 256),
+    "qwen3.5-4b-mtp": (32768, 24576, None, 64, 256),
+    "qwen3.5-9b-mtp": (32768, 24576, None, 64, 256),
+    "qwen3.8-27b-mtp": (32768, 24576, None, 64, 256),
     "r1-distill-8b-eagle3": (32768, 24576, 1024, 56, 128),
     "smollm2-135m": (8192, 512, 2048, 32, 64),  # typed: its settings were measured
     "smollm3-3b": (8192, 6144, None, 32, 128),

@@ -28,7 +28,7 @@ def runs(store):
 
 
 def test_a_run_comes_back_as_it_was(runs, summary) -> None:
-    name = runs.add(summary, document(text(6)))
+    name = runs.add(summary, document(text(6)), "cpu")
     found = runs.get(name)
     assert len(name) == 6
     assert (found.text, found.sentences, found.chunk_summaries) == (
@@ -49,20 +49,20 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
 
 def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> None:
     monkeypatch.setattr(module, "_MOST_RUNS", 3)
-    names = [runs.add(replace(summary, seconds=n), document(text(6))) for n in range(5)]
+    names = [runs.add(replace(summary, seconds=n), document(text(6)), "cpu") for n in range(5)]
     assert [found.id for found in runs.all()] == names[:1:-1]
     monkeypatch.setattr(module, "_BYTES", 1)
-    last = runs.add(replace(summary, seconds=9), document(text(6)))
+    last = runs.add(replace(summary, seconds=9), document(text(6)), "cpu")
     assert [found.id for found in runs.all()] == [last]
 
 
 def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch) -> None:
-    assert runs.rates(summary.preset, "abstractive") is None
+    assert runs.rates(summary.preset, "abstractive", "cpu") is None
     tokens = summary.coverage.tokens
 
-    def add(seconds: float, *, read: int = tokens, preset: str = summary.preset) -> None:
+    def add(seconds: float, *, read: int = tokens, preset: str = summary.preset, device: str = "cpu") -> None:
         meter = Meter(prompt_tokens=read, prefill_seconds=seconds, tokens=50, verify_seconds=2 * seconds)
-        runs.add(replace(summary, meter=meter, preset=preset, seconds=99), document(text(6)))
+        runs.add(replace(summary, meter=meter, preset=preset, seconds=99), document(text(6)), device)
 
     add(500.0)
     monkeypatch.setattr(module, "_PACED", 3)
@@ -70,14 +70,18 @@ def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch)
         add(seconds)
     add(1.0, read=tokens - 1)  # its notes were there
     add(1.0, preset="another")
-    rates = runs.rates(summary.preset, "abstractive")
+    add(1.0, device="cuda")
+    rates = runs.rates(summary.preset, "abstractive", "cpu")
     assert (rates.read, rates.written) == pytest.approx((4 / tokens, 8 / 50))
-    assert runs.rates(summary.preset, "guided") is None
-    assert RunStore(None).rates(summary.preset, "abstractive") is None
+    on_gpu = runs.rates(summary.preset, "abstractive", "cuda")
+    assert on_gpu.read == pytest.approx(1 / tokens)
+    assert runs.rates(summary.preset, "abstractive", "mps") is None
+    assert runs.rates(summary.preset, "guided", "cpu") is None
+    assert RunStore(None).rates(summary.preset, "abstractive", "cpu") is None
 
 
 def test_runs_are_removed_by_name(runs, summary) -> None:
-    names = [runs.add(replace(summary, seconds=n), document(text(6))) for n in range(4)]
+    names = [runs.add(replace(summary, seconds=n), document(text(6)), "cpu") for n in range(4)]
     with pytest.raises(InputError, match="no run zzz"):
         runs.remove([names[0], "zzz"])
     assert len(runs.all()) == 4
@@ -93,7 +97,7 @@ def test_an_unknown_run_is_refused(runs, name: str) -> None:
 
 
 def test_an_id_that_means_two(runs, summary, store) -> None:
-    name = runs.add(summary, document(text(6)))
+    name = runs.add(summary, document(text(6)), "cpu")
     with closing(sqlite3.connect(store)) as file, file:
         file.execute("insert into runs select ?, made, record from runs", (name[:-1] + "z",))
     with pytest.raises(UsageError, match="2 runs begin with"):
@@ -103,7 +107,7 @@ def test_an_id_that_means_two(runs, summary, store) -> None:
 
 @pytest.mark.parametrize("record", ["", "[]", "{}", '{"sentences": [1], "quotes": {}, "chunk_summaries": []}'])
 def test_a_damaged_record_is_passed_over(runs, summary, store, record: str) -> None:
-    kept = runs.add(summary, document(text(6)))
+    kept = runs.add(summary, document(text(6)), "cpu")
     with closing(sqlite3.connect(store)) as file, file:
         file.execute("insert into runs values ('bad', 1e12, ?)", (record,))
     assert [found.id for found in runs.all()] == [kept]
@@ -114,7 +118,7 @@ def test_a_damaged_record_is_passed_over(runs, summary, store, record: str) -> N
 def test_a_file_that_is_no_store(runs, summary, store) -> None:
     store.parent.mkdir(parents=True)
     store.write_bytes(b"not a database at all" * 100)
-    assert runs.add(summary, document(text(6))) == ""
+    assert runs.add(summary, document(text(6)), "cpu") == ""
     with pytest.raises(InputError, match="cannot be read"):
         runs.all()
 
