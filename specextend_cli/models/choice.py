@@ -64,10 +64,9 @@ class Candidate:
     """A preset that writes. None: not known.
 
     `need` is bytes of memory, `fetch` bytes to download, `disk` about what it takes of the disk, where it is more. On a
-    processor, a document of so many `tokens` takes `seconds`
-    and is written at `rate` tokens a second. `gated`: its owner has to be asked first, and nobody is logged in.
-    `needs_cuda`: its four bits are bitsandbytes'. `is_slow_on_cpu`: a large one whose weights are not in four or eight
-    bits. `lacks`: the command that installs what it needs.
+    processor, a document of so many `tokens` takes `seconds` and is written at `rate` tokens a second. `gated`: its owner
+    has to be asked first, and nobody is logged in. `needs_cuda`: its four bits are bitsandbytes'. `is_slow_on_cpu`: a
+    large one whose weights are not in four or eight bits. `lacks`: the command that installs what it needs.
     """
 
     name: str
@@ -151,9 +150,8 @@ def obstacle(machine: Machine, one: Candidate) -> Passed | None:
 def expected_rates(preset: Preset, shape: Shape, speed: Speed, weight_bytes: int) -> tuple[float, float]:
     """Seconds for a token read and for one written, on a processor, by its speed and the model's sizes."""
     window = preset.window
-    attention = (
-        shape.attending_layers * shape.heads * shape.head_dim * min(window.chunk, window.context)
-    )  # half of it, twice
+    seen = min(window.chunk, window.context)  # half of it, twice
+    attention = shape.attending_layers * shape.heads * shape.head_dim * seen
     read = (shape.linear_parameters + attention) / speed.multiply_adds
     return read, weight_bytes / speed.weight_bytes
 
