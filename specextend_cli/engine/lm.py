@@ -30,6 +30,20 @@ class Output(NamedTuple):
     features: Tensor | None
 
 
+class Multipliers(NamedTuple):
+    """What a model multiplies its embeddings and the output of each block by, and divides its logits by (Granite)."""
+
+    embedding: float = 1.0
+    residual: float = 1.0
+    logits: float = 1.0
+
+    @classmethod
+    def of(cls, config: object) -> Multipliers:
+        """Those of a configuration of transformers; 1 where it has none."""
+        names = ("embedding_multiplier", "residual_multiplier", "logits_scaling")
+        return cls(*(float(getattr(config, name, None) or 1.0) for name in names))
+
+
 class LanguageModel:
     """A causal language model with our attention and our cache. It has no modelling code of its own.
 
@@ -48,6 +62,7 @@ class LanguageModel:
         self.device = model.device
         self.dtype = model.dtype
         self.parts = parts
+        self.multipliers = Multipliers.of(self.config)
         self.forward_backend: ForwardBackend[ModelOutput] | None = None
         self.scales: tuple[float, ...] = ()
         """By which each layer multiplies its attention's scores."""

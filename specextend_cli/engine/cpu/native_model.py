@@ -2,7 +2,7 @@
 
 For few rows the whole forward is one call, which reads packed weights once. Of a prompt, torch computes the matrix
 products and the library everything between them. What a model of another make would need is left to the model itself:
-its layers have to be attention and a gated MLP behind RMS norms (Llama, SmolLM, Qwen2, Qwen3, Mistral).
+its layers have to be attention and a gated MLP behind RMS norms (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite).
 """
 
 from __future__ import annotations
@@ -30,10 +30,7 @@ from specextend_cli.engine.native.shared_library import Layer, Model, Step, libr
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 
-_NEUTRAL = (
-    *("embedding_multiplier", "residual_multiplier", "logits_scaling", "logit_scale"),
-    "final_logit_softcapping",
-)
+_NEUTRAL = ("logit_scale", "final_logit_softcapping")
 _ROUNDED, _EXACT = 0.1, 1e-3  # relative distance up to which logits count as the model's own
 _OF_ANOTHER_MAKE = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # what models of one raise
 _NO_TOKEN = 1  # status of the library's forward
@@ -107,7 +104,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             )
             layers[index].rotates = int(getattr(module.self_attn, "use_rope", True))
 
-        self._epsilon, self._scales = epsilon, lm.scales
+        self._epsilon, self._scales, self._multipliers = epsilon, lm.scales, lm.multipliers
         self._bf16 = int(lm.dtype == torch.bfloat16)
         self._c_layers, self._weights = layers, weights
         self._model = Model(
@@ -120,6 +117,9 @@ class NativeModel(ForwardBackend[ModelOutput]):
             head_dim=self._head_dim,
             rotated=self._rotation.dimensions,
             epsilon=epsilon,
+            embedding_multiplier=lm.multipliers.embedding,
+            residual_multiplier=lm.multipliers.residual,
+            logits_divisor=lm.multipliers.logits,
             layer=ctypes.addressof(layers),
             vocabulary=len(self._embedding.weight),
             embedding=weights.at(self._embedding.weight),
@@ -207,7 +207,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         positions = inputs.positions.contiguous()
         cos, sin = self._rotation.up_to(int(positions.max()))
         lib, bf16 = library(), self._bf16
-        states = self._embedding(inputs.tokens[0])
+        states = self._embedding(inputs.tokens[0]) * self._multipliers.embedding
         normed, added, wanted = torch.empty_like(states), None, dict[int, Tensor]()
         for index, (layer, module) in enumerate(zip(self._c_layers, self._layers, strict=True)):
             attention, mlp = module.self_attn, module.mlp
@@ -238,14 +238,14 @@ class NativeModel(ForwardBackend[ModelOutput]):
         self._add_norm(states, added, self._model.final_norm, normed)
         wanted[len(self._layers)] = normed[None]
         features = [wanted[layer] for layer in inputs.feature_layers]
-        logits = self._head(normed[None, -inputs.logits_to_keep :])
+        logits = self._head(normed[None, -inputs.logits_to_keep :]) / self._multipliers.logits
         return ModelOutput(logits, torch.cat(features, -1) if features else None)
 
     def _add_norm(self, states: Tensor, added: Tensor | None, norm: int | None, normed: Tensor) -> None:
-        """`states` += `added`; `normed` is their norm, or the states where there is none."""
+        """`states` += `added` by the multiplier; `normed` is their norm, or the states where there is none."""
         library().sx_add_norm(
             *(self._bf16, *states.shape, states.data_ptr(), None if added is None else added.data_ptr()),
-            *(norm, self._epsilon, normed.data_ptr()),
+            *(self._multipliers.residual, norm, self._epsilon, normed.data_ptr()),
         )
 
 

@@ -231,9 +231,8 @@ class FusedModel:
             weights.read(part)
         weights.check_complete(lm.model)
         heads = layers[0].qkv.weight.shape[0] // head_dim - 2 * kv_heads
-        self._decoder = _Decoder(layers, heads, kv_heads, float(getattr(config, "residual_multiplier", None) or 1.0))
-        self._embedding_factor = float(getattr(config, "embedding_multiplier", None) or 1.0)
-        self._logits_divisor = float(getattr(config, "logits_scaling", None) or 1.0)
+        self._multipliers = lm.multipliers
+        self._decoder = _Decoder(layers, heads, kv_heads, lm.multipliers.residual)
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
@@ -269,13 +268,13 @@ class FusedModel:
     def _embedded(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The states before the first layer, and their norm."""
         x = self._embedding.weight[tokens]
-        if self._embedding_factor != 1.0:
-            x = x * self._embedding_factor
+        if self._multipliers.embedding != 1.0:
+            x = x * self._multipliers.embedding
         return fused_ops.add_norm(x, None, self._first_norm)
 
     def _logits(self, normed: Tensor) -> Tensor:
         logits = linear(normed, self._head.weight, self._head.bias)
-        return logits / self._logits_divisor if self._logits_divisor != 1.0 else logits
+        return logits / self._multipliers.logits if self._multipliers.logits != 1.0 else logits
 
 
 class FusedHead:

@@ -151,6 +151,7 @@ class Forward {
     embeddings_.resize(rows_ * hidden);
     for (int64_t row = 0; row < rows_; ++row)
       widen(static_cast<const T*>(model.embedding) + step.tokens[row] * hidden, hidden, &embeddings_[row * hidden]);
+    for (float& number : embeddings_) number *= model.embedding_multiplier;
     begin();
     for (int64_t layer = 0; layer < model.layers; ++layer) {
       give_states(layer, tiles(states_));
@@ -236,7 +237,7 @@ class Forward {
     }
   }
 
-  // Sets `to` to the source times the matrix, plus its bias, plus `to` where `adds`.
+  // Sets `to` to the source times the matrix, plus its bias; where `adds`, adds that by the residual multiplier.
   void multiply(const SxMatrix& matrix, const Source& source, std::vector<float>& to, bool adds = false) {
     std::vector<float>& out = adds ? added_ : to;
     out.resize(rows_ * matrix.rows);
@@ -244,7 +245,7 @@ class Forward {
     in_threads(source, {&matrix}, matrix.rows / kTile, 1, [&](int64_t begin, int64_t end) {
       project(matrix, begin, end, out);
       if (adds)
-        for (int64_t i = begin * whole; i < end * whole; ++i) to[i] += out[i];
+        for (int64_t i = begin * whole; i < end * whole; ++i) to[i] += model_->residual_multiplier * out[i];
     });
   }
 
@@ -371,10 +372,13 @@ class Forward {
       for (int64_t row = 0; row < rows_; ++row) give(after, row, static_cast<T*>(step_->after) + row * m.hidden);
     }
     const int64_t kept = step_->sequences > 1 ? rows_ : step_->keep;
-    const Source last = {normed.from_row(rows_ - kept), kept, m.hidden};
-    in_threads(last, {&m.head}, (m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
-      Input<T>::of_thread().times(m.head, begin * kTile, std::min(end * kTile, m.head.rows),
-                                  Sums::by_rows(step_->logits, m.head.rows));
+    const Source read = {normed.from_row(rows_ - kept), kept, m.hidden};
+    in_threads(read, {&m.head}, (m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
+      const int64_t last = std::min(end * kTile, m.head.rows);
+      Input<T>::of_thread().times(m.head, begin * kTile, last, Sums::by_rows(step_->logits, m.head.rows));
+      if (m.logits_divisor == 1) return;
+      for (int64_t row = 0; row < kept; ++row)
+        for (int64_t i = begin * kTile; i < last; ++i) step_->logits[row * m.head.rows + i] /= m.logits_divisor;
     });
   }
 

@@ -196,7 +196,7 @@ class Model(ctypes.Structure):
 
     _fields_ = (
         *((name, _INT) for name in ("bf16", "exact", "layers", "hidden", "heads", "kv_heads", "head_dim", "rotated")),
-        ("epsilon", _FLOAT),
+        *((name, _FLOAT) for name in ("epsilon", "embedding_multiplier", "residual_multiplier", "logits_divisor")),
         ("layer", _AT),
         ("vocabulary", _INT),
         ("embedding", _AT),
@@ -235,7 +235,7 @@ _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_choose": (_AT, _INT, _INT, _AT, _INT, _AT, _AT, _FLOAT, _INT, _AT),
     "sx_attend": (_INT, _AT, *([_INT] * 4), _AT, _AT, *([_INT] * 4), _AT, _FLOAT, _AT),
     "sx_attend_causal": (_INT, _AT, *([_INT] * 6), _AT, _AT, *([_INT] * 3), _FLOAT, _AT),
-    "sx_add_norm": (_INT, _INT, _INT, _AT, _AT, _AT, _FLOAT, _AT),
+    "sx_add_norm": (_INT, _INT, _INT, _AT, _AT, _FLOAT, _AT, _FLOAT, _AT),
     "sx_rotate": (*([_INT] * 5), *([_AT] * 5), _FLOAT, *([_AT] * 3), _INT, _AT, _AT, _INT),
     "sx_gate": (_INT, _INT, _AT, _AT),
 }

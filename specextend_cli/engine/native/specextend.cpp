@@ -15,7 +15,8 @@ Cached<T> cache_of(const void* keys, const void* values, int64_t by_head, int64_
 }
 
 template <typename T>
-void add_norm(int64_t n, int64_t width, T* states, const T* added, const T* weight, float epsilon, T* normed) {
+void add_norm(int64_t n, int64_t width, T* states, const T* added, float multiplier, const T* weight, float epsilon,
+              T* normed) {
   in_parts(n, 4, [&](int64_t begin, int64_t end) {
     static thread_local std::vector<float> wide;
     wide.resize(width);
@@ -24,7 +25,7 @@ void add_norm(int64_t n, int64_t width, T* states, const T* added, const T* weig
       for (int64_t i = 0; i < width; i += kLanes) {
         Floats sum = Word<T>::load(of_row + i);
         if (added != nullptr) {
-          Word<T>::store(of_row + i, sum + Word<T>::load(added + row * width + i));
+          Word<T>::store(of_row + i, sum + multiplier * Word<T>::load(added + row * width + i));
           sum = Word<T>::load(of_row + i);
         }
         Word<float>::store(&wide[i], sum);
@@ -166,11 +167,11 @@ void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
 
-void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
-                 float epsilon, void* normed) {
+void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, float multiplier,
+                 const void* weight, float epsilon, void* normed) {
   const auto run = [&]<typename T>(T*) {
-    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added), static_cast<const T*>(weight),
-                         epsilon, static_cast<T*>(normed));
+    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added), multiplier,
+                         static_cast<const T*>(weight), epsilon, static_cast<T*>(normed));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }

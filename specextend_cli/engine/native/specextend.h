@@ -37,6 +37,8 @@ typedef struct {
 typedef struct {
   int64_t bf16, exact, layers, hidden, heads, kv_heads, head_dim, rotated;
   float epsilon;  // of the norms
+  // Of embeddings, of what attention and the MLP add to the states, and of logits; 1 in most models.
+  float embedding_multiplier, residual_multiplier, logits_divisor;
   const SxLayer* layer;
   int64_t vocabulary;
   const void* embedding;  // [vocabulary, hidden]
@@ -105,9 +107,10 @@ SX_API void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int
 
 // What a prompt's layer computes between its matrix products, all in the model's format, for n rows.
 //
-// states [n, width] += added (or null); normed = their RMS norm times `weight`, or the states if that is null.
-SX_API void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, const void* weight,
-                        float epsilon, void* normed);
+// states [n, width] += multiplier * added (or null); normed = their RMS norm times `weight`, or the states if that is
+// null.
+SX_API void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, float multiplier,
+                        const void* weight, float epsilon, void* normed);
 // Norms (null: none) and rotates q [n, heads, dim] in place, and k [n, kv_heads, dim] into the cache, as v. Rows of cos
 // and sin [.., rotated] are those of `positions`; `rotated` 0: none.
 SX_API void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
