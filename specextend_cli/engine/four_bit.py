@@ -20,7 +20,7 @@ from specextend_cli.engine import native
 from specextend_cli.engine.native.kernels import int4_matmul
 from specextend_cli.engine.transfer import in_large_pages
 
-GROUP = 32  # weights that share a scale and a zero
+GROUP = 32  # weights that share a scale and a zero; of eight bits, maybe half as many
 MOST_ROWS = 32
 """Rows of an input up to which our own kernels read packed weights; for more, the full ones are read."""
 _FEW = 16  # the same for torch's kernel: two cores with bfloat16 products are then as fast with the full weights
@@ -39,7 +39,7 @@ class FourBitLinear(nn.Linear):
         """The weight is the sum of one or two `parts`, each codes and scales; `keep` leaves `weight` as it is.
 
         Codes [rows, columns / 2] uint8, the lower column's in the lower half; scales [rows, columns / 32, 2]. Two parts
-        are upper and lower halves of eight bits: scale and zero are (16 * s, 0) and (s, 8 * s).
+        are upper and lower halves of eight bits: scale and zero are (16 * s, 0) and (s, 8 * s), for 32 columns or 16.
         """
         nn.Module.__init__(self)
         self.in_features, self.out_features = stock.in_features, stock.out_features
@@ -47,7 +47,7 @@ class FourBitLinear(nn.Linear):
         if self.weight.dtype != torch.bfloat16 and not keep:
             full = sum(_full(codes, scales) for codes, scales in parts)
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
-        kind = Tiles if native.is_loaded() else Blocks
+        kind = _layout()
         self.packed: Packed | None = kind.of(parts, self.weight.dtype)
         self.limit = self.few = kind.limit(len(parts))  # rows up to which packed weights are read
         self.joined: JoinedLinears | None = None
@@ -96,8 +96,9 @@ class Packed(nn.Module, ABC):
 class Tiles(Packed):
     """For our own kernel (`native/int4_matmul.h`): tiles of sixteen rows.
 
-    Codes [rows / 16, columns / 8, 16 * bits] hold eight columns of every row, of eight bits the upper halves first;
-    scales [rows / 16, columns / 32, 2, 16].
+    Codes [rows / 16, columns / 8, 16 * bits] hold eight columns of every row, of eight bits the upper halves first.
+    Scales [rows / 16, columns / 32, 2, 16] are scale and zero; of eight bits the scales of one or two parts of the 32
+    columns, [rows / 16, columns / 32, 1 or 2, 16].
     """
 
     @classmethod
@@ -109,7 +110,7 @@ class Tiles(Packed):
             scale = last[..., 0].clone()
             if not torch.equal(torch.cat(scales, -1), torch.stack((16 * scale, 0 * scale, scale, 8 * scale), -1)):
                 raise ValueError("the two parts are not halves of eight bits")
-            last = torch.stack((scale, torch.zeros_like(scale)), -1)
+            last = scale.reshape(len(scale), 2 * codes[0].shape[1] // GROUP, -1)
         lanes = (one.contiguous().view(torch.int32).unflatten(0, (-1, _ROWS)) for one in codes)  # eight columns each
         tiles = torch.stack([one.transpose(1, 2) for one in lanes], 2)
         return cls(
@@ -126,7 +127,8 @@ class Tiles(Packed):
     def joined(cls, matrices: Sequence[Packed]) -> Tiles | None:
         """See `Packed`."""
         codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
-        if len({one.shape[2] for one in codes}) > 1:  # four and eight bits
+        # Four and eight bits, or other groups
+        if len({(one.shape[2], other.shape[2]) for one, other in zip(codes, scales, strict=True)}) > 1:
             return None
         return cls(torch.cat(codes), torch.cat(scales))
 
@@ -141,7 +143,10 @@ class Tiles(Packed):
 
 
 class Blocks(Packed):
-    """For torch's kernel: blocks of up to 64 rows, in its own layout; scales [columns / 32, rows, 2]."""
+    """For torch's kernel: blocks of up to 64 rows, in its own layout; scales [columns / 32, rows, 2].
+
+    It has no groups of less than 32 columns.
+    """
 
     def __init__(self, codes: Tensor, scales: Tensor, second: Blocks | None = None) -> None:
         super().__init__(codes, scales)
@@ -225,7 +230,8 @@ def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
         shape = (getattr(stock, "out_features", 0), getattr(stock, "in_features", 0) // 2)
         if not isinstance(stock, nn.Linear) or any(codes.shape != shape for codes, _ in parts):
             raise ValueError(f"{name} is not a linear layer with {tuple(parts[0][0].shape)} packed weights")
-        model.set_submodule(name, FourBitLinear(stock, *parts))
+        if _layout() is Tiles or all(scales.shape[1] * GROUP == stock.in_features for _, scales in parts):
+            model.set_submodule(name, FourBitLinear(stock, *parts))
     _lay_out(model)
     return True
 
@@ -263,6 +269,10 @@ def _join(model: nn.Module) -> None:
                 JoinedLinears(layers, matrix)  # type: ignore[arg-type]
 
 
+def _layout() -> type[Tiles | Blocks]:
+    return Tiles if native.is_loaded() else Blocks
+
+
 def _is_able(model: nn.Module) -> bool:
     parameter = next(model.parameters())
     stock = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and hasattr(torch.ops.aten, _KERNEL)
@@ -291,7 +301,7 @@ def _unpacked(codes: Tensor) -> Tensor:
 
 
 def _full(codes: Tensor, scales: Tensor) -> Tensor:
-    grouped = _unpacked(codes).reshape(*scales.shape[:2], GROUP).float() - 8
+    grouped = _unpacked(codes).reshape(*scales.shape[:2], -1).float() - 8
     return (grouped * scales[..., :1].float() + scales[..., 1:].float()).flatten(1)
 
 

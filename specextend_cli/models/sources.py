@@ -20,7 +20,7 @@ from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSo
 from specextend_cli.models.store import Progress, silent
 
 _Converted: TypeAlias = WheelSource | HubFileSource | GgufFile
-_WHEEL_CONVERSION, _GGUF_CONVERSION = 3, 4
+_WHEEL_CONVERSION, _GGUF_CONVERSION = 3, 5
 """Part of the key of converted models: raise it when the converted files of published wheels, or of others, change."""
 
 

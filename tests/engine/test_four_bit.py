@@ -15,7 +15,7 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, run, small
-from tests.helpers.four_bit_weights import four_bit, random_weights
+from tests.helpers.four_bit_weights import four_bit, halves, random_weights
 from tests.helpers.grid import grid
 
 pytestmark = pytest.mark.skipif(
@@ -137,6 +137,17 @@ def test_weights_that_do_not_fit_are_refused() -> None:
     name = next(name for name in weights if name.endswith("down_proj.weight.codes"))
     with pytest.raises(ValueError, match="packed"):
         use_four_bit(model, {**weights, name: weights[name][:, :-1]})
+
+
+def test_groups_of_sixteen_stay_unpacked_without_the_native_library() -> None:
+    model, name = tiny(), "model.layers.0.mlp.down_proj"
+    layer = model.get_submodule(name)
+    parts, _ = halves(layer.out_features, layer.in_features, group=16)
+    weights = {f"{name}.weight{low}.codes": codes for low, (codes, _) in zip(("", ".low"), parts, strict=True)}
+    weights |= {f"{name}.weight{low}.scales": scales for low, (_, scales) in zip(("", ".low"), parts, strict=True)}
+    assert use_four_bit(model, random_weights(model) | weights)
+    assert model.get_submodule(name) is layer
+    assert isinstance(model.get_submodule("model.layers.1.mlp.down_proj"), FourBitLinear)
 
 
 def test_float16_models_stay_unpacked() -> None:

@@ -116,12 +116,12 @@ def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
 @ours
 @pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (48, 96), (576, 576), (208, 1536)])
-@pytest.mark.parametrize("bits", [4, 8])
+@pytest.mark.parametrize(("bits", "group"), [(4, 32), (8, 32), (8, 16)])
 def test_products_equal_full_precision(
-    kernels: str, bits: int, rows: int, columns: int, dtype: torch.dtype, tolerance: float
+    kernels: str, bits: int, group: int, rows: int, columns: int, dtype: torch.dtype, tolerance: float
 ) -> None:
     """Every count of rows has its own loop; what a row gets is the same to the bit in all of them."""
-    parts, full = matrix(rows, columns) if bits == 4 else halves(rows, columns)
+    parts, full = matrix(rows, columns) if bits == 4 else halves(rows, columns, group=group)
     packed = Tiles.of(parts, dtype)
     assert packed.bits == bits
     x = torch.randn(33, columns, generator=torch.Generator().manual_seed(1)).to(dtype)

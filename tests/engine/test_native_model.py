@@ -342,8 +342,8 @@ def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
     assert lm.forward_backend is None
 
 
-@pytest.mark.parametrize("low", ["v_proj", "q_proj", "up_proj", "gate_proj"])
-def test_layers_of_four_and_eight_bits_beside_each_other(low: str, kernels: str) -> None:
+@pytest.mark.parametrize(("low", "group"), [("v_proj", 32), ("q_proj", 16), ("up_proj", 16), ("gate_proj", 32)])
+def test_layers_of_four_and_eight_bits_beside_each_other(low: str, group: int, kernels: str) -> None:
     model, judge = broad(), broad()
     weights = random_weights(model)
     random_weights(judge)
@@ -351,7 +351,7 @@ def test_layers_of_four_and_eight_bits_beside_each_other(low: str, kernels: str)
         part = "self_attn" if low in ("v_proj", "q_proj") else "mlp"
         name = f"model.layers.{index}.{part}.{low}.weight"
         weight = judge.get_parameter(name)
-        parts, full = halves(*weight.shape, size=0.05 / 16)
+        parts, full = halves(*weight.shape, 0.05 / 16, group)
         for key, (codes, scales) in zip((name, f"{name}.low"), parts, strict=True):
             weights |= {f"{key}.codes": codes, f"{key}.scales": scales}
         weight.data = full.to(weight.dtype)

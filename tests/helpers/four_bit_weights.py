@@ -49,13 +49,13 @@ def matrix(rows: int, columns: int, seed: int = 0, scales: Tensor | None = None)
     codes = torch.randint(0, 256, (rows, columns // 2), generator=generator, dtype=torch.uint8)
     if scales is None:
         scales = torch.randn(rows, columns // 32, 2, generator=generator).bfloat16()
-    unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(rows, -1, 32).double() - 8
+    unpacked = torch.stack((codes & 15, codes >> 4), -1).reshape(*scales.shape[:2], -1).double() - 8
     return [(codes, scales)], (unpacked * scales[..., :1] + scales[..., 1:]).flatten(1)
 
 
-def halves(rows: int, columns: int, size: float = 1.0) -> tuple[list[Part], Tensor]:
-    """Upper and lower halves of eight bits, and what they mean."""
-    scale = torch.randn(rows, columns // 32, generator=torch.Generator().manual_seed(2)).mul_(size).bfloat16()
+def halves(rows: int, columns: int, size: float = 1.0, group: int = 32) -> tuple[list[Part], Tensor]:
+    """Upper and lower halves of eight bits, with a scale for `group` columns, and what they mean."""
+    scale = torch.randn(rows, columns // group, generator=torch.Generator().manual_seed(2)).mul_(size).bfloat16()
     upper, first = matrix(rows, columns, 0, torch.stack((16 * scale, 0 * scale), -1))
     lower, second = matrix(rows, columns, 1, torch.stack((scale, 8 * scale), -1))
     return upper + lower, first + second

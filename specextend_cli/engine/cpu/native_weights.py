@@ -10,9 +10,10 @@ from torch.nn.functional import silu
 
 from specextend_cli.engine.four_bit import FourBitLinear, Tiles
 from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.kernels import KINDS
 from specextend_cli.engine.native.shared_library import Layer, Matrix
 
-_NONE, _FOUR_BIT, _EIGHT_BIT, _BFLOAT16, _FLOAT32 = range(5)
+_BFLOAT16, _FLOAT32 = 4, 5
 _COLUMNS = 32  # a multiple of which every matrix has
 _TILE = 16  # rows
 
@@ -71,7 +72,7 @@ class Weights:
         self.kept += (codes, scales)
         if rows % _TILE or first % _TILE:
             raise CannotCompileError(f"{rows} packed rows are no multiple of {_TILE}")
-        tile, kind = first // _TILE, _FOUR_BIT if packed.bits == 4 else _EIGHT_BIT
+        tile, kind = first // _TILE, KINDS[packed.bits, scales.shape[2]]
         return Matrix(kind, rows, columns, codes[tile].data_ptr(), scales[tile].data_ptr(), bias)
 
     def layer(self, module: Any, *, hidden: int, head_dim: int, epsilon: float, scale: float) -> Layer:

@@ -81,7 +81,7 @@ class Input {
     } else if (matrix.kind == kFloat32) {
       times_dense(singles_, rows_, static_cast<const float*>(matrix.weights), begin, end, out);
     } else {
-      is_exact_ ? times_packed(exact_, matrix, begin, end, out) : times_packed(rounded_, matrix, begin, end, out);
+      is_exact_ ? times_codes(exact_, matrix, begin, end, out) : times_codes(rounded_, matrix, begin, end, out);
     }
   }
 
@@ -95,7 +95,7 @@ class Input {
   Exact exact_;
   Rounded rounded_;
 
-  static int64_t format(const SxMatrix& matrix) { return matrix.kind == kEightBit ? int64_t{kFourBit} : matrix.kind; }
+  static int64_t format(const SxMatrix& matrix) { return matrix.kind < kBFloat16 ? int64_t{kFourBit} : matrix.kind; }
 
   void prepare(const SxMatrix& matrix, const Rows& x, int64_t columns) {
     if (matrix.kind == kBFloat16)
@@ -109,11 +109,10 @@ class Input {
   }
 
   template <typename Prepared>
-  void times_packed(const Prepared& x, const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
+  void times_codes(const Prepared& x, const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
     const auto* codes = static_cast<const uint8_t*>(matrix.weights);
     const auto* scales = static_cast<const BFloat16*>(matrix.scales);
-    const auto times = matrix.kind == kFourBit ? times_tiles<4, Prepared> : times_tiles<8, Prepared>;
-    times(x, rows_, codes, scales, begin / kTile, end / kTile, out);
+    times_packed<Prepared>(matrix.kind)(x, rows_, codes, scales, begin / kTile, end / kTile, out);
   }
 };
 

@@ -10,7 +10,8 @@
 // A matrix lies in tiles of sixteen rows. codes [rows / 16, columns / 8, 64] uint8: eight columns of each row of a
 // tile; a word holds eight columns of a row, the even ones in the lower halves of its bytes. scales [rows / 16, columns
 // / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code - 8) + zero. Of eight bits, codes [rows / 16, columns /
-// 8, 2, 64] are 64 bytes of upper halves and 64 of lower ones: scale * (16 * upper + lower - 128) + zero.
+// 8, 2, 64] are 64 bytes of upper halves and 64 of lower ones, and scales [.., parts, 16] are those of a group's equal
+// parts, of which it has one or two: scale * (16 * upper + lower - 128).
 #pragma once
 
 #include <algorithm>
@@ -20,10 +21,11 @@
 
 #include "rows.h"
 #include "simd.h"
+#include "specextend.h"
 
 namespace specextend {
 
-constexpr int64_t kGroup = 32;                            // columns that share a scale and a zero
+constexpr int64_t kGroup = 32;                            // columns whose scales, or scale and zero, are together
 constexpr int64_t kStep = 8;                              // columns whose codes, for sixteen rows, are 64 bytes
 constexpr int64_t kPrefetch = 4096;                       // distance in bytes at which codes and scales are prefetched
 constexpr int64_t kStrip = kLanes;                        // rows of a tile that are computed together
@@ -105,8 +107,11 @@ class Exact {
     return zero;
   }
 
-  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, Floats scale, Floats zero) const {
-    return multiply_add(sum, scale, multiply_add(zero, every(sums_[row * (columns / kGroup) + group]), total));
+  // Adds the part'th of a group's `Parts`.
+  template <int Bits, int Parts>
+  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, int64_t, Floats scale, Floats zero) const {
+    if constexpr (Bits == 4) total = multiply_add(zero, every(sums_[row * (columns / kGroup) + group]), total);
+    return multiply_add(sum, scale, total);
   }
 
  private:
@@ -149,15 +154,17 @@ class Rounded {
     return multiply_add(every(static_cast<float>(-kMiddle<Bits>)), scale, zero);
   }
 
-  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, Floats scale, Floats zero) const {
-    const auto& [unit, whole] = facts_[row * (columns / kGroup) + group];
-    total = multiply_add(zero, every(whole), total);
-    return multiply_add(__builtin_convertvector(sum, Floats), scale * unit, total);
+  // Adds the part'th of a group's `Parts`.
+  template <int Bits, int Parts>
+  Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, int64_t part, Floats scale, Floats zero) const {
+    const auto& facts = facts_[row * (columns / kGroup) + group];
+    total = multiply_add(zero, every(facts[Parts + part]), total);
+    return multiply_add(__builtin_convertvector(sum, Floats), scale * facts[0], total);
   }
 
  private:
   std::vector<int8_t> numbers_;              // [rows, columns]; of eight columns the even ones first
-  std::vector<std::array<float, 2>> facts_;  // [rows, columns / 32]: a group's scale and sum
+  std::vector<std::array<float, 4>> facts_;  // [rows, columns / 32]: a group's scale, its sum, the sums of its halves
 
   static Ints word(const int8_t* from) { return every(load_as<int32_t>(from)); }
 
@@ -168,12 +175,16 @@ class Rounded {
     Ints largest = {};
     for (int64_t i = 0; i < kGroup; i += kLanes) largest = maximum(largest, load_as<Ints>(x(i)) & 0x7fffffff);
     const float most = bits_of<float>(largest_of(largest)), by = most > 0 ? 127 / most : 0;
-    Ints total = {}, near[kGroup / kLanes];
-    for (int64_t i = 0; i < kGroup / kLanes; ++i) {
+    Ints near[kGroup / kLanes];
+    for (int64_t i = 0; i < kGroup / kLanes; ++i)
       near[i] = bits_of<Ints>(Word<float>::load(x(i * kLanes)) * by + 12582912.f) - 0x4b400000;
-      total += near[i];
+    Ints left = {}, right = {};
+    for (int64_t i = 0; i < kGroup / kLanes / 2; ++i) {
+      left += near[i];
+      right += near[kGroup / kLanes / 2 + i];
     }
-    facts_[group] = {most / 127, most / 127 * static_cast<float>(sum_of(total))};
+    const auto sum = [&](Ints some) { return most / 127 * static_cast<float>(sum_of(some)); };
+    facts_[group] = {most / 127, sum(left + right), sum(left), sum(right)};
     int8_t* const to = &numbers_[group * kGroup];
 #if defined(__AVX512F__)
     const __m128i even_first = _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0);
@@ -192,12 +203,13 @@ class Rounded {
 
 // `Count` rows from `first` on times `Strips` neighbouring strips; with few rows, several strips hide the latency of
 // dependent sums.
-template <typename Prepared, int Bits, int Count, int Strips>
+template <typename Prepared, int Bits, int Parts, int Count, int Strips>
 void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFloat16* scales, int64_t strip,
               const Sums& out) {
   constexpr int64_t each = kTile / kStrip;  // strips of a tile
   constexpr int64_t bytes = 16 * Bits;      // of a step
-  const int64_t tile_codes = x.columns / kStep * bytes, tile_scales = x.columns / kGroup * 2 * kTile;
+  constexpr int64_t scales_of_group = Bits == 4 ? 2 : Parts;
+  const int64_t tile_codes = x.columns / kStep * bytes, tile_scales = x.columns / kGroup * scales_of_group * kTile;
   const uint8_t* from[Strips];
   const BFloat16* scaled_by[Strips];
   for (int s = 0; s < Strips; ++s) {
@@ -208,12 +220,14 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
   Floats total[Strips][Count];
   for (auto& of_strip : total)
     for (auto& sum : of_strip) sum = Floats{};
-  for (int64_t group = 0; group < x.columns / kGroup; ++group) {
-    typename Prepared::Sum part[Strips][Count];
-    for (auto& of_strip : part)
+  constexpr int64_t steps = kGroup / kStep / Parts;  // of a part
+  for (int64_t i = 0; i < x.columns / kGroup * Parts; ++i) {
+    const int64_t group = i / Parts, part = i % Parts;
+    typename Prepared::Sum added[Strips][Count];
+    for (auto& of_strip : added)
       for (auto& sum : of_strip) sum = typename Prepared::Sum{};
 #pragma GCC unroll 4
-    for (int64_t step = group * kGroup / kStep; step < (group + 1) * kGroup / kStep; ++step) {
+    for (int64_t step = i * steps; step < (i + 1) * steps; ++step) {
       Codes<Bits> packed[Strips];
 #pragma GCC unroll 4
       for (int s = 0; s < Strips; ++s) {
@@ -222,17 +236,19 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
         for (int64_t line = 0; line < bytes; line += 64)
           __builtin_prefetch(at + line + (step * bytes + kPrefetch < tile_codes ? kPrefetch : farther), 0, 2);
       }
-      x.template add<Bits, Count, Strips>(part, packed, first, step);
+      x.template add<Bits, Count, Strips>(added, packed, first, step);
     }
 #pragma GCC unroll 4
     for (int s = 0; s < Strips; ++s) {
-      const BFloat16* of_group = scaled_by[s] + group * 2 * kTile;
+      const BFloat16* of_group = scaled_by[s] + group * scales_of_group * kTile;
       __builtin_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kPrefetch, 0, 2);
-      const Floats scale = Word<BFloat16>::load(of_group);
-      const Floats zero = Prepared::template zero<Bits>(scale, Word<BFloat16>::load(of_group + kTile));
+      const Floats scale = Word<BFloat16>::load(of_group + part * kTile);
+      const Floats own_zero = Bits == 4 ? Word<BFloat16>::load(of_group + kTile) : Floats{};
+      const Floats zero = Prepared::template zero<Bits>(scale, own_zero);
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row)
-        total[s][row] = x.scaled(total[s][row], part[s][row], first + row, group, scale, zero);
+        total[s][row] =
+            x.template scaled<Bits, Parts>(total[s][row], added[s][row], first + row, group, part, scale, zero);
     }
   }
   for (int s = 0; s < Strips; ++s)
@@ -240,7 +256,7 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
 }
 
 // Rows times the tiles from `begin` to `end`, to the columns of `out` that have their numbers.
-template <int Bits, typename Prepared>
+template <int Bits, int Parts, typename Prepared>
 void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BFloat16* scales, int64_t begin,
                  int64_t end, const Sums& out) {
   using Times = void (*)(const Prepared&, int64_t, const uint8_t*, const BFloat16*, int64_t, int64_t, const Sums&);
@@ -249,8 +265,8 @@ void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BF
                                               const BFloat16* scales, int64_t strip, int64_t last, const Sums& out) {
       constexpr int strips = I < (kRegisters == 32 ? 6 : 2) ? 2 : 1;
       for (; strip + strips <= last; strip += strips)
-        multiply<Prepared, Bits, I + 1, strips>(x, first, codes, scales, strip, out);
-      for (; strip < last; ++strip) multiply<Prepared, Bits, I + 1, 1>(x, first, codes, scales, strip, out);
+        multiply<Prepared, Bits, Parts, I + 1, strips>(x, first, codes, scales, strip, out);
+      for (; strip < last; ++strip) multiply<Prepared, Bits, Parts, I + 1, 1>(x, first, codes, scales, strip, out);
     }...};
   }(std::make_index_sequence<kMostRows>());
   const int64_t passes = (rows + kMostRows - 1) / kMostRows;
@@ -259,6 +275,14 @@ void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BF
     by_count[count - 1](x, first, codes, scales, begin * kTile / kStrip, end * kTile / kStrip, out);
     first += count;
   }
+}
+
+// The same for a kind of SxMatrix.
+template <typename Prepared>
+auto times_packed(int64_t kind) {
+  return kind == kFourBit    ? times_tiles<4, 1, Prepared>
+         : kind == kEightBit ? times_tiles<8, 1, Prepared>
+                             : times_tiles<8, 2, Prepared>;
 }
 
 }  // namespace specextend

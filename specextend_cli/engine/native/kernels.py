@@ -19,20 +19,25 @@ def use_threads() -> None:
     library().sx_threads(torch.get_num_threads())
 
 
+KINDS = {(4, 2): 1, (8, 1): 2, (8, 2): 3}
+"""SxMatrix's kinds of packed matrices, by bits and by scales, a zero included, of a group of columns."""
+
+
 def int4_matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
     """Rows x [n, columns] times a matrix in tiles (see `four_bit.Tiles`) -> [n, rows]."""
     n, columns = x.shape
     tiles, steps, width = codes.shape
     if codes.dtype != torch.uint8 or scales.dtype != torch.bfloat16 or x.dtype not in FORMATS:
         raise ValueError("a packed product reads codes of 8 bits, scales in bfloat16, rows in bfloat16 or float32")
-    if columns % 32 or steps * 8 != columns or scales.shape != (tiles, steps // 4, 2, 16) or width not in (64, 128):
+    kind = KINDS.get((width // 16, scales.shape[2]))
+    if columns % 32 or steps * 8 != columns or scales.shape != (tiles, steps // 4, scales.shape[2], 16) or not kind:
         raise ValueError(f"a packed matrix of {tiles * 16} x {steps * 8} weights does not fit rows of {columns}")
     read = x.float().contiguous()
     out = torch.empty(n, tiles * 16)
     use_threads()
-    bits, exact = width // 16, int(x.dtype == torch.float32)
+    exact = int(x.dtype == torch.float32)
     library().sx_int4_matmul(
-        read.data_ptr(), n, columns, bits, codes.data_ptr(), scales.data_ptr(), tiles, exact, out.data_ptr()
+        read.data_ptr(), n, columns, kind, codes.data_ptr(), scales.data_ptr(), tiles, exact, out.data_ptr()
     )
     return out.to(x.dtype)
 

@@ -71,10 +71,10 @@ void gate_all(int64_t n, T* gate, const T* up) {
 }
 
 template <typename Prepared>
-void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t bits, const void* codes, const void* scales,
+void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes, const void* scales,
                  int64_t tiles, float* out) {
   static thread_local Prepared own;
-  const auto times = bits == 4 ? times_tiles<4, Prepared> : times_tiles<8, Prepared>;
+  const auto times = times_packed<Prepared>(kind);
   in_parts(
       tiles, 1, [&] { own.prepare(Rows::by_rows(x, columns), rows, columns); },
       [&](int64_t begin, int64_t end) {
@@ -126,12 +126,12 @@ int64_t sx_forward(const SxModel* model, const SxStep* step) {
   return 0;
 }
 
-void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t bits, const void* codes, const void* scales,
+void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes, const void* scales,
                     int64_t tiles, int64_t exact, float* out) {
   if (exact)
-    specextend::int4_matmul<specextend::Exact>(x, rows, columns, bits, codes, scales, tiles, out);
+    specextend::int4_matmul<specextend::Exact>(x, rows, columns, kind, codes, scales, tiles, out);
   else
-    specextend::int4_matmul<specextend::Rounded>(x, rows, columns, bits, codes, scales, tiles, out);
+    specextend::int4_matmul<specextend::Rounded>(x, rows, columns, kind, codes, scales, tiles, out);
 }
 
 void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {

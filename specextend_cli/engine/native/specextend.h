@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-enum { kNone, kFourBit, kEightBit, kBFloat16, kFloat32 };
+// Of eight bits, one or two scales for a group of columns.
+enum { kNone, kFourBit, kEightBit, kEightBitHalves, kBFloat16, kFloat32 };
 
 // A linear layer [rows, columns]; of four and eight bits as in `int4_matmul.h`.
 typedef struct {
@@ -82,7 +83,7 @@ SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);
 
 // x [rows, columns] times a matrix of four or eight bits -> out [rows, tiles * 16], float32. `exact`: without rounding
 // x.
-SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t bits, const void* codes,
+SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes,
                            const void* scales, int64_t tiles, int64_t exact, float* out);
 
 // The `width` largest of each row of logits [rows, columns], best first -> softmax and columns, both [rows, width].

@@ -19,7 +19,7 @@ from gguf import dequantize
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import reason
-from specextend_cli.models.four_bit import FILE, GROUP, PARTS, ROWS, FourBit, to_bf16
+from specextend_cli.models.four_bit import FILE, PARTS, ROWS, FourBit, group_of, to_bf16
 from specextend_cli.models.gguf.families import Family, Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf, GgufTensor
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
@@ -59,8 +59,8 @@ def converted_size(file: Path) -> int:
     model, _, table = read_gguf(file)
     numbers = sum(int(np.prod(shape)) for _, shape in table.values())
     tensors = [model.tensors[name] for name in table]
-    coded = sum(tensor.rows * tensor.columns * _parts(tensor) for tensor in tensors)
-    return 2 * numbers + (GROUP // 2 + 4) * coded // GROUP
+    coded = (_parts(tensor) * tensor.rows * (tensor.columns // 2 + 4 * _groups(tensor)) for tensor in tensors)
+    return 2 * numbers + sum(coded)
 
 
 def convert(file: Path, into: Path, *, progress: Progress = silent) -> None:
@@ -101,7 +101,7 @@ def _write_weights(
         rows, columns = model.tensors[theirs].shape[0], model.tensors[theirs].columns
         for name in names:
             four[f"{name}.codes"] = ("U8", (rows, columns // 2))
-            four[f"{name}.scales"] = ("BF16", (rows, columns // GROUP, 2))
+            four[f"{name}.scales"] = ("BF16", (rows, _groups(model.tensors[theirs]), 2))
     done = 0
     with ExitStack() as files:
         weights = files.enter_context(TensorFile(into / "model.safetensors", full))
@@ -129,6 +129,11 @@ def _code_names(theirs: str, ours: str, tensor: GgufTensor, config: dict[str, An
 def _parts(tensor: GgufTensor) -> int:
     """How many matrices of codes the tensor is the sum of, 0 where the kernels do not take it."""
     return PARTS.get(tensor.kind.name, 0) if len(tensor.shape) == 2 and tensor.rows % ROWS == 0 else 0
+
+
+def _groups(tensor: GgufTensor) -> int:
+    """Of a row's columns, that share a scale."""
+    return tensor.columns // group_of(tensor.kind)
 
 
 def _order(theirs: str, own: Family, config: dict[str, Any]) -> npt.NDArray[np.int64] | None:
