@@ -251,12 +251,12 @@ def _lay_out(model: nn.Module) -> None:
     """Join what reads the same input, and lay all packed weights into one piece of memory, in the layers' order."""
     _join(model)
     matrices = [module for module in model.modules() if isinstance(module, Packed)]
-    buffers = [(matrix, name, buffer) for matrix in matrices for name, buffer in matrix.named_buffers(recurse=False)]
-    sizes = [-(-buffer.nbytes // _LINE) * _LINE for *_, buffer in buffers]
+    places = [(matrix, name) for matrix in matrices for name, _ in matrix.named_buffers(recurse=False)]
+    sizes = [-(-matrix.get_buffer(name).nbytes // _LINE) * _LINE for matrix, name in places]
     memory = in_large_pages(torch.empty(sum(sizes), dtype=torch.uint8))
-    for (matrix, name, buffer), part in zip(buffers, memory.split(sizes), strict=True):
-        placed = part[: buffer.nbytes].view(buffer.dtype).view(buffer.shape)
-        setattr(matrix, name, placed.copy_(buffer))
+    for (matrix, name), part in zip(places, memory.split(sizes), strict=True):
+        buffer = matrix.get_buffer(name)  # freed once it is copied
+        setattr(matrix, name, part[: buffer.nbytes].view(buffer.dtype).view(buffer.shape).copy_(buffer))
 
 
 def _join(model: nn.Module) -> None:

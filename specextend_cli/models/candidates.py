@@ -28,7 +28,7 @@ from specextend_cli.models.store import cache_root
 _LAST = 1 << 20
 """The rank of a file that the configuration names, of which nothing is known."""
 _LARGE = 500_000_000  # weights
-_MIXED = 1.6  # bytes read to those of a Q4_K_M file: its tensors of six bits become bfloat16
+_MIXED = 1.2  # bytes read to those of a Q4_K_M file: its tensors of six bits are read as eight
 
 Rates = Callable[[str], tuple[float, float] | None]
 """Seconds for a token read and for one written, by a preset's earlier runs; None where there are none."""
