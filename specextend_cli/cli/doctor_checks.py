@@ -272,9 +272,10 @@ def _presets() -> Check:
         presets = list_presets()
     except SpecextendError as error:
         return Check("presets", error.what, "poor", error.fix, "presets cannot be listed")
-    free = this_machine().free
-    fitting = sum(fits(preset, free) is not False for preset in presets)
-    return Check("presets", f"{fitting} of {len(presets)} fit into {format_bytes(free)} free: specextend presets list")
+    machine = this_machine()
+    fitting = sum(fits(preset, machine.free, on_cpu=machine.device == "cpu") is not False for preset in presets)
+    free = format_bytes(machine.free)
+    return Check("presets", f"{fitting} of {len(presets)} fit into {free} free: specextend presets list")
 
 
 def _version(package: str) -> str | None:

@@ -75,10 +75,12 @@ def print_plans(
 
     plans = [replace(summarizer.plan(source.read_shown(output)), document=source.name) for source in inputs]
     seconds = [summarizer.expected_seconds(plan) for plan in plans]
-    preset, room = summarizer.preset, this_machine().free
-    need = estimate(preset)
-    if need is not None and fits(preset, room) is False:
-        output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {format_bytes(room)} are free")
+    preset, machine = summarizer.preset, this_machine()
+    on_cpu = machine.device == "cpu"
+    need = estimate(preset, on_cpu=on_cpu)
+    if need is not None and fits(preset, machine.free, on_cpu=on_cpu) is False:
+        free = format_bytes(machine.free)
+        output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {free} are free")
     memory = None if need is None else need.total
     if choice.reason not in ("named", "quotes"):
         output.status(announcement(choice))

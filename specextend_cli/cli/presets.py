@@ -13,6 +13,7 @@ from specextend_cli.cli.model_choice import chosen_model
 from specextend_cli.errors import ModelError
 
 if TYPE_CHECKING:
+    from specextend_cli.models.choice import Machine
     from specextend_cli.models.preset import Preset
     from specextend_cli.ui.tables import PresetRow
 
@@ -71,18 +72,19 @@ def preset_rows(presets: Iterable[Preset]) -> list[PresetRow]:
     """Of these presets, in the order of the list."""
     from specextend_cli.runtime.machine import this_machine
 
-    free = this_machine().free
-    return sorted((row(preset, free) for preset in presets), key=lambda row: row.order)
+    machine = this_machine()
+    return sorted((row(preset, machine) for preset in presets), key=lambda row: row.order)
 
 
-def row(preset: Preset, free: int) -> PresetRow:
-    """The row of a preset on a machine with so many bytes of free memory."""
+def row(preset: Preset, machine: Machine) -> PresetRow:
+    """The row of a preset on a machine."""
     from specextend_cli.models.memory import estimate, fits
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
     try:
-        need, room = estimate(preset), fits(preset, free)
+        on_cpu = machine.device == "cpu"
+        need, room = estimate(preset, on_cpu=on_cpu), fits(preset, machine.free, on_cpu=on_cpu)
     except ModelError:  # a damaged local model: using it raises, listing does not
         need = room = None
     return PresetRow(

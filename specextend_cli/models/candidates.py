@@ -16,8 +16,7 @@ from importlib.util import find_spec
 from specextend_cli.errors import SpecextendError
 from specextend_cli.models import ollama
 from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
-from specextend_cli.models.gguf.source import gguf_file
-from specextend_cli.models.memory import estimate, graph_bytes, target_shape
+from specextend_cli.models.memory import estimate, graph_bytes, packed_bytes, target_shape
 from specextend_cli.models.preset import Dtype, Preset
 from specextend_cli.models.presets import load_preset, preset_files, read_preset
 from specextend_cli.models.shape import Shape
@@ -28,7 +27,6 @@ from specextend_cli.models.store import cache_root
 _LAST = 1 << 20
 """The rank of a file that the configuration names, of which nothing is known."""
 _LARGE = 500_000_000  # weights
-_MIXED = 1.2  # bytes read to those of a Q4_K_M file: its tensors of six bits are read as eight
 
 Rates = Callable[[str], tuple[float, float] | None]
 """Seconds for a token read and for one written, by a preset's earlier runs; None where there are none."""
@@ -101,22 +99,19 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     one = Candidate(preset.name, preset.rank, None, on_disk, 0 if on_disk else _missing(preset), tokens=tokens)
     try:
         dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
-        need = estimate(preset, dtype=dtype)
+        need = estimate(preset, dtype=dtype, on_cpu=machine.device == "cpu")
         shape = target_shape(preset.target)
     except SpecextendError:  # a damaged directory: naming it says what is wrong
         return one
     if need is None or shape is None:
         return one
-    source = preset.target.source
-    has_codes = isinstance(source, (HubFileSource, WheelSource, GgufSource, OllamaSource))
-    # Beside the weights: graphs on a GPU; the codes of four or eight bits on a processor.
-    beside = graph_bytes(preset) if machine.device == "cuda" else has_codes * _weight_bytes(preset, shape)
+    source, packed = preset.target.source, packed_bytes(preset)
     gated, needs_cuda = preset.gated and not _logged_in(), preset.target.quantization == "nf4"
     lacks = "" if not needs_cuda or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
-    is_slow = not has_codes and shape.parameters > _LARGE
+    is_slow = not packed and shape.parameters > _LARGE
     one = replace(
         one,
-        need=need.total + beside,
+        need=need.total + (graph_bytes(preset) if machine.device == "cuda" else 0),
         gated=gated,
         needs_cuda=needs_cuda,
         is_slow_on_cpu=is_slow,
@@ -126,23 +121,10 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     )
     known = rates(preset.name)
     if known is None and machine.speed is not None:
-        known = expected_rates(preset, shape, machine.speed, _weight_bytes(preset, shape))
+        known = expected_rates(preset, shape, machine.speed, packed or shape.weight_bytes())
     if known is None or machine.device != "cpu":
         return one
     return replace(one, seconds=expected_seconds(preset, tokens, *known), rate=1 / known[1])
-
-
-def _weight_bytes(preset: Preset, shape: Shape) -> int:
-    """Bytes that a step of decoding reads: those of the file whose codes the kernels read, or of the full weights."""
-    source = preset.target.source
-    if isinstance(source, (HubFileSource, WheelSource)):
-        name, size = source.file, source.file_bytes
-    elif isinstance(source, (GgufSource, OllamaSource)):
-        file = gguf_file(source)
-        name, size = f"{source}", file.stat().st_size
-    else:
-        return shape.weight_bytes()
-    return int(size * (_MIXED if "q4_k_m" in name.lower() else 1.0))
 
 
 def _missing(preset: Preset) -> int | None:

@@ -20,7 +20,8 @@ PREFILL = 1024
 class Estimate:
     """Bytes, by use. `workspace` bounds the activations of a prefill step, a tree's logits, and its nodes' states.
 
-    Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
+    `packed` are the target's codes of four or eight bits, which a processor keeps beside its full weights. Not
+    `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
     """
 
     weights: int
@@ -29,11 +30,12 @@ class Estimate:
     draft_kv: int
     workspace: int
     complete: bool = True
+    packed: int = 0
 
     @property
     def total(self) -> int:
         """Bytes in all."""
-        return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace
+        return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace + self.packed
 
 
 @dataclass(frozen=True, slots=True)

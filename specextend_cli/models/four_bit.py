@@ -76,10 +76,10 @@ class FourBit:
     @classmethod
     def _of_six(cls, rows: int, blocks: npt.NDArray[np.uint8]) -> tuple[FourBit, ...]:
         """Q6_K: 128 bytes with the lower four bits, 64 with the upper two, 16 scales and their common factor."""
-        low, high = blocks[..., :128].reshape(rows, -1, 2, 64), blocks[..., 128:192].reshape(rows, -1, 2, 1, 32)
-        low = np.stack((low & 15, low >> 4), -2).reshape(rows, -1, 2, 4, 32)  # columns in order
-        high = high >> np.arange(0, 8, 2, dtype=np.uint8)[:, None] & 3
-        numbers = (low | high << 4).astype(np.int8) - 32
+        halves, pairs = blocks[..., :128].reshape(rows, -1, 2, 64), blocks[..., 128:192].reshape(rows, -1, 2, 1, 32)
+        low = np.stack((halves & 15, halves >> 4), -2).reshape(rows, -1, 2, 4, 32)  # columns in order
+        high = np.right_shift(pairs, np.arange(0, 8, 2, dtype=np.uint8)[:, None]) & 3
+        numbers = np.bitwise_or(low, high << 4).astype(np.int8) - np.int8(32)
         scales = blocks[..., 192:208].view(np.int8) * _half(blocks[..., 208:])[..., None]
         return cls._of_eight(rows, numbers, scales.reshape(rows, -1))
 

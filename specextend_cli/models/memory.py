@@ -6,25 +6,46 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import HEADROOM as HEADROOM
 from specextend_cli.models.footprint import Estimate as Estimate
 from specextend_cli.models.footprint import Footprint
+from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.preset import Dtype, Preset, Target
 from specextend_cli.models.shape import HeadShape, Shape
+from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import locate
 
+_MIXED = 1.2  # bytes of codes to those of a Q4_K_M file: its tensors of six bits are kept as eight
 _ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
 
-def estimate(preset: Preset, *, context: int | None = None, dtype: Dtype | None = None) -> Estimate | None:
+def estimate(
+    preset: Preset, *, context: int | None = None, dtype: Dtype | None = None, on_cpu: bool = False
+) -> Estimate | None:
     """Bytes for `context` tokens (default: the preset's window), in `dtype` (default: the preset's).
 
     None when neither the preset nor a model on disk says how large the target is.
     """
     footprint = _footprint(preset, dtype)
-    return None if footprint is None else footprint.at(context or preset.window.context)
+    if footprint is None:
+        return None
+    packed = packed_bytes(preset) if on_cpu else 0
+    return replace(footprint.at(context or preset.window.context), packed=packed)
+
+
+def packed_bytes(preset: Preset) -> int:
+    """The codes of the target's weights in four or eight bits, which a processor decodes with; 0 without any."""
+    source = preset.target.source
+    if isinstance(source, (HubFileSource, WheelSource)):
+        name, size = source.file, source.file_bytes
+    elif isinstance(source, (GgufSource, OllamaSource)):
+        name, size = f"{source}", gguf_file(source).stat().st_size
+    else:
+        return 0
+    return int(size * (_MIXED if "q4_k_m" in name.lower() else 1.0))
 
 
 def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
@@ -58,9 +79,9 @@ def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
     )
 
 
-def fits(preset: Preset, memory: int) -> bool | None:
+def fits(preset: Preset, memory: int, *, on_cpu: bool = False) -> bool | None:
     """Whether the preset fits `memory` bytes of a device, leaving headroom. None: not known."""
-    need = estimate(preset)
+    need = estimate(preset, on_cpu=on_cpu)
     if need is None:
         return None
     room = need.total <= HEADROOM * memory

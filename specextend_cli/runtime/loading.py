@@ -239,7 +239,7 @@ def check_memory(
     Of the target, one of `parts` equal parts has to.
     """
     dtype = None if options.dtype == "auto" else cast(Dtype, options.dtype)
-    need = estimate(preset, context=context, dtype=dtype)
+    need = estimate(preset, context=context, dtype=dtype, on_cpu=device.type == "cpu")
     if need is None:
         return
     graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" else 0

@@ -61,11 +61,12 @@ def test_every_command_is_in_it():
 
 
 def test_what_presets_need_is_what_is_computed():
-    rows = re.findall(r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \|", (DOCS / "presets.md").read_text(), re.MULTILINE)
+    rows = re.findall(r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \| (.*?)[:,| ]", (DOCS / "presets.md").read_text(), re.M)
     presets = {preset.name: preset for preset in list_presets()}
     assert len(rows) >= 10
-    for name, window, size in rows:
-        need = estimate(presets[name])
+    assert {where for *_, where in rows} >= {"processors", "80", "8"}
+    for name, window, size, where in rows:
+        need = estimate(presets[name], on_cpu=where == "processors")
         assert (window, size) == (f"{presets[name].window.context:,}", f"{need.total / 1e9:.1f}"), name
 
 
