@@ -82,24 +82,14 @@ def _imported(module: str, name: str, *arguments: str) -> Build:
     return lambda models: getattr(import_module(f"specextend_cli.bench.{module}"), name)(models, *arguments)
 
 
-_DRAFTERS = {
-    "ngram": "copied continuations from the document and the output",
-    "table": "what the target usually writes, counted in its answers to other prompts",
-    "mtp": "the target's own multi-token prediction layer",
-    "self": "the target over a working set of its own keys",
-    "lm": "the preset's small language model",
-    "blend": "several sources in one tree",
-    "eagle": "an EAGLE head on the target's hidden states",
-    "block": "a DFlash or DSpark head on the target's hidden states, one forward a tree",
-}
 METHODS: dict[str, tuple[str, Build]] = {
     PLAIN: ("plain decoding: a tree of one node, the same loop and kernels", _plain),
     "standard": ("the draft sees everything, every step", _with("full")),
     "streaming": ("the draft sees the first and the newest tokens, every step", _with("streaming")),
     "specextend": ("the draft sees what the target attends to, behind the gate", _with("retrieval", gate=True)),
     **{
-        kind: (f"drafter by name: {_DRAFTERS.get(kind, kind)}, gated", _by_name(kind))
-        for kind in DRAFTERS
+        kind: (f"drafter by name: {entry.about}, gated", _by_name(kind))
+        for kind, entry in DRAFTERS.items()
         if kind != "none"
     },
     "naive": ("standard on masked attention throughout: what the parts are added to", _part()),

@@ -22,6 +22,7 @@ from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
@@ -40,8 +41,6 @@ from specextend_cli.runtime.loading import (
 )
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-
-_WITHOUT_ATTENTION = ("none", "ngram", "table")  # drafters without attention
 
 
 @dataclass(frozen=True)
@@ -115,13 +114,13 @@ class Models:
 
         For a preset that drafts with n-grams alone it is a blend of n-grams and the target itself.
         """
-        return self.choices.draft or ("blend" if self.preset.draft.kind in _WITHOUT_ATTENTION else self.own_draft)
+        return self.choices.draft or (self.own_draft if DRAFTERS[self.preset.draft.kind].attends else "blend")
 
     @property
     def attending(self) -> str:
         """The preset's drafter with attention, without n-grams: what retrieval settings are measured on."""
         kinds = (self.draft, *self.preset.draft.of)
-        return next((kind for kind in kinds if kind not in (*_WITHOUT_ATTENTION, "blend")), "self")
+        return next((kind for kind in kinds if kind != "blend" and DRAFTERS[kind].attends), "self")
 
     def drafter(self, kind: str, target: Target, retrieval: Retrieval) -> Drafter:
         """A new drafter of that kind. UsageError if the preset has no model for it."""

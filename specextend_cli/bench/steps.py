@@ -12,12 +12,12 @@ import torch
 
 from specextend_cli.bench.prefilled import read
 from specextend_cli.bench.roofline import seconds
+from specextend_cli.engine.acceptance import accept
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
-from specextend_cli.engine.verify import accept
 
 Times: TypeAlias = dict[int, list[float]]  # seconds of every round, by nodes or by tokens of a working set
 

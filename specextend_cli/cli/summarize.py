@@ -240,7 +240,7 @@ class Job:
         if path is not None and self.destination.keeps(path):
             self.output.status(f"{path} exists already; --force writes it again")
             return
-        view = open_view(self.output, title, raw=self.destination.format in ("json", "jsonl"))
+        view = open_view(self.output, title, raw=not self.destination.is_prose)
         try:
             with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
                 document = self.documents.read(source, view)

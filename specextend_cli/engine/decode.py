@@ -9,6 +9,7 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.acceptance import accept
 from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.draft_gate import DraftGate
@@ -20,7 +21,6 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.verify import accept
 
 
 @torch.inference_mode()

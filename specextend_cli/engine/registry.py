@@ -47,9 +47,15 @@ class DrafterSetup:
 
 @dataclass(frozen=True)
 class DrafterEntry:
-    """`make` builds the drafter; `needs` names the model that has to come with the target, None for none."""
+    """`make` builds the drafter, whose drafts are `about`: a phrase for users.
+
+    `needs` names the model that has to come with the target, None for none; `attends`: it has keys of its own, of
+    which retrieval chooses a working set.
+    """
 
     make: Callable[[DrafterSetup], Drafter]
+    about: str
+    attends: bool
     needs: Literal["draft model", "EAGLE head", "block head", "n-gram table"] | None = None
 
 
@@ -69,18 +75,43 @@ def _by_head(head: EagleHead, setup: DrafterSetup) -> Drafter:
 
 
 DRAFTERS: dict[str, DrafterEntry] = {
-    "none": DrafterEntry(lambda setup: drafters.NoDrafter()),
-    "ngram": DrafterEntry(lambda setup: drafters.NgramDrafter()),
-    "table": DrafterEntry(lambda setup: drafters.NgramTableDrafter(setup.load_table()), needs="n-gram table"),
+    "none": DrafterEntry(lambda setup: drafters.NoDrafter(), "nothing", attends=False),
+    "ngram": DrafterEntry(
+        lambda setup: drafters.NgramDrafter(), "copied continuations from the document and the output", attends=False
+    ),
+    "table": DrafterEntry(
+        lambda setup: drafters.NgramTableDrafter(setup.load_table()),
+        "what the target usually writes, counted in its answers to other prompts",
+        attends=False,
+        needs="n-gram table",
+    ),
     "lm": DrafterEntry(
         lambda setup: drafters.LMDrafter(setup.load_lm(), setup.target, setup.retrieval, window=setup.window),
+        "the preset's small language model",
+        attends=True,
         needs="draft model",
     ),
-    "eagle": DrafterEntry(lambda setup: _by_head(setup.load_head(), setup), needs="EAGLE head"),
-    "block": DrafterEntry(
-        lambda setup: drafters.BlockDrafter(setup.load_block(), setup.target, setup.retrieval), needs="block head"
+    "eagle": DrafterEntry(
+        lambda setup: _by_head(setup.load_head(), setup),
+        "an EAGLE head on the target's hidden states",
+        attends=True,
+        needs="EAGLE head",
     ),
-    "mtp": DrafterEntry(lambda setup: _by_head(setup.load_mtp(), setup)),
-    "self": DrafterEntry(_self),
-    "blend": DrafterEntry(lambda setup: drafters.BlendDrafter([make_drafter(part, setup) for part in setup.parts])),
+    "block": DrafterEntry(
+        lambda setup: drafters.BlockDrafter(setup.load_block(), setup.target, setup.retrieval),
+        "a DFlash or DSpark head on the target's hidden states, one forward a tree",
+        attends=True,
+        needs="block head",
+    ),
+    "mtp": DrafterEntry(
+        lambda setup: _by_head(setup.load_mtp(), setup),
+        "the target's own multi-token prediction layer",
+        attends=True,
+    ),
+    "self": DrafterEntry(_self, "the target over a working set of its own keys", attends=True),
+    "blend": DrafterEntry(
+        lambda setup: drafters.BlendDrafter([make_drafter(part, setup) for part in setup.parts]),
+        "several sources in one tree",
+        attends=True,
+    ),
 }

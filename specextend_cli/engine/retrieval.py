@@ -24,12 +24,15 @@ def working_set(
     to streaming. A chunk's score is its mean attention. With `breaks`, chunks begin at `starts` on the host (see
     `Chunks`), else every `chunk` tokens; they are taken up to the number of tokens in `top_k` chunks of full size. What
     room they leave goes to the newest tokens: then the host knows how many there are without reading from the device.
+    ValueError: a policy that does not exist.
     """
     if config.policy == "full" or length <= config.size:
         return torch.arange(length, device=device)
     if config.policy == "streaming" or scores is None:
         recent = torch.arange(length - (config.size - config.sinks), length, device=device)
         return torch.cat((torch.arange(config.sinks, device=device), recent))
+    if config.policy != "retrieval":
+        raise ValueError(f"there is no retrieval policy {config.policy!r}")
     # Sinks and recent tokens do not count in chunks' scores: they are visible anyway. The last chunk may be short.
     end = length - config.recent
     if starts is None or not config.breaks:

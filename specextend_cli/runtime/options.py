@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from specextend_cli.engine.attention_backends import Attention
+from specextend_cli.engine.config import Policy
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
@@ -36,6 +37,8 @@ class EngineOptions:
     def __post_init__(self) -> None:
         if self.draft is not None and self.draft not in DRAFTERS:
             raise UsageError(f"there is no drafter {self.draft!r}", fix=format_or(DRAFTERS))
+        if self.draft_attention is not None and self.draft_attention not in get_args(Policy):
+            raise UsageError(f"there is no draft attention {self.draft_attention!r}", fix=format_or(get_args(Policy)))
         if self.temperature is not None and not 0 <= self.temperature < math.inf:
             raise UsageError(f"--temperature {self.temperature} is no temperature", fix="0, which is greedy, or more")
         if self.attention not in get_args(Attention):

@@ -55,8 +55,9 @@ def transaction(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
 
 
 def key(prompt: Sequence[int], settings: object) -> str:
-    """A digest of a prompt's tokens and of the JSON-able `settings` that shape its answer."""
-    return hashlib.sha256(json.dumps([_VERSION, list(prompt), settings], sort_keys=True).encode()).hexdigest()
+    """A digest of a prompt's tokens and of the `settings` that shape its answer: JSON, and what has a `str`."""
+    text = json.dumps([_VERSION, list(prompt), settings], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def pack(attention: Iterable[SentenceAttention]) -> str:

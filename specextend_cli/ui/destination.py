@@ -38,6 +38,11 @@ class Destination:
         """True if results go to stdout."""
         return self.file is None and self.directory is None
 
+    @property
+    def is_prose(self) -> bool:
+        """See `Writer`."""
+        return WRITERS[self.format].is_prose
+
     def path(self, name: str) -> Path | None:
         """The file for the document `name`, which may contain directories; None for stdout."""
         if self.directory is not None:
@@ -88,7 +93,7 @@ class Destination:
             yield self.array.item(write)
             return
         if path is None:
-            yield with_heading(heading, write) if heading and self.format in ("text", "md") else write
+            yield with_heading(heading, write) if heading and self.is_prose else write
             return
         with atomic(path, force=self.force) as put:
             yield put

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 from specextend_cli import __version__
 from specextend_cli.humanize import format_many
@@ -30,7 +30,12 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
 class Writer(ABC):
-    """Formats the events of one `document` and passes the text to `write`."""
+    """Formats the events of one `document` and passes the text to `write`.
+
+    `is_prose`: it is for people. On stdout each of several documents has a heading, and a terminal wraps the text.
+    """
+
+    is_prose: ClassVar[bool] = True
 
     def __init__(self, write: Write, marks: Annotations = NO_MARKS, document: str = "") -> None:
         self.write = write
@@ -116,6 +121,8 @@ def escape(text: str) -> str:
 class JsonWriter(Writer):
     """One JSON object at the end of the document."""
 
+    is_prose = False
+
     def add(self, event: Event) -> None:
         """Write the result with the last event."""
         if isinstance(event, Summarized):
@@ -145,6 +152,8 @@ class JsonArray:
 
 class JsonLinesWriter(Writer):
     """Every event as a JSON line, with the name of its document."""
+
+    is_prose = False
 
     def add(self, event: Event) -> None:
         """Write the event."""

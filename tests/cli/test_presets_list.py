@@ -77,7 +77,9 @@ def test_what_fits_comes_first_then_by_rank(machine: int, capsys: pytest.Capture
 
 @pytest.mark.parametrize("width", [80, 100, 160])
 def test_a_terminal_holds_every_line_and_the_choice_is_marked(width: int, machine: int) -> None:
-    made = preset_table([presets.row(preset, Machine("cpu", machine)) for preset in PRESETS.values()], width=width, chosen="qwen3-1.7b")
+    made = preset_table(
+        [presets.row(preset, Machine("cpu", machine)) for preset in PRESETS.values()], width=width, chosen="qwen3-1.7b"
+    )
     console = Console(width=width, file=io.StringIO(), color_system=None)
     with console.capture() as captured:
         console.print(made)

@@ -61,7 +61,9 @@ def test_every_command_is_in_it():
 
 
 def test_what_presets_need_is_what_is_computed():
-    rows = re.findall(r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \| (.*?)[:,| ]", (DOCS / "presets.md").read_text(), re.M)
+    rows = re.findall(
+        r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \| (.*?)[:,| ]", (DOCS / "presets.md").read_text(), re.M
+    )
     presets = {preset.name: preset for preset in list_presets()}
     assert len(rows) >= 10
     assert {where for *_, where in rows} >= {"processors", "80", "8"}

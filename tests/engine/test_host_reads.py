@@ -135,7 +135,7 @@ def test_reads_and_uploads_of_a_step_by_graphs(
     if drafter.startswith("eagle") or drafter in ("self", "lm"):
         assert {place.split(":")[0] for one in found for place in one.reads} == {
             "engine/cuda/draft_graphs.py",
-            "engine/verify.py",
+            "engine/acceptance.py",
         }
         assert {one.reads.total() for one in found} == {2}
 

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 import pytest
@@ -19,6 +20,8 @@ from specextend_cli.engine.retrieval import Chunks, Schedule, working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
+from specextend_cli.errors import UsageError
+from specextend_cli.runtime.options import EngineOptions
 from tests.engine.tiny_models import prompt, tiny
 
 
@@ -220,3 +223,11 @@ def test_the_visible_positions_follow_the_sequence(breaks: Sequence[int]) -> Non
         chunks.add(tokens)
         expected = working_set(config, read, scores, starts=chunks.starts(read)).tolist()
         assert drafter.visible().tolist() == (expected if drafter.is_self else [*expected, 79])
+
+
+def test_a_policy_that_does_not_exist_is_refused() -> None:
+    config = replace(Retrieval(chunk=4, top_k=1, recent=4, sinks=1), policy="newest")  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="no retrieval policy 'newest'"):
+        working_set(config, 100, torch.rand(100))
+    with pytest.raises(UsageError, match="no draft attention 'newest'"):
+        EngineOptions(draft_attention="newest")

@@ -8,12 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from specextend_cli.engine.acceptance import accept
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import BlendDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.drafters.opt_tree import _on_device, _on_host
 from specextend_cli.engine.tree import DraftTree, root
-from specextend_cli.engine.verify import accept
 from tests.helpers.draft_trees import trees
 
 

@@ -81,19 +81,19 @@ def test_no_drafter_changes_a_word(presets, plain, draft):
 @pytest.mark.parametrize("draft", [None, "eagle"])
 def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path, draft):
     safeailab_3(tmp_path, tokenizer().get_vocab_size())
-    events = summarize(presets["one"], draft=draft, draft_head=str(tmp_path))
+    events = summarize(presets["one"], draft=draft, draft_head=tmp_path)
     assert events[-1].summary.text == plain
     eagle = "eagle3 of layers 2, 1, 0"
     assert events[-1].summary.drafter == (f"blend ({eagle} + ngram)" if draft is None else eagle)
     assert Stage(f"drafts: {events[-1].summary.drafter}") in events
     with pytest.raises(UsageError, match="no directory"):
-        summarize(presets["one"], draft_head=str(tmp_path / "nowhere"))
+        summarize(presets["one"], draft_head=tmp_path / "nowhere")
 
 
 @pytest.mark.usefixtures("always")
 def test_a_head_as_deepspec_publishes_it_changes_no_word(presets, plain, tmp_path):
     deepspec(tmp_path, tokenizer().get_vocab_size())
-    events = summarize(presets["one"], draft="eagle", draft_head=str(tmp_path))
+    events = summarize(presets["one"], draft="eagle", draft_head=tmp_path)
     assert events[-1].summary.text == plain
     assert events[-1].summary.drafter == "eagle3 of layers 1, 2, 3, 2, 1"
     assert any(event.nodes > 1 for event in events if isinstance(event, Step))
@@ -101,7 +101,7 @@ def test_a_head_as_deepspec_publishes_it_changes_no_word(presets, plain, tmp_pat
 
 def test_what_speaks_against_a_head_is_said(presets, tmp_path):
     p_eagle(tmp_path, tokenizer().get_vocab_size())
-    said = [event.name for event in summarize(presets["one"], draft_head=str(tmp_path)) if isinstance(event, Stage)]
+    said = [event.name for event in summarize(presets["one"], draft_head=tmp_path) if isinstance(event, Stage)]
     assert [stage.partition(":")[0] for stage in said].count("the draft head") == 2
     assert any("P-EAGLE" in stage for stage in said)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from math import exp, log
 from statistics import fmean
+from typing import get_args
 
 import torch
 from torch import Tensor
@@ -21,14 +22,14 @@ from specextend_cli.bench.prefilled import Prefilled, read
 from specextend_cli.bench.setting import Setting
 from specextend_cli.bench.tables import Experiment, HeatMap, Table
 from specextend_cli.bench.workloads import Prompt, asking
-from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.config import Policy, Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
-POLICIES = ("full", "streaming", "retrieval")
+POLICIES = get_args(Policy)
 _LEAST = 1e-10  # probability: a number format may round it to nothing
 
 

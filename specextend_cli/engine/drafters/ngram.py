@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.drafters.suffix import SuffixAutomaton
+from specextend_cli.engine.drafters.suffix_automaton import SuffixAutomaton
 from specextend_cli.engine.tree import DraftTree, root
 
 Kind: TypeAlias = tuple[int, int]
