@@ -37,7 +37,7 @@ class RepeatDrafter(Drafter):
 
 @pytest.fixture
 def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
-    monkeypatch.setitem(DRAFTERS, "repeat", DrafterEntry(lambda setup: RepeatDrafter()))
+    monkeypatch.setitem(DRAFTERS, "repeat", DrafterEntry(lambda setup: RepeatDrafter(), "the last token again", attends=False))
     target = Target(LanguageModel(tiny()))
     return DrafterSetup(
         target,
