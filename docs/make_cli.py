@@ -36,9 +36,9 @@ _EVERYWHERE = ("--help", "--debug")
 def reference() -> str:
     """The page."""
     explained: set[str] = set()
-    sections = [HEAD]
+    sections: dict[str, list[str]] = {}  # of a command, or of a group's commands
     for words in ((), *_commands(app)):
-        text, again = _ELSEWHERE.sub("", _help(words) + "\n"), list[str]()
+        text, again = _ELSEWHERE.sub("", _help(words).removeprefix("usage: ") + "\n"), list[str]()
         for entry in _ENTRY.findall(text):
             if (squeezed := " ".join(entry.split())) in explained:
                 text = text.replace(entry, "", 1)
@@ -48,8 +48,8 @@ def reference() -> str:
         own = re.sub(r"\n{3,}", "\n\n", _EMPTY.sub("", text)).strip("\n")
         if again:
             own += "\n\n" + textwrap.fill(f"As above: {' '.join(again)}", 100, break_on_hyphens=False)
-        sections.append(f"## {' '.join(('specextend', *words))}\n\n```text\n{own}\n```\n")
-    return "\n".join(sections)
+        sections.setdefault(" ".join(("specextend", *words[:1])), []).append(f"{own}\n")
+    return "\n".join((HEAD, *(f"## {name}\n\n```text\n" + "\n".join(own) + "```\n" for name, own in sections.items())))
 
 
 def _commands(typer: Typer) -> Iterator[tuple[str, ...]]:

@@ -57,7 +57,7 @@ def test_every_command_is_in_it():
     assert all(f"`{name}`" in make_cli.HEAD for name in make_cli._EVERYWHERE)
     said = set(re.findall(r"--[a-z-]+", make_cli._help(("plan",)))) - {"--help-all", *make_cli._EVERYWHERE}
     assert said == set(re.findall(r"--[a-z-]+", plan))
-    assert "## specextend presets show" in page
+    assert "\nspecextend presets show [OPTIONS] PRESET\n" in page
 
 
 def test_what_presets_need_is_what_is_computed():
