@@ -54,10 +54,10 @@ def test_every_command_is_in_it():
     assert page.count("## specextend") >= 15
     assert page.count("--ocr-lang NAMES") == 1  # explained once
     plan = page.partition("## specextend plan")[2].partition("\n##")[0]
-    assert set(re.findall(r"--[a-z-]+", make_cli._help(("plan",)))) - {"--help-all"} <= set(
-        re.findall(r"--[a-z-]+", plan)
-    )
-    assert "## specextend presets show" in page
+    assert all(f"`{name}`" in make_cli.HEAD for name in make_cli._EVERYWHERE)
+    said = set(re.findall(r"--[a-z-]+", make_cli._help(("plan",)))) - {"--help-all", *make_cli._EVERYWHERE}
+    assert said == set(re.findall(r"--[a-z-]+", plan))
+    assert "\nspecextend presets show [OPTIONS] PRESET\n" in page
 
 
 def test_what_presets_need_is_what_is_computed():

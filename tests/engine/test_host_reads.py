@@ -1,4 +1,4 @@
-"""How often a step of decoding makes host and device wait for each other: docs/performance.md has the table."""
+"""How often a step of decoding makes host and device wait for each other: docs/performance.md says it."""
 
 from __future__ import annotations
 

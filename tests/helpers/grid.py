@@ -27,13 +27,16 @@ def pairs(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     values = [list(axis) for axis in axes.values()]
     chosen = quick = [tuple(axis[i % len(axis)] for axis in values) for i in range(max(map(len, values)))]
     every = list(product(*values))
-    missing = set().union(*map(_pairs, every)).difference(*map(_pairs, chosen))
+    of_each = {combination: _pairs(combination) for combination in every}
+    missing = set().union(*of_each.values()).difference(*map(_pairs, chosen))
     while missing:
         used = Counter(value for combination in chosen for value in enumerate(combination))
         # The most new pairs; among equals, the values that were used least.
-        best = max(every, key=lambda one: (len(missing & _pairs(one)), -sum(used[value] for value in enumerate(one))))
+        most = max(len(missing & pairs) for pairs in of_each.values())
+        among = [combination for combination, pairs in of_each.items() if len(missing & pairs) == most]
+        best = max(among, key=lambda one: -sum(used[value] for value in enumerate(one)))
         chosen = [*chosen, best]
-        missing -= _pairs(best)
+        missing -= of_each[best]
     return _parametrize(list(axes), [combination for combination in every if combination in chosen], quick)
 
 
