@@ -20,7 +20,7 @@ from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.prompt_templates import Mode, Style
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import GENERATING, EngineOptions
 from specextend_cli.summarize.request import Length
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
@@ -252,8 +252,7 @@ _FLAGS: Mapping[type, Mapping[str, Any]] = {
 
 def generating(engine: EngineOptions) -> list[str]:
     """The flags that were set and matter only where text is generated."""
-    names = ("temperature", "seed", "draft", "draft_head", "draft_attention")
-    return [f"--{name.replace('_', '-')}" for name in names if getattr(engine, name) is not None]
+    return [f"--{name.replace('_', '-')}" for name in GENERATING if getattr(engine, name) is not None]
 
 
 def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:

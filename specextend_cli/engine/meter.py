@@ -116,6 +116,17 @@ class Meter:
         return (self.stepped + self.batched_tokens) / self.decode_seconds if self.decode_seconds else 0.0
 
     @property
+    def single_speed(self) -> float:
+        """Tokens a second of single sequences; 0.0 before any step."""
+        seconds = self.decode_seconds - self.batched_seconds
+        return self.stepped / seconds if seconds else 0.0
+
+    @property
+    def batched_speed(self) -> float:
+        """Tokens a second of all sequences of a batch together; 0.0 before any step."""
+        return self.batched_tokens / self.batched_seconds if self.batched_seconds else 0.0
+
+    @property
     def stepped(self) -> int:
         """Tokens emitted by steps of single sequences, without the one that each prefill gives."""
         return sum(length * count for length, count in self.accepted_lengths.items())

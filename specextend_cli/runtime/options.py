@@ -13,6 +13,11 @@ from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
 
+DRAFTING = ("draft", "draft_head", "draft_attention")
+"""Options about drafts; with one, texts are decoded one after the other, not in batches."""
+GENERATING = ("temperature", "seed", *DRAFTING)
+"""Options that matter only where text is generated."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class EngineOptions:

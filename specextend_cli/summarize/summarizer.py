@@ -25,7 +25,7 @@ from specextend_cli.runtime.loading import describe, heads_of, is_exact, with_dr
 from specextend_cli.runtime.loading_thread import Stage, result_of, stages
 from specextend_cli.runtime.machine import device_kind
 from specextend_cli.runtime.native import load_library, run_natively
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import DRAFTING, EngineOptions
 from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.cached_generator import CachedGenerator
 from specextend_cli.summarize.events import (
@@ -331,7 +331,7 @@ class Summarizer:
             engine = options.engine
             if engine.compile:
                 yield from run_natively(lm, heads, exact=is_exact(preset, engine))
-            drafted = {engine.draft, engine.draft_head, engine.draft_attention} != {None}
+            drafted = any(getattr(engine, name) is not None for name in DRAFTING)
             batch = options.batch or (1 if drafted else preset.window.batch)
             generator = self._generator
             generator.batch_size = min(generator.batch_size, batch)

@@ -129,11 +129,7 @@ class Progress:
     @property
     def speed(self) -> float:
         """Tokens a second: of all sequences together while several are decoded in a batch, else of single ones."""
-        meter = self.meter
-        if self.batch_size > 1:
-            return meter.batched_tokens / meter.batched_seconds if meter.batched_seconds else 0.0
-        seconds = meter.decode_seconds - meter.batched_seconds
-        return meter.stepped / seconds if seconds else 0.0
+        return self.meter.batched_speed if self.batch_size > 1 else self.meter.single_speed
 
     @property
     def generates(self) -> bool:

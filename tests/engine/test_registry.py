@@ -37,7 +37,8 @@ class RepeatDrafter(Drafter):
 
 @pytest.fixture
 def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
-    monkeypatch.setitem(DRAFTERS, "repeat", DrafterEntry(lambda setup: RepeatDrafter(), "the last token again", attends=False))
+    entry = DrafterEntry(lambda setup: RepeatDrafter(), "the last token again", attends=False)
+    monkeypatch.setitem(DRAFTERS, "repeat", entry)
     target = Target(LanguageModel(tiny()))
     return DrafterSetup(
         target,
