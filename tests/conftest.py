@@ -37,7 +37,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """What imports make stays: no garbage collection goes through it, then or later (graphs collect before a capture)."""
+    """What imports make stays: no collection of garbage goes through it, now or later (captures begin with one)."""
     gc.disable()
     try:
         return (yield)

@@ -37,7 +37,7 @@ def test_planning_a_long_document_imports_no_torch(presets, tmp_path):
     assert plan["levels"] > 2
 
 
-@pytest.mark.parametrize("arguments", ["--help", "summarize --help", "presets list", "models list", "tokens", "chunks"])
+@pytest.mark.parametrize("arguments", ["presets list", "models list", "tokens", "chunks"])
 def test_what_needs_no_model_imports_no_torch(presets, tmp_path, arguments):
     path = tmp_path / "a.txt"
     path.write_text(text(3))

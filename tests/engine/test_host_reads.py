@@ -86,7 +86,7 @@ def steps(
             chosen = False
 
 
-@pytest.mark.parametrize("drafter", but_for(("none", "ngram", "lm", "eagle3", "blend", "dflash", "dspark"), READS))
+@pytest.mark.parametrize("drafter", but_for(("none", "lm", "eagle3", "blend", "dspark"), READS))
 @pytest.mark.parametrize(
     "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
 )

@@ -147,7 +147,7 @@ def test_what_is_shown_and_attributed_is_the_processor_s(pretend: PretendDevice)
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("layers", ["none", "fused", "stock"])
+@pytest.mark.parametrize("layers", but_for(("none", "fused"), ["none", "fused", "stock"]))
 def test_a_batch_and_its_states(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
     """By the model itself, or by graphs of its layers."""
     prompts, lengths = [prompt(60, seed=n)[:n] for n in (40, 9, 33, 1)], (12, 30, 1, 7)

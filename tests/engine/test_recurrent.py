@@ -32,15 +32,18 @@ from tests.helpers.draft_trees import trees
 from tests.helpers.grid import but_for, grid, pairs
 
 SOME = ("qwen3.5", "lfm2", "granite-h", "falcon-h1")
+"""One of each kind: a delta net, convolutions, Mamba-2 between layers of attention and beside them."""
 
 
 @grid(name=RECURRENT, drafter=ALL, policy=POLICIES)
 def test_drafts_change_no_token(name: str, drafter: str, policy: str) -> None:
     target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
-    assert run(target, ALL[drafter](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW, name=name)
+    written = run(target, ALL[drafter](target, retrieval), prompt(), retrieval)[0]
+    assert written == by_generate(NEW, name=name)
+    assert len(set(written)) > 5  # or little would be shown by it
 
 
-@pairs(name=RECURRENT, drafter=["ngram", "self", "blend", "random"], seed=[1, 2, 3])
+@pairs(SOME, name=RECURRENT, drafter=["ngram", "self", "blend", "random"], seed=[1, 2, 3])
 def test_drafts_change_no_token_of_other_weights(name: str, drafter: str, seed: int) -> None:
     target, retrieval = Target(LanguageModel(tiny(name, seed))), small("retrieval")
     tokens = prompt(60 + seed, seed)
@@ -49,7 +52,7 @@ def test_drafts_change_no_token_of_other_weights(name: str, drafter: str, seed: 
     assert meter.steps < NEW or drafter == "random"
 
 
-@pairs(name=RECURRENT, drafter=["ngram", "self", "eagle3"], temperature=[0.7, 1.0])
+@pairs(SOME, name=RECURRENT, drafter=["ngram", "self", "eagle3"], temperature=[0.7, 1.0])
 def test_samples_are_those_of_plain_decoding(name: str, drafter: str, temperature: float) -> None:
     target, retrieval = Target(LanguageModel(tiny(name))), small("retrieval")
     sampling = Sampling(temperature=temperature, seed=5)
@@ -58,14 +61,14 @@ def test_samples_are_those_of_plain_decoding(name: str, drafter: str, temperatur
     assert plain != by_generate(NEW, name=name)
 
 
-@pairs(draft=RECURRENT, target=["llama", "qwen3.5", "granite-h"], policy=POLICIES, window=[None, 32])
+@pairs(SOME, draft=RECURRENT, target=["llama", "qwen3.5", "granite-h"], policy=POLICIES, window=[None, 32])
 def test_a_recurrent_draft_changes_no_token(draft: str, target: str, policy: str, window: int | None) -> None:
     of_target, retrieval = Target(LanguageModel(tiny(target))), small(policy)
     drafter = LMDrafter(LanguageModel(tiny(draft, 1)), of_target, retrieval, window=window)
     assert run(of_target, drafter, prompt(), retrieval)[0] == by_generate(NEW, name=target)
 
 
-@pairs(name=RECURRENT, policy=POLICIES, is_self=[True, False], positions=["absolute", "compact"])
+@pairs(SOME, name=RECURRENT, policy=POLICIES, is_self=[True, False], positions=["absolute", "compact"])
 def test_the_target_as_its_own_draft_is_accepted(name: str, policy: str, is_self: bool, positions: str) -> None:
     """With everything in its working set it is the target, if its states are."""
     if positions == "compact" and name in ("granite-h", "nemotron-h"):
@@ -77,7 +80,7 @@ def test_the_target_as_its_own_draft_is_accepted(name: str, policy: str, is_self
 
 
 @pytest.mark.parametrize("slots", but_for((3,), (1, 3, 8)))
-@pytest.mark.parametrize("name", RECURRENT)
+@pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
 def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)

@@ -19,10 +19,10 @@ def grid(**axes: Iterable[Any]) -> pytest.MarkDecorator:
     return _parametrize(list(axes), list(product(*values)), _part(values))
 
 
-def pairs(**axes: Iterable[Any]) -> pytest.MarkDecorator:
+def pairs(quick_of: Collection[Any] | None = None, /, **axes: Iterable[Any]) -> pytest.MarkDecorator:
     """As `grid`, for axes that do not depend on each other: not their product, but every pair of two axes' values.
 
-    The part that is not marked has each value at least once.
+    The part that is not marked has each value at least once; of the first axis, `quick_of` only, if it is given.
     """
     values = [list(axis) for axis in axes.values()]
     chosen = quick = [tuple(axis[i % len(axis)] for axis in values) for i in range(max(map(len, values)))]
@@ -37,6 +37,8 @@ def pairs(**axes: Iterable[Any]) -> pytest.MarkDecorator:
         best = max(among, key=lambda one: -sum(used[value] for value in enumerate(one)))
         chosen = [*chosen, best]
         missing -= of_each[best]
+    if quick_of is not None:
+        quick = [combination for combination in quick if combination[0] in quick_of]
     return _parametrize(list(axes), [combination for combination in every if combination in chosen], quick)
 
 

@@ -65,7 +65,7 @@ def plan(steps: int, **changes: object) -> Distillation:
     return Distillation(schedule, **{**settings, **changes})
 
 
-def run(lm: LanguageModel, directory: Path, steps: int = 160) -> list[object]:
+def run(lm: LanguageModel, directory: Path, steps: int = 90) -> list[object]:
     return list(distill(lm, documents(), FRAME, [0], plan(steps), directory, FACTS))
 
 
@@ -88,7 +88,7 @@ def test_a_head_learns_loads_and_is_accepted(tmp_path: Path) -> None:
 
     assert not (tmp_path / "training" / "states").exists()
     card = (tmp_path / "README.md").read_text()
-    longer = list(distill(lm, documents(), FRAME, [0], plan(161), tmp_path, FACTS))
+    longer = list(distill(lm, documents(), FRAME, [0], plan(91), tmp_path, FACTS))
     assert isinstance(longer[-1], Done)  # without the states that the first run removed
 
     assert f"**{events[-1].accepted:.2f}**" in card
