@@ -56,7 +56,8 @@ class ScoredSentences:
     @cached_property
     def selector(self) -> Selector:
         """What chooses among them."""
-        return Selector(self.document.text, self.sentences, self.bags)
+        talk = self.said.is_conversation
+        return Selector(self.document.text, self.sentences, self.bags, conversation=talk)
 
     @cached_property
     def kind(self) -> Kind:
@@ -66,8 +67,7 @@ class ScoredSentences:
     @cached_property
     def said(self) -> Speakers:
         """Who says each of the sentences."""
-        text = self.document.text
-        return speakers([" ".join(text[one.start : one.end].split()) for one in self.sentences], self.sentences)
+        return speakers(self.document.text, self.sentences)
 
     @property
     def bags(self) -> list[set[str]]:

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from specextend_cli.summarize.ranking.features import MEASURES
 from specextend_cli.summarize.ranking.ranker import Array, StateWeights
 from specextend_cli.summarize.ranking.selection import Selector
+from specextend_cli.summarize.ranking.text_kind import speakers
 from specextend_cli.train.ranker import Example, fit_states, folds
 
 _SHORT, _MOST, _LEAST, _PART = 200, 307, 30, 1 / 3  # words: of summaries that are abstracts, and of others
@@ -82,7 +83,8 @@ def evaluate(
     for i, one in enumerate(examples):
         size, reference = len(one.document.text.split()), len(one.summary.split())
         words = max(min(reference, _MOST) if short[one.source] else min(int(size * _PART), _MOST), _LEAST)
-        selector = Selector(one.document.text, one.sentences, one.bags)
+        talk = speakers(one.document.text, one.sentences).is_conversation
+        selector = Selector(one.document.text, one.sentences, one.bags, conversation=talk)
         texts = {
             method: " ".join(choice.text for choice in selector.select(values[i], words, exact=True)).split()
             for method, values in by_method.items()

@@ -98,12 +98,21 @@ def test_without_sumy_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -
 
 def test_the_interval_of_no_difference_includes_zero_and_that_of_one_does_not() -> None:
     ours = [{"ROUGE-1": float(n)} for n in range(9)]
-    same = quality.difference(ours, ours, "ROUGE-1")
+    labels = ["talks"] * 9
+    same = quality.difference(ours, ours, "ROUGE-1", labels)
     assert (same.value, same.low, same.high) == (0, 0, 0)
-    less = quality.difference([{"ROUGE-1": one["ROUGE-1"] - 1 - n / 9} for n, one in enumerate(ours)], ours, "ROUGE-1")
+    lower = [{"ROUGE-1": one["ROUGE-1"] - 1 - n / 9} for n, one in enumerate(ours)]
+    less = quality.difference(lower, ours, "ROUGE-1", labels)
     assert less.low is not None
     assert less.high is not None
     assert less.low <= less.value <= less.high < 0
+
+
+def test_a_source_with_few_documents_weighs_as_much_as_one_with_many() -> None:
+    """Eight documents gain 1 each, two lose 1: over documents that is +0.6, over sources 0, whatever is resampled."""
+    ours = [{"ROUGE-1": 1.0}] * 8 + [{"ROUGE-1": -1.0}] * 2
+    found = quality.difference(ours, [{"ROUGE-1": 0.0}] * 10, "ROUGE-1", ["papers"] * 8 + ["talks"] * 2)
+    assert (found.value, found.low, found.high, found.n) == (0, 0, 0, 10)
 
 
 @pytest.mark.parametrize(

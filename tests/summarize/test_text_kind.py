@@ -74,6 +74,21 @@ def test_a_conversation_is_a_list_with_names_unless_something_else_is_asked_for(
     assert "- " not in asked.text
 
 
+ANSWERS = ("Um, yeah, I think it was on the telly.", "We need that, you know, just this one year?")
+
+
+def test_what_only_answers_is_left_out_of_a_conversation_and_not_of_other_texts() -> None:
+    """Each answer is a whole sentence of nine words, of which fillers leave at most six."""
+    said = (*SAID, *ANSWERS)
+    scored = ScoredSentences(read_bytes("a.md", " ".join(said).encode()), Trees(**TREES))
+    assert scored.selector.usable.tolist() == [True] * 7
+    names = ("Ann Lee", "Bob")
+    talk = "\n\n".join(f"{names[n % 2]}: {line}" for n, line in enumerate(said))
+    scored = ScoredSentences(read_bytes("a.md", talk.encode()), Trees(**TREES))
+    assert scored.said.is_conversation
+    assert scored.selector.usable.tolist() == [True] * 5 + [False] * 2
+
+
 def test_other_texts_are_paragraphs() -> None:
     found = summary(text(60), length=60)
     assert (found.kind, found.request.style) == ("text", "paragraph")

@@ -23,7 +23,7 @@ import torch
 from specextend_cli.bench import extractive_baselines as baselines
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.quality import boilerplate, dangling, repeated, rouge
-from specextend_cli.bench.statistics import Interval, bootstrap_interval
+from specextend_cli.bench.statistics import Interval
 from specextend_cli.bench.storage import Journal
 from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
 from specextend_cli.bench.texts import Source
@@ -255,11 +255,28 @@ def score(text: str, item: Item) -> dict[str, float]:
 
 
 def difference(
-    ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, float]], name: str, seed: int = 0
+    ours: Sequence[Mapping[str, float]],
+    theirs: Sequence[Mapping[str, float]],
+    name: str,
+    labels: Sequence[str],
+    seed: int = 0,
 ) -> Interval:
-    """The mean over documents of our figure `name` minus theirs, with its 95% paired bootstrap interval."""
-    values = [one[name] - other[name] for one, other in zip(ours, theirs, strict=True)]
-    return bootstrap_interval(values, np.mean, resamples=RESAMPLES, seed=seed)
+    """Our figure `name` minus theirs: the mean over labels of the means over their documents.
+
+    With its 95% paired bootstrap interval, by resampling the documents of each label. One document has none. Where a
+    label has one document, nothing goes by labels.
+    """
+    values = np.array([one[name] - other[name] for one, other in zip(ours, theirs, strict=True)])
+    chosen, random = np.array(labels), np.random.default_rng(abs(seed))
+    groups = [values[chosen == label] for label in dict.fromkeys(labels)]
+    if min(map(len, groups)) == 1:
+        groups = [values]
+    mean = fmean(float(group.mean()) for group in groups)
+    if len(values) == 1:
+        return Interval(mean, None, None, 1)
+    draws = [group[random.integers(0, len(group), (RESAMPLES, len(group)))].mean(1) for group in groups]
+    low, high = np.quantile(np.mean(draws, 0), (0.025, 0.975))
+    return Interval(mean, float(low), float(high), len(values))
 
 
 def _by_label(scores: Scores, labels: Sequence[str]) -> Table:
@@ -284,13 +301,16 @@ def _tables(scores: Scores, seed: int, labels: Sequence[str]) -> Iterator[Table]
     if len(set(labels)) > 1:
         yield _by_label(scores, labels)
     differences = [
-        (one, other, *(_cell(difference(scores[one], scores[other], name, seed)) for name in _ROUGE))
+        (one, other, *(_cell(difference(scores[one], scores[other], name, labels, seed)) for name in _ROUGE))
         for one in scores
         for other in scores
         if one in MODES and one != other
     ]
     if differences:
-        note = f"Means over documents; 95% intervals by a paired bootstrap of {RESAMPLES:,} resamples."
+        note = (
+            "Each length or source of the data set has the same weight if it has two documents or more. 95% intervals "
+            f"by a paired bootstrap of {RESAMPLES:,} resamples of its documents."
+        )
         yield Table("Differences", ("method", "minus", *_ROUGE), tuple(differences), note)
 
 

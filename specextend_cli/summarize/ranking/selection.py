@@ -17,6 +17,7 @@ from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.gains import concludes, recommends
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
+from specextend_cli.summarize.ranking.text_kind import words_told
 from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words
 
@@ -28,6 +29,7 @@ _REPEATED = 1e6  # that it loses if it is taken already word for word: it is tak
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
 _CHAIN = 2  # sentences before one, at most, that are taken because of it
 _CUT = 4  # words at least that are left of a sentence that is cut
+_TOLD = 8  # words at least of a sentence of a conversation, without names and fillers: shorter ones answer and joke
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +41,19 @@ class Choice:
 
 
 class Selector:
-    """The sentences of one document that can be printed."""
+    """The sentences of one document that can be printed; in a conversation, those that tell something."""
 
-    def __init__(self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]]) -> None:
+    def __init__(
+        self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]], *, conversation: bool = False
+    ) -> None:
         self._bags = bags
         self._lines = [printed(text[one.start : one.end]) for one in found]
         beside = beside_the_text(self._lines, found)
         prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
-        self._whole = [ok and is_whole(line) for ok, line in zip(prose, self._lines, strict=True)]
+        self._whole = [
+            ok and is_whole(line) and (not conversation or words_told(line) >= _TOLD)
+            for ok, line in zip(prose, self._lines, strict=True)
+        ]
         # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
         self._concludes = np.array([self._whole[i] and concludes(line) for i, line in enumerate(self._lines)], bool)
         self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line)]

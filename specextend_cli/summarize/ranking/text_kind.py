@@ -14,6 +14,7 @@ import regex
 
 from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.word_count import count_words
 
 Kind = Literal["conversation", "minutes", "chapter", "text"]
 
@@ -60,6 +61,11 @@ _SPEAKER = regex.compile(
 _TURNS = 0.2  # of a conversation's paragraphs, at least, begin with the name of somebody who speaks more than once
 _LEAST = 2  # turns of such a speaker, and speakers of a conversation
 _WORDS = 4  # of a name, at most
+_FILLERS = regex.compile(
+    r"""\b(?:u[hm]+|e[rh]m*|mm+|hm+|oh|ah|huh|yeah|yep|yes|no|okay|ok|well|so|right|alright|like|just|actually|basically
+      |really|I\ (?:mean|guess|think|dunno|know)|you\ know|kind\ of|sort\ of|kinda|sorta|and|but)\b[,.;:!?-]*""",
+    regex.VERBOSE | regex.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -75,15 +81,16 @@ class Speakers:
         return self.share > 0
 
 
-def speakers(texts: Sequence[str], found: Sequence[Candidate]) -> Speakers:
-    """Who says each of a document's sentences, `texts` [sentences]. Nobody does where it is no conversation.
+def speakers(text: str, found: Sequence[Candidate]) -> Speakers:
+    """Who says each of the sentences of a document. Nobody does where it is no conversation.
 
     A paragraph without a name, after a named one, is nobody's.
     """
     said: list[str] = []
     name, blocks = "", 0
-    for body, one in zip(texts, found, strict=True):
+    for one in found:
         if one.place == 0:
+            body = " ".join(text[one.start : one.end].split())
             blocks += 1
             match = _SPEAKER.match(body) if one.kind in ("prose", "item") else None
             name = match["name"].strip() if match and len(match["name"].split()) <= _WORDS else ""
@@ -94,6 +101,12 @@ def speakers(texts: Sequence[str], found: Sequence[Candidate]) -> Speakers:
     if share < _TURNS or len(known) < _LEAST:
         return Speakers(("",) * len(said), 0.0)
     return Speakers(tuple(said), share)
+
+
+def words_told(line: str) -> int:
+    """Words that are said, without the speaker's name and what fills pauses: 3 of "Bob: Um, yeah, on the TV"."""
+    line = line[match.end() :] if (match := _SPEAKER.match(line)) else line
+    return count_words(_FILLERS.sub(" ", line))
 
 
 def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
