@@ -1,4 +1,4 @@
-"""The real command line over an invented summarizer: `python -m tests.cli.run_fake '{"parts": 3}' summarize FILE …`.
+"""The real command line over an invented summarizer: `FAKE` of `shell.py`, '{"parts": 3}' summarize FILE ….
 
 The first argument configures the stream of `tests/ui/fake_stream.py`. Keys of its own: `fail` (names of documents
 that raise), `crash` (raise something unexpected), `hang` (seconds to sleep after the second note), `native` (written
@@ -103,7 +103,8 @@ def module(**settings: Any) -> types.ModuleType:
     return fake
 
 
-if __name__ == "__main__":
+def run_main() -> None:
+    """Run the command line of this process, whose first argument has the settings."""
     settings = json.loads(sys.argv.pop(1))
     loaded = settings.pop("loaded", False)
     sys.modules[MODULE] = module(**settings)

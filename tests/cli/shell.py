@@ -21,8 +21,8 @@ from tests import ROOT
 
 REAL = [sys.executable, "-c", "from specextend_cli.cli.main import main; main()"]
 """The command line as it is installed."""
-FAKE = [sys.executable, "-m", "tests.cli.run_fake"]
-"""The same with an invented summarizer; its settings as JSON come first."""
+FAKE = [sys.executable, "-c", "import gc; gc.disable(); from tests.cli.run_fake import run_main; run_main()"]
+"""The same with an invented summarizer; its settings as JSON come first. Garbage is a tenth of so short a process."""
 SHOW, HIDE = b"\x1b[?25h", b"\x1b[?25l"
 LIMIT = 60  # seconds; only a hang ever takes that long
 

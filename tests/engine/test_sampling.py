@@ -175,7 +175,7 @@ def test_sampling_keeps_the_targets_distribution(name: str) -> None:
         for second, q in enumerate(probabilities([*prompt, first])):
             for third, r in enumerate(probabilities([*prompt, first, second])):
                 expected[first, second, third] = p * q * r
-    n = 1500
+    n = 1000
     observed: Counter[tuple[int, ...]] = Counter()
     for seed in range(n):
         tokens: list[int] = []

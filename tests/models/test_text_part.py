@@ -39,6 +39,8 @@ from tests.helpers.grid import but_for, pairs
 from tests.helpers.wrappers import save, tensor_names
 
 DECODED = ("gemma3", "mistral3", "mistral3-ministral", "qwen2_5_vl", "qwen3_vl", "smolvlm", "llava")
+EACH_WITH_ANOTHER = ("random", "self", "lm", "blend", "eagle1", "eagle3", "dflash")
+"""Drafters, of which the quick tests decode each with another of these models."""
 NATIVE = ("mistral3", "qwen2_5_vl", "qwen3_vl")
 
 
@@ -101,7 +103,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Language
     return cache(lambda name: LanguageModel(load_model(save(whole(name), tmp_path_factory.mktemp(name)))))
 
 
-@pairs(name=DECODED, drafter=FAMILY_DRAFTERS, policy=POLICIES)
+@pairs(EACH_WITH_ANOTHER, drafter=FAMILY_DRAFTERS, name=DECODED, policy=POLICIES)
 def test_every_drafter(name: str, drafter: str, policy: str, loaded: Callable[[str], LanguageModel]) -> None:
     target = Target(loaded(name))
     retrieval = small(policy)
