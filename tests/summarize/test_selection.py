@@ -39,7 +39,19 @@ def test_the_best_come_in_the_documents_order() -> None:
 
 
 def test_what_says_the_same_is_not_said_twice() -> None:
-    assert chosen(" ".join(SENTENCES), [0, 0, 3.0, 2.5, 2.9], 22) == [SENTENCES[2], SENTENCES[3]]
+    assert chosen(" ".join(SENTENCES), [0, 0, 6.0, 2.5, 2.9], 22) == [SENTENCES[2], SENTENCES[3]]
+
+
+@pytest.mark.parametrize(("words", "opens"), [(150, True), (60, False)])
+def test_a_long_summary_opens_with_the_first_sentence(words: int, opens: bool) -> None:
+    """Of sentences of one length; the first one is less than a deviation below the best."""
+    lines = [f"The harbour of town {number} was bought by the council in {1800 + number}." for number in range(40)]
+    scores = [1.6, *(2.0, 1.0) * 19, 2.0]
+    assert (chosen(" ".join(lines), scores, words)[0] == lines[0]) is opens
+
+
+def test_of_equals_the_longer_sentence_is_taken() -> None:
+    assert chosen(" ".join(SENTENCES[:4]), [1.0, 1.0, 1.0, 1.0], 12) == [SENTENCES[2]]
 
 
 def test_a_sentence_that_stands_twice_is_printed_once_however_good_it_is() -> None:

@@ -25,6 +25,9 @@ _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses who
 _CONCLUSION = 0.5  # that a finding, a decision or a request gains
 _RECOMMENDATION = 2.0  # that the best recommendation gains, where a summary has room for one beside the rest
 _ROOM = 150  # words
+_OPENING = 1.0  # that the first sentence gains, in a summary of `_ROOM` words, where the document begins with it
+_FIRST, _BEGINNING = 5, 20  # a document's beginning: so many lines, or one of so many
+_LENGTH = 0.25  # that a sentence gains for each standard deviation of the logarithm of its words
 _REPEATED = 1e6  # that it loses if it is taken already word for word: it is taken again where nothing else is left
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
 _CHAIN = 2  # sentences before one, at most, that are taken because of it
@@ -46,7 +49,7 @@ class Selector:
     def __init__(
         self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]], *, conversation: bool = False
     ) -> None:
-        self._bags = bags
+        self._bags, self._conversation = bags, conversation
         self._lines = [printed(text[one.start : one.end]) for one in found]
         beside = beside_the_text(self._lines, found)
         prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
@@ -99,7 +102,8 @@ class Selector:
         own = scores[self.usable]
         spread = float(own.std()) if len(own) else 1.0
         bonus = np.zeros(len(scores)) if gain is None else gain
-        worth = np.where(self.usable, scores / max(spread, 1e-6) + self._to_act_on(scores, words) + bonus, -np.inf)
+        gains = self._to_act_on(scores, words) + (self._to_be_read(words) if gain is None else bonus)
+        worth = np.where(self.usable, scores / max(spread, 1e-6) + gains, -np.inf)
         penalty = _REDUNDANCY + bonus
         terms = np.array([max(len(bag), 1) for bag in self._bags])
         like, costs = np.zeros(len(worth)), _Costs(self._sizes, mark, topics)
@@ -130,6 +134,20 @@ class Selector:
         gains = _CONCLUSION * self._concludes
         if words >= _ROOM and (found := [i for i in self._recommends if self.usable[i]]):
             gains[max(found, key=lambda i: scores[i])] = _RECOMMENDATION
+        return gains
+
+    def _to_be_read(self, words: int) -> NDArray[np.float64]:
+        """What each sentence gains so that a summary can be read by itself, [sentences], in standard deviations.
+
+        The first sentence says what the text is about; few long sentences hang together better than many short ones.
+        """
+        found = np.flatnonzero(self.usable)
+        if not len(found):
+            return np.zeros(len(self.usable))
+        sizes = np.log1p(self._sizes.astype(np.float64))
+        gains: NDArray[np.float64] = _LENGTH * (sizes - sizes[found].mean()) / max(sizes[found].std(), 1e-6)
+        if words >= _ROOM and not self._conversation and found[0] < max(_FIRST, len(found) // _BEGINNING):
+            gains[found[0]] += _OPENING
         return gains
 
     def lead(self, words: int) -> list[Choice]:
