@@ -1,6 +1,7 @@
-"""The registry of document formats: each is one entry of `FORMATS`. Detection, messages and readers derive from it.
+"""The registry of document formats: each is one entry of `_FORMATS`, tried in this order.
 
-To add a format, write a module with `parse(source: Source) -> Parsed` and add an entry here that names it.
+Detection, messages and readers derive from it. To add a format, write a module with `parse(source: Source) -> Parsed`
+and add an entry here that names it.
 """
 
 from __future__ import annotations

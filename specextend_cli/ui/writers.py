@@ -1,4 +1,4 @@
-"""Results in the four formats. A writer takes events and calls `write`, which leads to stdout, a file or the panel."""
+"""Results in the formats of `Format`: a writer takes events and calls `write`, to stdout, a file or the panel."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable
 from dataclasses import replace
+from typing import get_args
 
 from specextend_cli.bench.events import Running
 from specextend_cli.bench.records import PLAIN, Record
@@ -12,6 +13,7 @@ from specextend_cli.bench.rows import Row
 from specextend_cli.bench.setting import Setting
 from specextend_cli.bench.statistics import format_interval
 from specextend_cli.bench.tables import Cell, Experiment, Table
+from specextend_cli.engine.config import Policy
 
 
 def lengths(setting: Setting) -> Generator[Running, None, Experiment]:
@@ -60,7 +62,7 @@ def policies(setting: Setting) -> Generator[Running, None, Experiment]:
     """
     models = setting.models
     drafters = [kind for kind in dict.fromkeys((models.attending, models.draft)) if kind != "ngram"]
-    seen = {policy: models.under(policy) for policy in ("full", "streaming", "retrieval")}
+    seen = {policy: models.under(policy) for policy in get_args(Policy)}
     seen[SENTENCES] = replace(seen["retrieval"], breaks=models.encoder.sentence_ends)
     methods = {"ngram": models.recipe("ngram", seen["full"])}
     methods |= {f"{kind}, {name}": models.recipe(kind, shown) for kind in drafters for name, shown in seen.items()}
