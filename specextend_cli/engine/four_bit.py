@@ -230,7 +230,10 @@ def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
         shape = (getattr(stock, "out_features", 0), getattr(stock, "in_features", 0) // 2)
         if not isinstance(stock, nn.Linear) or any(codes.shape != shape for codes, _ in parts):
             raise ValueError(f"{name} is not a linear layer with {tuple(parts[0][0].shape)} packed weights")
-        if _layout() is Tiles or all(scales.shape[1] * GROUP == stock.in_features for _, scales in parts):
+        groups, least = {scales.shape[1] for _, scales in parts}, stock.in_features // GROUP
+        if groups not in [{least}, {len(parts) * least}]:
+            raise ValueError(f"{name} has scales of {sorted(groups)} groups")
+        if _layout() is Tiles or groups == {least}:
             model.set_submodule(name, FourBitLinear(stock, *parts))
     _lay_out(model)
     return True
