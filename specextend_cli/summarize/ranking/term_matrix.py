@@ -1,31 +1,16 @@
-"""The terms of a document's sentences as a sparse matrix: TF-IDF, likeness, and where terms recur."""
+"""The terms of a document's sentences as a sparse matrix: TF-IDF and likeness."""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float32]
-
-
-class Recurrence(NamedTuple):
-    """How each row's terms recur, [rows].
-
-    `later` and `earlier`: its products with the sum of all rows after it, and before it. `first_use`: the weight of the
-    terms that recur and that no earlier row has. `persists`: the share of its terms' uses that are later. `spread`: how
-    far over the document they are spread, a standard deviation of places from 0 to 1.
-    """
-
-    later: Array
-    earlier: Array
-    first_use: Array
-    persists: Array
-    spread: Array
 
 
 class TermMatrix:
@@ -35,13 +20,12 @@ class TermMatrix:
         self.rows = len(bags)
         counts = Counter(term for bag in bags for term in bag)
         self.columns = {term: number for number, term in enumerate(counts)}
-        rarity = np.array([math.log((1 + self.rows) / (1 + n)) + 1 for n in counts.values()], np.float32)
+        self.rarity = np.array([math.log((1 + self.rows) / (1 + n)) + 1 for n in counts.values()], np.float32)
         pairs = [(row, column) for row, bag in enumerate(bags) for column in sorted(map(self.columns.__getitem__, bag))]
         where = np.array(pairs, np.int64).reshape(-1, 2)
         self._row, self._column = where[:, 0], where[:, 1]
-        self.rarity = rarity
         self.frequency = np.array(list(counts.values()), np.float32)
-        value = rarity[self._column]
+        value = self.rarity[self._column]
         norm = np.sqrt(np.bincount(self._row, value**2, self.rows))
         self._value = (value / np.maximum(norm, 1e-9)[self._row]).astype(np.float32)
 
@@ -71,21 +55,15 @@ class TermMatrix:
             weights.append(own / max(float(np.linalg.norm(own)), 1e-9))
         return self._matched(np.concatenate(keys), np.concatenate(weights), which[self._row])
 
-    def grouped(self, groups: NDArray[Any]) -> Array:
-        """Each row's product with the sum of all rows of its group, [sentences]."""
-        _, own = np.unique(groups[self._row] * len(self.columns) + self._column, return_inverse=True)
-        total = np.bincount(own, self._value, len(own)).astype(np.float32)
-        return np.bincount(self._row, self._value * total[own], self.rows).astype(np.float32)
-
     def mean(self, which: NDArray[Any]) -> Array:
         """Each row's mean of a value of terms, [sentences]."""
         size = np.maximum(np.bincount(self._row, minlength=self.rows), 1)
         return (np.bincount(self._row, which[self._column], self.rows) / size).astype(np.float32)
 
-    def neighbours(self, distance: int) -> Array:
-        """Each row's product with the row `distance` after it, [sentences]."""
+    def neighbours(self) -> Array:
+        """Each row's product with the next one, [sentences]."""
         size = len(self.columns)
-        return self._matched(self._row * size + self._column, self._value, self._row + distance)
+        return self._matched(self._row * size + self._column, self._value, self._row + 1)
 
     def _matched(self, keys: NDArray[np.int64], values: Array, rows: NDArray[Any]) -> Array:
         """Each row's product with another matrix, whose row for each entry is in `rows`.
@@ -98,30 +76,3 @@ class TermMatrix:
         at = np.minimum(np.searchsorted(keys, wanted), len(keys) - 1)
         products = np.where(keys[at] == wanted, self._value * values[at], 0.0)
         return np.bincount(self._row, products, self.rows).astype(np.float32)
-
-    def recurrence(self) -> Recurrence:
-        """How each row's terms recur in the rows before and after."""
-        order = np.lexsort((self._row, self._column))
-        row, column, value = self._row[order], self._column[order], self._value[order].astype(np.float64)
-        first = np.searchsorted(column, column)
-        sums = np.cumsum(value)
-        earlier = sums - value - np.where(first > 0, sums[first - 1], 0)
-        later = np.bincount(column, value, len(self.columns))[column] - earlier - value
-        uses = self.frequency[column].astype(np.float64)
-        number = np.arange(len(column)) - first
-        weight = np.log(uses) * self.rarity[column]
-        place = row / max(self.rows, 1)
-        mean, square = (np.bincount(column, place**power, len(self.columns))[column] / uses for power in (1, 2))
-        spread = np.sqrt(np.maximum(square - mean**2, 0))
-
-        def total(values: NDArray[Any]) -> Array:
-            return np.bincount(row, values, self.rows).astype(np.float32)
-
-        whole: Array = np.maximum(total(weight), np.float32(1e-9))
-        return Recurrence(
-            total(value * later),
-            total(value * earlier),
-            total(weight * (number == 0)),
-            total(weight * (uses - number - 1) / uses) / whole,
-            total(weight * spread) / whole,
-        )
