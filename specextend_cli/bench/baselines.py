@@ -61,7 +61,7 @@ def rapid(models: Models) -> Recipe:
     return Recipe(
         lambda target: cast("Drafter", ByText(models.drafter(models.draft, target, retrieval), retrieval)),
         retrieval,
-        models.preset.tree,
+        models.tree,
         gate=True,
     )
 

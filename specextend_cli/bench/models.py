@@ -31,6 +31,7 @@ from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.block_head import load_block
 from specextend_cli.runtime.devices import device_of, dtype_of
 from specextend_cli.runtime.eagle_head import load_eagle
+from specextend_cli.runtime.graphs import tree_for
 from specextend_cli.runtime.loading import (
     check_memory,
     drafter_of,
@@ -94,6 +95,11 @@ class Models:
         """The preset's retrieval."""
         return retrieval_of(self.preset, self.choices)
 
+    @property
+    def tree(self) -> TreeShape:
+        """The bounds of `summarize`'s draft trees here."""
+        return tree_for(self.lm, self.preset.tree)
+
     def under(self, policy: str, **changes: object) -> Retrieval:
         """The preset's retrieval under another policy."""
         return replace(self.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
@@ -129,12 +135,12 @@ class Models:
         return drafter_of(self.preset, choices, target, retrieval, self.directories.draft, *loads)
 
     def recipe(self, kind: str, retrieval: Retrieval, shape: TreeShape | None = None, **settings: Any) -> Recipe:
-        """A method that drafts so, in the preset's tree or one of this `shape`; `settings` are further fields.
+        """A method that drafts so, in `summarize`'s tree or one of this `shape`; `settings` are further fields.
 
         UsageError if the preset has no model for it.
         """
         self.drafter(kind, Target(self.lm), retrieval)  # raises now, not during the runs
-        shape = shape or self.preset.tree
+        shape = shape or self.tree
         return Recipe(lambda target: self.drafter(kind, target, retrieval), retrieval, shape, **settings)
 
     def backend(self, name: str) -> Backend:

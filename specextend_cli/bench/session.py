@@ -130,7 +130,7 @@ def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple
     if layers:
         target = Target(models.lm)
         drafter = models.drafter(models.draft, target, models.retrieval)
-        yield from run_by_graphs(target, drafter, models.preset.tree)
+        yield from run_by_graphs(target, drafter, models.tree)
     sampling, seed = _sampling(models.preset, options), options.seed or 0
     compiled = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
     asked = _asked(options, models, sampling, compiled)
@@ -164,7 +164,7 @@ def _asked(options: Options, models: Models, sampling: Sampling, compiled: str) 
         "draft": models.draft,
         "sampling": asdict(sampling),
         "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers), "breaks": len(retrieval.breaks)},
-        "tree": asdict(models.preset.tree),
+        "tree": asdict(models.tree),
         "attention": models.lm.attention,
         "graphs": models.device.type == "cuda" and models.lm.forward_backend is not None,
         "compile": compiled,

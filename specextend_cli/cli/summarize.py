@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -234,6 +235,7 @@ class Job:
     def _one(self, source: Source, title: str, *, heading: str = "") -> None:
         from specextend_cli.summarize.events import Warned
         from specextend_cli.ui.progress import incomplete
+        from specextend_cli.ui.stage_times import StageTimes
         from specextend_cli.ui.views import open_view
 
         path = self.destination.path(source.name)
@@ -241,21 +243,26 @@ class Job:
             self.output.status(f"{path} exists already; --force writes it again")
             return
         view = open_view(self.output, title, raw=not self.destination.is_prose)
+        times = StageTimes() if not self.many else StageTimes(last=time.time())
+        times.begin("reading")
         try:
             with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
                 document = self.documents.read(source, view)
+                times.begin("planning")
                 for event in chain(map(Warned, document.extraction.warnings), self.summarizer.run(document)):
                     view.add(event)
                     writer.add(event)
+                    times.add(event)
         except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
             self.output.note(self._stopped(view))
             raise
         summary = view.progress.summary
         assert summary is not None  # the last event has it
         if self.verbose:
-            from specextend_cli.ui.tables import LABELS, format_choice, format_statistics
+            from specextend_cli.ui.tables import LABELS, format_choice, format_stages, format_statistics
 
             self.output.status(format_choice(self.choice), indent=LABELS)
+            self.output.status(format_stages(times), indent=LABELS)
             self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
             if summary.kind != "text":
                 style = summary.request.form

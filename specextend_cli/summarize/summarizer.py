@@ -336,7 +336,8 @@ class Summarizer:
             generator = self._generator
             generator.batch_size = min(generator.batch_size, batch)
             generator.keep_exact()
-            yield from run_by_graphs(generator.target, generator.drafter, preset.tree, batch=generator.batch_size)
+            shape = generator.draft_gate.shape
+            yield from run_by_graphs(generator.target, generator.drafter, shape, batch=generator.batch_size)
             if backend := generator.target.lm.forward_backend:
                 generator.batch_size = backend.batch_size(generator.batch_size)
             yield Stage(f"drafts: {describe(self._generator.drafter)}")

@@ -25,6 +25,7 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
+from specextend_cli.runtime.graphs import tree_for
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
@@ -156,7 +157,7 @@ def load_generator(preset: Preset, directories: ModelDirectories, options: Engin
         tokenizer=load_tokenizer(directories.target),
         sampling=loading.sampling_of(preset, options),
         retrieval=retrieval,
-        draft_gate=DraftGate(preset.tree),
+        draft_gate=DraftGate(tree_for(lm, preset.tree)),
         eos=loading.end_tokens(lm),
         prefill_chunk=loading.prefill_step(preset, device, options),
         # Other processes cannot follow a batch.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from specextend_cli.errors import SpecextendError
     from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Plan
+    from specextend_cli.ui.stage_times import StageTimes
 
 
 LABELS = 10  # columns of the names of statistics
@@ -163,6 +164,11 @@ def format_choice(choice: Choice) -> Text:
         by_reason.setdefault(why, []).append(f"{name} ({detail})" if detail else name)
     passed = [f"{why}: {', '.join(names)}" for why, names in by_reason.items()]
     return _labelled([("model", sanitize("; ".join([f"{choice.preset}, {reasons[choice.reason]}", *passed])))])
+
+
+def format_stages(times: StageTimes) -> Text:
+    """What passed before the first words of a summary, for --verbose."""
+    return _labelled([("start", sanitize(str(times)))])
 
 
 def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:

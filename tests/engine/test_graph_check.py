@@ -27,7 +27,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.runtime.devices import check_attention
-from specextend_cli.runtime.graphs import run_by_graphs
+from specextend_cli.runtime.graphs import run_by_graphs, tree_for
 from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.grid import but_for
@@ -317,6 +317,27 @@ def test_no_graphs_on_other_devices_parts_and_back_ends(on_gpu: SimpleNamespace,
     vars(on_gpu).update(changed)
     assert stages(on_gpu) == []
     assert on_gpu.asked is None
+
+
+@pytest.mark.parametrize(
+    ("given", "larger"),
+    [
+        (TreeShape(nodes=12, depth=5, width=3), TreeShape(nodes=60, depth=5, width=8)),
+        (TreeShape(nodes=64, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10)),
+        (TreeShape(nodes=16, depth=20, width=2), TreeShape(nodes=60, depth=20, width=6)),  # a whole draft fits a graph
+    ],
+)
+def test_trees_are_larger_where_their_nodes_cost_little(
+    on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    on_gpu.windows, on_gpu.state_bytes = (None, None), 0
+    lm: Any = on_gpu
+    assert tree_for(lm, given) == larger
+    without: dict[str, Any] = {"device": CPU, "parts": 2, "attention": "torch", "windows": (None, 4), "state_bytes": 9}
+    for name, value in without.items():
+        assert tree_for(SimpleNamespace(**{**vars(on_gpu), name: value}), given) == given  # type: ignore[arg-type]
+    monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")
+    assert tree_for(lm, given) == given
 
 
 @pytest.mark.parametrize("off", ["0", "false", "No"])

@@ -64,7 +64,7 @@ def steps(
     shape = replace(SHAPE, threshold=0.15)
     if graphs is not None:
         refused = use_checked_graphs(target, made, shape, capture=graphs)
-        assert all(name.endswith("keeps transformers' layers") for name in refused)
+        assert not any(name.startswith("the model runs without") for name in refused)
     count, chosen = 0, False
     for event in decode(
         target,

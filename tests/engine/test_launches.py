@@ -139,3 +139,39 @@ def test_levels_of_a_language_model(launches: Launches) -> None:
     drafter = LMDrafter(target.lm, target, small("full"))
     assert not prepared(launches, target, drafter)
     assert added(launches.bodies[-1], launches.bodies[TREE_BUCKETS.index(4)]) == {"best": 1, "advance": 1}
+
+
+STEPS = {"plain": 1, "eight nodes": 8, "sixty nodes": 64}
+"""Rows of the graph."""
+FUSED, BESIDE, LEVEL = 9, 3, 16
+"""The table in docs/performance.md: operations of a fused layer, of none, and of a level of an EAGLE-3 head's tree."""
+
+
+def of_a_step(launches: Launches, nodes: int) -> tuple[int, int]:
+    """Of a Llama's step by its rows: the operations of another layer, and those of none."""
+    found = []
+    for layers in (2, 3):
+        model = make(transformers.LlamaConfig(**{**COMMON, "num_hidden_layers": layers}))
+        prepared(launches, Target(LanguageModel(model, backend="triton")))
+        found.append(launches.bodies[TREE_BUCKETS.index(nodes) - len(TREE_BUCKETS)].total())
+    return found[1] - found[0], found[0] - 2 * (found[1] - found[0])
+
+
+@pytest.mark.parametrize("step", but_for(("sixty nodes",), STEPS))
+def test_operations_of_a_step(launches: Launches, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before: transformers' layers, whose number depends on its version."""
+    assert of_a_step(launches, STEPS[step]) == (FUSED, BESIDE)
+    only_stock_layers(monkeypatch)
+    layer, beside = of_a_step(launches, STEPS[step])
+    assert layer >= FEWEST
+    assert beside > BESIDE
+
+
+def test_operations_of_a_level(launches: Launches, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, totals = Target(LanguageModel(tiny(), backend="triton")), []
+    for prepare in (lambda: None, lambda: only_stock_layers(monkeypatch)):
+        prepare()
+        prepared(launches, target, EagleDrafter(tiny_head("eagle3"), target, small("full")))
+        totals.append(launches.bodies[-1].total())
+    assert totals[0] == LEVEL
+    assert totals[1] > 2 * LEVEL

@@ -15,9 +15,11 @@ from transformers import conversion_mapping
 from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.attention.triton_tree import triton_tree
+from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cpu import native_head
-from specextend_cli.engine.cuda import graph_check
+from specextend_cli.engine.cuda import draft_graphs, graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
@@ -31,6 +33,9 @@ from tests.helpers.decoding import NEW, WORKING_SETS, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.preset_models import save_wrapped
 from tests.helpers.published_mtp import add, prediction_layer, published
+from tests.helpers.rehearsed_capture import Rehearsal
+from tests.helpers.repeated_capture import Repeated
+from tests.helpers.torch_kernels import replace_kernels
 
 LAYERS = {"layer_types": ["linear_attention", "linear_attention", "full_attention"]}
 QWEN = {**COMMON, **DELTA_NET, **LAYERS, "head_dim": 24}
@@ -194,11 +199,37 @@ def test_an_incomplete_one_is_refused(part: str, load: Load) -> None:
     assert not hasattr(config, "num_mtp_layers")
 
 
-def test_it_runs_by_torch_alone(load: Load) -> None:
+def test_no_native_forward_takes_it(load: Load) -> None:
     lm, _ = load("glm4-moe")
-    head = load_mtp(lm)
     with pytest.raises(CannotCompileError, match="torch's kernels"):
-        native_head.run_natively(head)
-    refused = graph_check._use_for_head(head, lm.backend, lambda *_: pytest.fail("captured"))
-    assert "torch's kernels" in str(refused)
-    assert head.forward_backend is None
+        native_head.run_natively(load_mtp(lm))
+
+
+@pytest.mark.parametrize("capture", [Repeated(), Rehearsal()], ids=["repeated", "rehearsed"])
+@pytest.mark.parametrize("name", READ)
+def test_by_graphs_it_drafts_what_it_drafts_without(
+    name: str, capture: Repeated | Rehearsal, load: Load, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What graphs computed before is NaN, or all their operations are compared; a recurrent target runs itself."""
+    lm, _ = load(name)
+    replace_kernels(monkeypatch, getattr(capture, "opaque", lambda kernel: kernel))
+    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 4, 1))
+    lm.backend = triton_tree
+    shape, retrieval = TreeShape(nodes=12, depth=3, width=3, threshold=0.0), small("retrieval")
+    target, found = Target(lm), []
+    for with_graphs in (False, True):
+        drafter = EagleDrafter(load_mtp(lm), target, retrieval)
+        if with_graphs:
+            refused = use_checked_graphs(target, drafter, shape, capture=capture)
+            of_target = "keeps transformers' layers" if name == "glm4-moe" else "runs without CUDA graphs"
+            assert set(refused) == {f"the model {of_target}", "the draft head keeps transformers' layers"}
+            assert drafter.head.forward_backend is not None
+            assert drafter.head.forward_backend.drafts is not None
+            at_load, capture.replays = capture.captures, 0
+        written, meter = run(target, drafter, prompt(), retrieval, shape=shape)
+        assert written == generate(make(TARGETS[name]()), prompt(), NEW)
+        found.append(meter.accepted_lengths)
+    assert found[0] == found[1]
+    assert capture.replays > NEW / 2
+    assert capture.captures == at_load > 0

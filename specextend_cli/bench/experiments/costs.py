@@ -33,7 +33,7 @@ def costs(setting: Setting) -> Generator[Running, None, Experiment]:
     for prompt in setting.one_a_length:
         length = prompt.length
         working = (*(size for size in WORKING if size < length), length)  # the last one shows everything
-        plan = Plan(NODES, working, models.preset.tree, ROUNDS, decoding.prefill_chunk, decoding.sampling)
+        plan = Plan(NODES, working, models.tree, ROUNDS, decoding.prefill_chunk, decoding.sampling)
         with models.fitted(length + plan.room):
             machine = roofline.measure(models.device, models.dtype, scale=SCALE)
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
@@ -78,7 +78,7 @@ def costs(setting: Setting) -> Generator[Running, None, Experiment]:
             }
             for size, times in steps.drafting.items()
         )
-    shape = models.preset.tree
+    shape = models.tree
     note = (
         f"{models.attending} drafts {shape.depth} levels of {shape.width}. The last row of a length shows it "
         "everything. Choosing: the target's attention, and moving the chosen keys."

@@ -44,7 +44,7 @@ _PRODUCTS = ("linear", "matmul", "mm", "addmm", "bmm", "int4_matmul", "_weight_i
 
 
 def profile(setting: Setting) -> Generator[Running, None, Experiment]:
-    """Profile plain steps, and verifications of the preset's tree with a draft on every step; one prompt a length.
+    """Profile plain steps, and verifications of `summarize`'s tree with a draft on every step; one prompt a length.
 
     Traces for chrome://tracing or Perfetto go to `setting.traces`.
     """
@@ -59,7 +59,7 @@ def profile(setting: Setting) -> Generator[Running, None, Experiment]:
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if on_gpu else [])]
     steps, parts = list[dict[str, Cell]](), list[dict[str, Cell]]()
     for prompt in setting.one_a_length:
-        with models.fitted(prompt.length + _tokens(models.preset.tree)):
+        with models.fitted(prompt.length + _tokens(models.tree)):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             target.verify_backend = record_function(ATTENTION)(target.verify_backend)
             _name_calls(target, {"verify": _VERIFYING, "keep": KEEPING, "attention_from": CHOOSING})

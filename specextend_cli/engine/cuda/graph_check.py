@@ -22,7 +22,7 @@ from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedMo
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
-from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
+from specextend_cli.engine.drafters import BlockDrafter, Drafter, EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.drafters.levels import LevelDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput
@@ -57,7 +57,9 @@ def use_checked_graphs(
     lm = target.lm
     refused = _use_for_model(lm, "the model", tuple(b for b in BATCH_BUCKETS if b // 2 < batch), capture)
     for one in model_drafters(drafter) if drafter else ():
-        if isinstance(one, EagleDrafter):
+        if isinstance(one, BlockDrafter):  # context and block are two inputs, of which one grows by what was accepted
+            refused["the draft head runs without CUDA graphs"] = "a block head runs by torch's kernels, once a draft"
+        elif isinstance(one, EagleDrafter):
             refused |= _use_for_head(one.head, lm.backend, capture)
         elif isinstance(one, LMDrafter) and not one.is_self:
             refused |= _use_for_model(one.lm, "the draft model", (), capture)
@@ -87,10 +89,12 @@ def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
-    if isinstance(head, MtpHead):
-        return {"the draft head runs without CUDA graphs": "a multi-token prediction layer runs by torch's kernels"}
+    def fused() -> Step:
+        if isinstance(head, MtpHead):
+            raise CannotFuseError("a multi-token prediction layer is of its target's own make")
+        return FusedHead(head)
 
-    steps: list[Callable[[], Step]] = [lambda: FusedHead(head), lambda: StockHead(head)]
+    steps: list[Callable[[], Step]] = [fused, lambda: StockHead(head)]
     return _first_right(
         head, "the draft head", steps, partial(GraphedHead, head, capture=capture), lambda: _of_head(head, backend)
     )

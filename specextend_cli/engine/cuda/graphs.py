@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
-from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, pack, triton_tree
+from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, WORD, pack, triton_tree
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda.capture import Capture, without_collections
@@ -173,7 +173,8 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         start, end = _room(cache, n, rows)
         more = [0] * (rows - n)
         positions = [position + depth for depth in tree.depths]
-        words = [word for bits in tree.ancestors for word in _words(bits)]
+        words = [0] * (WORDS * n)  # as integers with a sign; no graph has more rows than a word has bits
+        words[::WORDS] = [bits - (bits >> WORD - 1 << WORD) for bits in tree.ancestors]
         behind = (start, end, n, *place_of(cache))
         graph.inputs.set([*tree.tokens, *more, *positions, *more, *words, *more, *more, *behind])
         graph.replay()
@@ -212,12 +213,6 @@ class GraphedModel(ForwardBackend[ModelOutput]):
                 attention.record(asked.queries[:b], keys[layer], asked.scale, inputs.context.tree_mask, asked.softmax)
         features = _features(graph, inputs.feature_layers, b)
         return ModelOutput(graph.out.logits[:b, None], None if features is None else features[0, :, None])
-
-
-def _words(bits: int) -> tuple[int, ...]:
-    """Unsigned bits as WORDS signed integers of 64."""
-    words = ((bits >> 64 * place) & (2**64 - 1) for place in range(WORDS))
-    return tuple(word - (1 << 64) if word >> 63 else word for word in words)
 
 
 def _features(graph: Graph, layers: Sequence[int], n: int) -> Tensor | None:

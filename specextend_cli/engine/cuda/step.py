@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -65,7 +66,8 @@ class StepInputs:
 
     def set(self, numbers: Sequence[int]) -> None:
         """All of them, by one upload that nobody waits for."""
-        self.packed.copy_(torch.tensor(numbers, dtype=torch.long), non_blocking=True)
+        # Hundreds of numbers, which NumPy takes in half the time.
+        self.packed.copy_(torch.from_numpy(np.array(numbers, np.int64)), non_blocking=True)
 
     def set_place(self, start: int, length: int, tree: int, place: Sequence[int]) -> None:
         """Where one sequence's new rows and keys are."""

@@ -98,10 +98,13 @@ class BlendDrafter:
             self._merged = []
             return trees[0]
         nodes = self._merged = _merge(trees)
+        rates = dict[Sources, float]()
         for node in nodes[1:]:
             above = nodes[node.parent]
-            node.sources = (node.proposers, above.asked)
-            node.score = above.score * min(node.promise * self.calibration.of(node.sources), 1.0)
+            node.sources = sources = (node.proposers, above.asked)
+            if sources not in rates:
+                rates[sources] = self.calibration.of(sources)
+            node.score = above.score * min(node.promise * rates[sources], 1.0)
         tree = DraftTree(
             [node.token for node in nodes],
             [node.parent for node in nodes],
@@ -165,7 +168,7 @@ class Calibration:
         self._true[sources] = _FADE * self._true.get(sources, 0.0) + came_true
 
 
-@dataclass
+@dataclass(slots=True)
 class _Node:
     """A token after its parent; `promise` is the highest conditional probability that a source gives it."""
 
@@ -192,9 +195,10 @@ def _merge(trees: Sequence[DraftTree]) -> list[_Node]:
             at = above.children.setdefault(token, len(nodes))
             if at == len(nodes):
                 nodes.append(_Node(token, merged[parent], promise=0.0, known_after=known_after))
+            node = nodes[at]
             above.asked |= 1 << i
-            nodes[at].proposers |= 1 << i
-            nodes[at].known_after = min(nodes[at].known_after, known_after)
-            nodes[at].promise = max(nodes[at].promise, scores[number] / max(scores[parent], 1e-9))
+            node.proposers |= 1 << i
+            node.known_after = min(node.known_after, known_after)
+            node.promise = max(node.promise, scores[number] / max(scores[parent], 1e-9))
             merged[number] = at
     return nodes

@@ -1,0 +1,57 @@
+"""How long the stages take between the command and the first words of a summary, for --verbose."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import psutil
+
+from specextend_cli.engine.events import Prefilling, Step
+from specextend_cli.humanize import format_seconds
+from specextend_cli.summarize.events import ChunkRead, Event, Sentence, Stage, Text
+
+_LEAST = 0.05  # seconds of a stage that is worth a word; remarks are stages, too
+
+
+def _start_of_process() -> float:
+    return psutil.Process().create_time()
+
+
+@dataclass
+class StageTimes:
+    """Call `begin` with each stage, and `add` each event; what comes after the first words does not count.
+
+    `clock` gives seconds since the epoch. The first stage began with the process.
+    """
+
+    clock: Callable[[], float] = time.time
+    last: float = field(default_factory=_start_of_process)
+    stage: str = "starting"
+    seconds: dict[str, float] = field(default_factory=dict)
+    """By stage, in their order."""
+
+    def begin(self, stage: str) -> None:
+        """A stage begins where the one before ends; "" ends them."""
+        now = self.clock()
+        if self.stage:
+            self.seconds[self.stage] = self.seconds.get(self.stage, 0.0) + max(now - self.last, 0.0)
+        self.stage, self.last = stage, now
+
+    def add(self, event: Event) -> None:
+        """Take one event of a document."""
+        match event:
+            case Text(final=True) | Sentence():
+                self.begin("")
+            case Stage() if self.stage:
+                self.begin(event.name)
+            case Prefilling() | ChunkRead() if self.stage:
+                self.begin("reading by the model")
+            case Step() if self.stage:
+                self.begin("writing")
+
+    def __str__(self) -> str:
+        """ "14.2 s to the first words: starting 0.6 s, reading 1.9 s, …"."""
+        parts = [f"{name} {format_seconds(spent)}" for name, spent in self.seconds.items() if spent >= _LEAST]
+        return f"{format_seconds(sum(self.seconds.values()))} to the first words: {', '.join(parts)}"
