@@ -87,8 +87,6 @@ def train_draft(
     if answers is not None and not answers.absolute().parent.is_dir():
         raise UsageError(f"there is no directory {answers.parent}", why="--answers would be written there at the end")
     _check_output(output, [corpus, *([] if init is None else [init])])
-    if init is not None and architecture != "eagle3":
-        raise UsageError("--init continues EAGLE-3 heads only", fix="leave it out, or --architecture eagle3")
     options.usable(device)
 
     from specextend_cli.bench.machine import describe
@@ -137,7 +135,8 @@ def train_draft(
                 seconds=60 * minutes,
                 unroll=unroll,
                 batch=8 if on_gpu else 1,
-                rows=1024 if on_gpu else 768,
+                rows=1024 if on_gpu else 256 if architecture == "dflash" else 768,
+                anchors=256 if on_gpu else 96,
                 validate=min(180.0, 60 * minutes / 8),
                 seed=seed or 0,
             ),

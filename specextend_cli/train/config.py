@@ -63,10 +63,11 @@ class Distillation:
     which there are at most `answers`, besides the `held_out` ones that are never trained on. The share `text` of the
     samples is plain document text; the share `quotes` is copy samples, of which there are `quotations` different ones
     with answers of `quoted` tokens. `lengths` are the tokens of the excerpts asked about. With `init`, training
-    continues from the head in that directory, and its vocabulary, layers and architecture are kept. Answers are read
-    from the file `archive` instead of asking, which then takes no time, or are written to it where it is missing. At
-    most `kept_bytes` of the target's hidden states are kept on disk during training; others are recomputed each time
-    they are needed. `architecture` "dflash" makes a block head of `block_layers` layers instead of an EAGLE-3 head.
+    continues from the EAGLE-3 head in that directory, whose vocabulary and layers are kept; a block head then begins
+    with that head's first token. Answers are read from the file `archive` instead of asking, which then takes no time,
+    or are written to it where it is missing. At most `kept_bytes` of the target's hidden states are kept on disk during
+    training; others are recomputed each time they are needed. `architecture` "dflash" makes a block head of
+    `block_layers` layers instead of an EAGLE-3 head.
     """
 
     schedule: Schedule

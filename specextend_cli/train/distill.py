@@ -31,15 +31,17 @@ from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_out_copies, sample_prompts, training_mix
 from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
-from specextend_cli.train.init_head import head_sizes, init_block, init_head
-from specextend_cli.train.measure import HeldOut
+from specextend_cli.train.init_block import check_source, copy_eagle, init_block
+from specextend_cli.train.init_head import head_sizes, init_head
+from specextend_cli.train.measure import HeldOut, fitting
 from specextend_cli.train.samples import Frame, digest
 from specextend_cli.train.storage import StateFiles, add_answers, add_lines, read_answers, read_lines, replace_whole
-from specextend_cli.train.target_logits import state_layers
+from specextend_cli.train.target_logits import TargetReader, state_layers
 from specextend_cli.train.trainer import train
 from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary, unused_token
 
 _STATES = 3  # of the target, that a new block head reads
+_OBSERVED = 96  # answers that show what the EAGLE head computes from which a block head begins
 
 
 def distill(
@@ -106,13 +108,17 @@ def distill(
     yield VocabularyChosen(len(vocabulary), answer_coverage, text_coverage)
 
     torch.manual_seed(seed)  # some weights start random
-    head: EagleHead | BlockHead | None = initial
+    checkpoint = work / "checkpoint.pt"
     longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
     if is_block:
         sizes = head_sizes(lm, vocabulary, layers, max_position=longest)
-        head = init_block(lm, sizes, plan.schedule.unroll, plan.block_layers, int(kept["mask"]), vocabulary)
-    elif head is None:
-        head = init_head(lm, vocabulary, layers, max_position=longest)
+        block = init_block(lm, sizes, plan.schedule.unroll, plan.block_layers, int(kept["mask"]), vocabulary)
+        if initial and not checkpoint.exists():
+            shown = fitting(answers, plan.schedule.unroll)[:_OBSERVED]
+            copy_eagle(block, initial, TargetReader(lm, layers, states), shown)
+        head: EagleHead | BlockHead = block
+    else:
+        head = initial or init_head(lm, vocabulary, layers, max_position=longest)
     kinds = training_mix(answers, training_documents, frame, plan, states)
     measured = HeldOut(held_out, held_out_copies(held_documents, frame, plan), plan.quotes)
     text_tokens = sum(map(len, training_documents))
@@ -123,7 +129,7 @@ def distill(
     read_lines(curve)  # drops a line that a killed run left incomplete
     share = 1 - plan.answering if _clock(answers_file).exists() else 1.0
     schedule = replace(plan.schedule, seconds=share * plan.schedule.seconds)
-    for event in train(lm, head, kinds, measured, schedule, work / "checkpoint.pt", states, plan.asking.sampling):
+    for event in train(lm, head, kinds, measured, schedule, checkpoint, states, plan.asking.sampling):
         if isinstance(event, Validated):
             record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
             add_lines(curve, [{**record, "quoted": event.quoted, "agreement": event.agreement, "best": event.best}])
@@ -170,7 +176,7 @@ def _check_same_run(
 
 
 def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
-    """The head to be trained further, if the plan has one. ModelError: it is of another target, or no EAGLE-3 head."""
+    """The head to begin from, if the plan has one. ModelError: it is of another target, or no EAGLE-3 head."""
     directory = plan.init
     if directory is None:
         return None
@@ -189,6 +195,8 @@ def _initial_head(plan: Distillation, lm: LanguageModel) -> EagleHead | None:
             "are not written here",
             fix="leave it out, or begin from a head that train-draft made",
         )
+    if plan.architecture == "dflash":
+        check_source(head)
     head.requires_grad_(True).embedding.requires_grad_(False)
     return head
 

@@ -1,7 +1,6 @@
 """Initialization of a head: the target's last layers, norm and output rows, reading the target's late state.
 
-Such a head starts near the target's own prediction of the token just written; training teaches it the next one. Norms
-of queries and keys, which a block head has and a Llama does not, start at one.
+Such a head starts near the target's own prediction of the token just written; training teaches it the next one.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from specextend_cli.engine.block_head import BlockConfig, BlockHead
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.self_check import disagreement
@@ -68,8 +67,8 @@ def init_head(
     """
     config = head_sizes(lm, vocabulary, feature_layers, max_position=max_position)
     head = EagleHead(config)
-    _init_ends(head, lm, vocabulary)
-    own = _layer_weights(lm, -1)
+    init_ends(head, lm, vocabulary)
+    own = layer_weights(lm, -1)
     layers: Any = head.layers
     for name, tensor in layers[0].state_dict().items():
         source = own.get("input_layernorm.weight" if name == "hidden_norm.weight" else name)
@@ -83,41 +82,7 @@ def init_head(
 
 
 @torch.no_grad()
-def init_block(
-    lm: LanguageModel, sizes: HeadConfig, depth: int, layers: int, mask_token: int, vocabulary: Tensor
-) -> BlockHead:
-    """A trainable head in float32 that proposes `depth` tokens, of the `sizes` of an EAGLE-3 head for the target."""
-    config = BlockConfig(
-        hidden=sizes.hidden,
-        target_hidden=sizes.target_hidden,
-        heads=sizes.heads,
-        kv_heads=sizes.kv_heads,
-        head_dim=sizes.head_dim,
-        intermediate=sizes.intermediate,
-        vocabulary=sizes.vocabulary,
-        draft_vocabulary=len(vocabulary),
-        feature_layers=sizes.feature_layers,
-        block=depth + 1,
-        mask_token=mask_token,
-        windows=(None,) * layers,
-        is_causal=(False,) * layers,
-        eps=sizes.eps,
-        rope=sizes.rope,
-        max_position=sizes.max_position,
-    )
-    head = BlockHead(config)
-    _init_ends(head, lm, vocabulary)
-    for index, layer in enumerate(head.layers):
-        own = _layer_weights(lm, index - layers)
-        for name, tensor in layer.state_dict().items():
-            if name in own and own[name].shape == tensor.shape:
-                tensor.copy_(own[name])
-    head.hidden_norm.weight.copy_(_layer_weights(lm, -layers)["input_layernorm.weight"])
-    return head
-
-
-@torch.no_grad()
-def _init_ends(head: EagleHead | BlockHead, lm: LanguageModel, vocabulary: Tensor) -> None:
+def init_ends(head: EagleHead | BlockHead, lm: LanguageModel, vocabulary: Tensor) -> None:
     """Small random matrices, but for what reads and writes tokens; `fc` hands on the target's late state."""
     for parameter in head.parameters():
         if parameter.dim() > 1:
@@ -134,7 +99,7 @@ def _init_ends(head: EagleHead | BlockHead, lm: LanguageModel, vocabulary: Tenso
     norm.weight.copy_(decoder.norm.weight + _centre(lm))
 
 
-def _layer_weights(lm: LanguageModel, index: int) -> dict[str, Tensor]:
+def layer_weights(lm: LanguageModel, index: int) -> dict[str, Tensor]:
     """The weights of a target's layer in float32, those of norms as factors; attention's only where they are all."""
     decoder: Any = lm.model.get_decoder()
     own = {name: tensor.float().cpu() for name, tensor in decoder.layers[index].state_dict().items()}

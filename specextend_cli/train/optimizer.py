@@ -1,4 +1,7 @@
-"""The optimizer: Muon for the matrices of the head's layers, AdamW for its output layer, norms and biases."""
+"""The optimizer: Muon for the matrices of an EAGLE head's layers, AdamW for its output layer, norms and biases.
+
+A block head has AdamW for everything: a step of it costs so little that Muon's iterations would be two fifths of it.
+"""
 
 from __future__ import annotations
 
@@ -19,24 +22,25 @@ class Optimizer:
     def __init__(self, head: EagleHead | BlockHead) -> None:
         named = [(name, parameter) for name, parameter in head.named_parameters() if parameter.requires_grad]
         self.parameters = [parameter for _, parameter in named]
-        inner = {name for name, parameter in named if parameter.ndim == 2 and not name.startswith("lm_head.")}
-        self._muon = torch.optim.Muon(
-            [parameter for name, parameter in named if name in inner],
-            weight_decay=_WEIGHT_DECAY,
-            adjust_lr_fn="match_rms_adamw",
-        )
-        self._adam = torch.optim.AdamW(
+        inner: set[str] = set()
+        if isinstance(head, EagleHead):
+            inner = {name for name, parameter in named if parameter.ndim == 2 and not name.startswith("lm_head.")}
+        adam = torch.optim.AdamW(
             [parameter for name, parameter in named if name not in inner],
             betas=(0.9, 0.95),
             weight_decay=_WEIGHT_DECAY,
             fused=True,
         )
+        self._optimizers: dict[str, tuple[torch.optim.Optimizer, float]] = {"adam": (adam, 1.0)}
+        if inner:
+            matrices = [parameter for name, parameter in named if name in inner]
+            muon = torch.optim.Muon(matrices, weight_decay=_WEIGHT_DECAY, adjust_lr_fn="match_rms_adamw")
+            self._optimizers["muon"] = muon, _MUON_RATE
 
     def step(self, rate: float) -> None:
         """Clip the gradients to a norm of 1, update, and forget the gradients."""
         torch.nn.utils.clip_grad_norm_(self.parameters, 1.0)
-        optimizers: tuple[tuple[torch.optim.Optimizer, float], ...] = ((self._muon, _MUON_RATE), (self._adam, 1.0))
-        for optimizer, scale in optimizers:
+        for optimizer, scale in self._optimizers.values():
             for group in optimizer.param_groups:
                 group["lr"] = scale * rate
             optimizer.step()
@@ -44,9 +48,9 @@ class Optimizer:
 
     def state_dict(self) -> dict[str, Any]:
         """Everything that a resumed run needs besides the parameters."""
-        return {"muon": self._muon.state_dict(), "adam": self._adam.state_dict()}
+        return {name: optimizer.state_dict() for name, (optimizer, _) in self._optimizers.items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """The state of another optimizer for the same head."""
-        self._muon.load_state_dict(state["muon"])
-        self._adam.load_state_dict(state["adam"])
+        for name, (optimizer, _) in self._optimizers.items():
+            optimizer.load_state_dict(state[name])

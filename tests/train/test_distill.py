@@ -158,13 +158,30 @@ def test_a_block_head_learns_and_loads(tmp_path: Path) -> None:
     assert sum(losses[-10:]) < 0.9 * sum(losses[:10])
     assert {len(event.agreement) for event in events if isinstance(event, Validated)} == {3}
     head = load_block_head(tmp_path, lm)
-    assert (head.config.name, head.config.block, head.config.layers) == ("dflash", 4, 1)
+    assert (head.config.name, head.config.block, head.config.layers) == ("dflash", 3, 1)
     assert head.config.mask_token not in {token for document in documents() for token in document}
     card = (tmp_path / "README.md").read_text()
     assert "# DFlash draft head for" in card
     assert "blocks of 3" in card
     with pytest.raises(UsageError, match="another head"):
         list(distill(lm, documents(), FRAME, [0], plan(60), tmp_path, FACTS))
+
+
+def test_a_block_head_begins_as_an_eagle_head(tmp_path: Path) -> None:
+    lm = LanguageModel(tiny())
+    first = init_head(lm, torch.arange(60), default_layers(3), max_position=512)
+    save_head(first, tmp_path / "first", target_layers=3, dtype=torch.float32)
+    asked = plan(3, architecture="dflash", init=tmp_path / "first", answers=16)
+    assert isinstance(list(distill(lm, documents(), FRAME, [0], asked, tmp_path / "on", FACTS))[-1], Done)
+    head = load_block_head(tmp_path / "on", lm)
+    assert torch.equal(head.vocabulary, torch.arange(60))
+    assert head.config.feature_layers == first.config.feature_layers
+    assert torch.allclose(head.fc.weight.float(), first.fc.weight, atol=0.02)
+    normed = EagleHead(replace(first.config, fc_norm=True, feeds_normed=True))
+    normed.load_state_dict(first.state_dict(), strict=False)
+    save_head(normed, tmp_path / "normed", target_layers=3)
+    with pytest.raises(ModelError, match="no block head can begin"):
+        next(distill(lm, documents(), FRAME, [0], replace(asked, init=tmp_path / "normed"), tmp_path / "no", FACTS))
 
 
 def test_another_head_is_trained_on_the_answers_of_an_earlier_run(tmp_path: Path) -> None:
