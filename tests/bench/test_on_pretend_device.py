@@ -11,8 +11,14 @@ import torch
 from specextend_cli.bench import session, texts
 from specextend_cli.bench.events import Finished, Running
 from specextend_cli.bench.rows import summarize
-from specextend_cli.bench.suite import gpu
+from specextend_cli.bench.suite import gpu, synthetic_models
 from specextend_cli.bench.suite.device_info import Sizes
+from specextend_cli.bench.suite.synthetic_models import SyntheticModels, prompts
+from specextend_cli.engine.attention.flash_packages import FLASH_ATTN, flash_attn
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.forward import ForwardInput
+from specextend_cli.engine.lm import LanguageModel
+from tests.helpers import pretend_device
 from tests.helpers.graphs_on_pretend_device import by_graphs
 from tests.helpers.pretend_device import PretendDevice
 
@@ -21,15 +27,70 @@ from tests.helpers.pretend_device import PretendDevice
 def test_the_suite_s_model_is_measured(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gpu, "sizes_for", lambda device: Sizes(device, label="a pretend device"))
     monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "its kernels need a GPU")
-    monkeypatch.setattr(gpu, "_pair", lambda suite: None)  # tests/pair has one
+    for part in ("_pair", "_command"):  # tests/pair has one; a process has no pretend device
+        monkeypatch.setattr(gpu, part, lambda suite: None)
     suite = gpu.run(torch.device("cuda:0"))
     assert suite.skipped == {"Triton's kernels": "its kernels need a GPU"}
     assert not suite.wrong
     assert "a pretend device" in suite.facts["device"]
     steps = suite.tables[-1]
-    assert len(suite.tables) == 2
+    assert [table.title for table in suite.tables[:-1]] == ["Ceilings", "Prompts by kernel"]
     assert steps.rows
     assert all(value > 0 for row in steps.rows for value in row[3:])
+
+
+def test_a_prompt_is_read_by_each_kernel_or_the_row_says_why_not(
+    pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pretend device has no cuDNN; its FlashAttention refuses float32, and here a kernel fails that has it."""
+
+    def read(dtype: torch.dtype) -> dict[str, tuple[bool, str]]:
+        models = SyntheticModels.create(Sizes(torch.device("cuda:0"), dtype=dtype))
+        rows = list(prompts(models, fused=False))
+        assert {row["prompt (tokens)"] for row in rows} == {24}
+        return {str(row["attention"]): (row["seconds"] is not None, str(row["result"])) for row in rows}
+
+    fine = (True, "")
+    found = read(torch.float32)
+    assert (found["the engine's choice"], found["memory-efficient"]) == (fine, fine)
+    assert found["FlashAttention of torch"][1].startswith(
+        "RuntimeError: FlashAttention has no kernel for torch.float32"
+    )
+    assert "_scaled_dot_product_cudnn_attention" in found["cuDNN"][1]
+
+    def fails(*args: object, **options: object) -> None:
+        raise RuntimeError("too many heads\nsays the driver")
+
+    monkeypatch.setitem(pretend_device._EMULATED, torch.ops.aten._scaled_dot_product_efficient_attention, fails)
+    found = read(torch.float16)
+    assert (found["the engine's choice"], found["FlashAttention of torch"]) == (fine, fine)
+    assert found["memory-efficient"] == (False, "RuntimeError: too many heads")
+    assert not found["cuDNN"][0]
+
+
+def test_the_fused_forward_reads_a_prompt_by_each_kernel(
+    pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = []
+
+    class Fused:
+        def __init__(self, lm: LanguageModel) -> None:
+            pass
+
+        def read(self, inputs: ForwardInput, cache: KVCache) -> None:
+            asked.append((inputs.tokens.shape[1], inputs.context.backend))
+            raise RuntimeError("a stand-in")
+
+    monkeypatch.setattr(synthetic_models, "FusedModel", Fused)
+    monkeypatch.setattr(synthetic_models, "installed", lambda: (FLASH_ATTN,))
+    models = SyntheticModels.create(Sizes(torch.device("cuda:0")))
+    rows = list(prompts(models, fused=True))
+    assert {row["result"] for row in rows} == {"RuntimeError: a stand-in"}
+    assert [tokens for tokens, _ in asked] == [16] * 5
+    chosen, *by_hybrid, package = (backend for _, backend in asked)
+    assert (chosen, package) == (models.lm.backend, flash_attn)
+    assert [backend.keywords["kernel"] for backend in by_hybrid] == ["cudnn", "flash", "efficient"]
+    assert models.lm.forward_backend is None
 
 
 def test_its_methods_replay_what_was_captured_at_load(

@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -37,16 +39,26 @@ def rehearsed(tmp_path_factory: pytest.TempPathFactory) -> SimpleNamespace:
     return SimpleNamespace(err=done.stderr, of=json.loads(done.stdout))
 
 
+def commanded(**options: Any) -> dict[str, Any]:
+    """The row of the command's table."""
+    suite = gpu.Suite(sizes_for(torch.device("cpu")), str, monotonic())
+    gpu._command(suite, **options)
+    (table,) = suite.tables
+    (row,) = table.rows
+    return dict(zip(table.header, row, strict=True))
+
+
 @pytest.mark.full
 def test_it_rehearses_everything_and_says_that_these_are_no_gpus_figures(rehearsed: SimpleNamespace) -> None:
     titles = [table["title"] for table in rehearsed.of["tables"]]
     kernels = [] if WITHOUT_TRITON else ["Triton's kernels against the reference", "A layer's attention"]
-    assert titles == ["Ceilings", *kernels, "Steps of a tiny model, drafted for by a tiny head"]
+    assert titles == ["Ceilings", *kernels, "Prompts by kernel", "Steps of a tiny model, drafted for by a tiny head"]
     for table in rehearsed.of["tables"]:
         assert "no figure in it is a GPU's" in table["note"]
         assert {row[0] for row in table["rows"]} == {"no GPU: a rehearsal"}
     assert gpu.REHEARSAL in rehearsed.err
-    assert list(rehearsed.of["skipped"]) == [*(["Triton's kernels"] if WITHOUT_TRITON else []), "the embedded pair"]
+    missing = ["Triton's kernels"] if WITHOUT_TRITON else []
+    assert list(rehearsed.of["skipped"]) == [*missing, "the embedded pair", "the command"]
 
 
 @pytest.mark.full
@@ -68,6 +80,40 @@ def test_steps_are_measured_at_every_length(rehearsed: SimpleNamespace) -> None:
     assert all(value > 0 for row in steps["rows"] for value in row[3:])
 
 
+@pytest.mark.full
+def test_a_prompt_is_read_by_the_fused_forward(rehearsed: SimpleNamespace) -> None:
+    (table,) = (table for table in rehearsed.of["tables"] if table["title"] == "Prompts by kernel")
+    assert ("transformers' layers" if WITHOUT_TRITON else "the fused forward") in table["note"]
+    ((_, tokens, kernel, seconds, result),) = table["rows"]
+    assert (tokens, kernel, result) == (24, "the engine's choice", "")
+    assert seconds > 0
+
+
+@pytest.mark.full
+def test_the_command_is_a_process_of_its_own(presets: dict[str, Path], home: Path) -> None:
+    row = commanded(model=str(presets["one"]))
+    assert row["pages"] == 1
+    assert row["seconds"] > 0
+    for part in ("exit code 0; start ", "to the first words: starting", "reading   ", "writing   "):
+        assert part in row["result"]
+
+
+def test_a_command_that_fails_says_why(home: Path) -> None:
+    row = commanded(model=str(home / "none.toml"))
+    assert row["seconds"] is None
+    assert row["result"].startswith("exit code 2; error: ")
+    assert "none.toml" in row["result"]
+
+
+def test_a_command_that_hangs_is_ended(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sleeper = home / "python"
+    sleeper.write_text("#!/bin/sh\nexec sleep 60\n")
+    sleeper.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(sleeper))
+    row = commanded(limit=1.0)
+    assert (row["seconds"], row["result"]) == (None, "it took longer than 1 s")
+
+
 @pytest.mark.parametrize(
     ("error", "failure", "right"), [(0.1, "", True), (0.3, "", False), (float("nan"), "", False), (0.1, "boom", False)]
 )
@@ -83,7 +129,7 @@ def test_a_wrong_kernel_fails_the_command_after_its_result(
 
     monkeypatch.setattr(gpu, "check", found)
     monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "")
-    for part in ("_timings", "_synthetic", "_pair"):
+    for part in ("_timings", "_synthetic", "_pair", "_command"):
         monkeypatch.setattr(gpu, part, lambda *_: None)
     done = cli("bench", "--suite", "gpu", "--device", "cpu", "-f", "md", "-q", "--report", tmp_path)
     assert done.returncode == 1

@@ -2,13 +2,16 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import flash, hybrid, merge
+from specextend_cli.engine.attention.hybrid import Kernel, flash, hybrid, merge
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.tiled import tiled
 from specextend_cli.engine.attention_backends import backend_for
+from tests.helpers import pretend_device
 from tests.helpers.attention_inputs import inputs, random_tree_mask
+from tests.helpers.pretend_device import PretendDevice
 
 TOLERANCE = {torch.float32: 2e-6, torch.bfloat16: 2e-2, torch.float16: 3e-3}
 
@@ -54,6 +57,29 @@ def test_a_prefill_chunk_is_causal_after_its_prefix(n: int, prefix: int) -> None
     q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float32)
     out, expected = (backend(q, k, v, 0.11, None) for backend in (hybrid, reference))
     assert (out - expected).abs().max() < TOLERANCE[torch.float32]
+
+
+@pytest.mark.parametrize("kernel", ["cudnn", "flash", "efficient"])
+def test_a_named_kernel_reads_a_prompt(kernel: Kernel, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And no other does. cuDNN's takes key heads as they are; the pretend device has none of its own."""
+    aten, emulated = torch.ops.aten, dict(pretend_device._EMULATED)
+
+    def cudnn(q: Tensor, k: Tensor, v: Tensor, *options: object, scale: float) -> tuple[Tensor, ...]:
+        causal = options[3:4] == (True,)  # defaults are left out
+        k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
+        return emulated[aten._scaled_dot_product_flash_attention](q, k, v, 0.0, causal, scale=scale)
+
+    monkeypatch.setattr(pretend_device, "_way", pretend_device._way.__wrapped__)  # it remembers what is emulated
+    kernels = {name: getattr(aten, f"_scaled_dot_product_{name}_attention") for name in ("cudnn", "flash", "efficient")}
+    for name, operation in kernels.items():
+        monkeypatch.delitem(pretend_device._EMULATED, operation, raising=False)
+        if name == kernel:
+            monkeypatch.setitem(pretend_device._EMULATED, operation, emulated.get(operation, cudnn))
+    for n, prefix in ((1, 50), (40, 0), (40, 65)):
+        q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float16)
+        out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.11, None, kernel=kernel)
+        expected = reference(q.float(), k.float(), v.float(), 0.11, None)
+        assert (out.cpu().float() - expected).abs().max() < TOLERANCE[torch.float16]
 
 
 @pytest.mark.parametrize("scores", [1, 64 * 100, 1 << 22])

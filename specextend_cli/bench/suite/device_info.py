@@ -35,8 +35,8 @@ class Sizes:
 
     `label` names the device in every row, or says that the figures are no GPU's. `exact`, `head_dims` and `trees`
     (nodes, and keys before them) are for the kernel checks; `ring` is the bytes of keys and values in the ring of the
-    timings: several times any cache. `ceiling` scales the roofline's buffers. `prompt`: tokens of the embedded pair's
-    prompt; it writes a quarter as many.
+    timings: several times any cache. `ceiling` scales the roofline's buffers. `read`: tokens of the prompt that every
+    kernel reads, in pieces of `piece`. `prompt`: tokens of the embedded pair's prompt; it writes a quarter as many.
     """
 
     device: torch.device
@@ -58,6 +58,8 @@ class Sizes:
     draft_vocabulary: int = 256
     rounds: int = 1
     ceiling: float = 0.02
+    read: int = 24
+    piece: int = 16
     prompt: int = 256
 
     @property
@@ -93,5 +95,7 @@ def sizes_for(device: torch.device) -> Sizes:
         draft_vocabulary=32000,
         rounds=15,
         ceiling=1.0,
+        read=16384,
+        piece=4096,
         prompt=2048,
     )

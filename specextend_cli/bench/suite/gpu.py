@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import re
+import subprocess
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -25,6 +28,7 @@ from specextend_cli.bench.suite.synthetic_models import (
     TOKENS,
     SyntheticModels,
     batches,
+    prompts,
 )
 from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
 from specextend_cli.errors import Exit, SpecextendError
@@ -130,6 +134,7 @@ def run(device: torch.device, say: Callable[[str], object] = lambda line: None, 
         _timings(suite, machine)
     _synthetic(suite, machine)
     suite.attempt("the embedded pair", lambda: _pair(suite))
+    suite.attempt("the command", lambda: _command(suite))
     return suite
 
 
@@ -169,6 +174,8 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
         suite.attempt(f"the model behind {length:,} tokens", partial(found.extend, measured))
     if made and sizes.is_gpu and not _no_triton(sizes):
         _batches(suite, made[0])
+    if made:
+        _prompts(suite, made[0])
     suite.table(
         f"Steps of {what}",
         found,
@@ -188,6 +195,13 @@ def _batches(suite: Suite, models: SyntheticModels) -> None:
         f"Prompts of {PROMPT:,} tokens, {TOKENS} new ones each, with a repetition penalty. Preparing: kernels compiled "
         "before, graphs captured and checked.",
     )
+
+
+def _prompts(suite: Suite, models: SyntheticModels) -> None:
+    fused, found = not _no_triton(suite.sizes), list[dict[str, Cell]]()
+    suite.attempt("prompts by kernel", lambda: found.extend(prompts(models, fused=fused)))
+    by = "the fused forward" if fused else "transformers' layers"
+    suite.table("Prompts by kernel", found, f"The same model, by {by}, in pieces of {suite.sizes.piece:,} tokens.")
 
 
 def _pair(suite: Suite) -> None:
@@ -225,6 +239,35 @@ def _pair(suite: Suite) -> None:
         "outputs may part where two logits are almost equal; parting elsewhere is an error, and ends in one."
     )
     suite.table("The embedded pair, end to end", rows, note)
+
+
+def _command(suite: Suite, model: str | None = None, limit: float = 120.0) -> None:
+    """`summarize` as a new process. One that fails, or takes over `limit` seconds, has no time and says so."""
+    from specextend_cli.bench.texts import builtin
+    from specextend_cli.models.preset import DEFAULT
+
+    gc.collect()
+    torch.cuda.empty_cache()  # the process needs the memory
+    pages, wall = 11 if suite.sizes.is_gpu else 1, None
+    asked = ["summarize", "--mode", "abstractive", "--model", model or DEFAULT, "--device", str(suite.sizes.device)]
+    asked += ["--offline", "--no-cache", "--verbose"]
+    command = [sys.executable, "-c", "from specextend_cli.cli.main import main; main()", *asked]
+    text = builtin()[0].text[: 3000 * pages]
+    limit = min(limit, suite.ends + 80 - monotonic())
+    began = monotonic()
+    try:
+        done = subprocess.run(command, input=text, capture_output=True, encoding="utf-8", timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        result = f"it took longer than {limit:.0f} s"
+    else:
+        wall = monotonic() - began if done.returncode == 0 else None
+        told = r"^(?:(?:start|reading|writing) {2}|error:|[\w.]+Error:).*"
+        result = "; ".join((f"exit code {done.returncode}", *re.findall(told, done.stderr, re.MULTILINE)))
+    suite.table(
+        "The command, end to end",
+        [{"pages": pages, "seconds": wall, "result": result}],
+        "summarize --mode abstractive by the embedded pair, its kernels compiled before. Result: what it says itself.",
+    )
 
 
 def _no_triton(sizes: Sizes) -> str:

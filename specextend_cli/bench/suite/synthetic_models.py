@@ -1,4 +1,4 @@
-"""Step times of a model of Llama 3.1 8B's shape with random weights, drafted for by a head of EAGLE-3's shape; batches.
+"""A model of Llama 3.1 8B's shape, drafted for by a head of EAGLE-3's shape: times of steps, prompts and batches.
 
 Random weights multiply as fast as trained ones. Their drafts are worthless, so accepted lengths are not reported.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from time import perf_counter
 from typing import Any
@@ -15,18 +16,23 @@ from typing import Any
 import torch
 from transformers import AutoModelForCausalLM, LlamaConfig
 
-from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.roofline import Roofline, wait, work
+from specextend_cli.bench.prefilled import Prefilled, read
+from specextend_cli.bench.roofline import Roofline, seconds, wait, work
 from specextend_cli.bench.steps import Plan, Steps
 from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.bench.tables import Cell
 from specextend_cli.engine.attention import Backend
+from specextend_cli.engine.attention.flash_packages import flash_attn, installed
+from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.batch import BatchRequest, decode_batch
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.drafters import Drafter, EagleDrafter
 from specextend_cli.engine.events import Step
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead, HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
@@ -92,7 +98,7 @@ class SyntheticModels:
         generator = torch.Generator().manual_seed(length)
         prompt = torch.randint(0, sizes.vocabulary, (length,), generator=generator).tolist()
         working = (min(RETRIEVAL.size, length // 2), length)
-        plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, 4096 if sizes.is_gpu else 64)
+        plan = Plan((1, sizes.nodes), working, shape, sizes.rounds, sizes.piece)
         for name in backends:
             drafter = EagleDrafter(self.head, target, RETRIEVAL)
             steps = Steps(target, drafter, plan)
@@ -143,6 +149,47 @@ class SyntheticModels:
         finally:
             drop_graphs(self.lm, drafter)
             self.lm.backend = before
+
+
+@dataclass
+class _FusedReader(ForwardBackend[ModelOutput]):
+    """Prompts by the fused forward and any attention back end; `GraphedModel` takes the default one only."""
+
+    model: FusedModel
+
+    def run(self, inputs: ForwardInput) -> ModelOutput:
+        """See `ForwardBackend`."""
+        assert isinstance(inputs.cache, KVCache)
+        return self.model.read(inputs, inputs.cache)
+
+
+@torch.inference_mode()
+def prompts(models: SyntheticModels, *, fused: bool) -> Iterator[dict[str, Cell]]:
+    """A row of the table for the engine's choice of an attention kernel, and for each that may read prompts on a GPU.
+
+    `fused`: by the fused forward, instead of transformers' layers. The result of a kernel that fails is its error.
+    """
+    sizes, lm, target = models.sizes, models.lm, Target(models.lm)
+    kernels = {"the engine's choice": lm.backend}
+    if sizes.is_gpu:
+        kernels["cuDNN"] = partial(hybrid, kernel="cudnn")
+        kernels["FlashAttention of torch"] = partial(hybrid, kernel="flash")
+        kernels["memory-efficient"] = partial(hybrid, kernel="efficient")
+        kernels |= {"flash-attn": flash_attn} if installed() else {}
+    prompt = torch.arange(sizes.read).remainder(sizes.vocabulary).tolist()
+    reader = _FusedReader(FusedModel(lm)) if fused else None
+    for name, target.prefill_backend in kernels.items():
+        spent, result = None, ""
+        lm.forward_backend = reader
+        try:
+            call = partial(read, target, prompt, sizes.piece, room=0)
+            call()  # warms up
+            spent = median(seconds(call, sizes.device) for _ in range(min(sizes.rounds, 3)))
+        except Exception as error:  # what a kernel does not take, each says in its own way
+            result = f"{type(error).__name__}: {error}".splitlines()[0]
+        finally:
+            lm.forward_backend = None
+        yield {"prompt (tokens)": sizes.read, "attention": name, "seconds": spent, "result": result}
 
 
 @torch.inference_mode()

@@ -12,6 +12,7 @@ kernels are torch's own, cuDNN's among them; `flash_packages` has others.
 from __future__ import annotations
 
 from functools import cache
+from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
@@ -20,6 +21,8 @@ from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
 HALVES = (torch.float16, torch.bfloat16)
+Kernel: TypeAlias = Literal["cudnn", "flash", "efficient"]
+"""torch's on GPUs: cuDNN's, FlashAttention-2, the memory-efficient one."""
 _PIECE = 512  # tokens
 _SCORES = 1 << 24
 """Scores that are computed at a time where no flash kernel can: 64 MB."""
@@ -38,25 +41,41 @@ def is_before_ampere(device: torch.device) -> bool:
 
 
 def flash(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool = False, mask: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    kernel: Kernel | None = None,
 ) -> tuple[Tensor, Tensor]:
     """torch's flash kernels: q [b, h, m, d]; k, v [b, h, T, d] -> out [b, h, m, d], log-sum-exp [b, h, m] (float32).
 
-    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only.
+    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only. `kernel` is for GPUs; None: the best for the inputs.
     """
     if q.device.type == "cpu":
         out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
-    elif _suits_cudnn(q, k):
-        kernel = _aten._scaled_dot_product_cudnn_attention
-        out, lse, *_ = kernel(q, k, v, None, True, 0.0, causal, False, scale=scale)
+        return out, lse.float()
+    kernel = kernel or _kernel_for(q, k)
+    if kernel == "cudnn":
+        cudnn = _aten._scaled_dot_product_cudnn_attention
+        out, lse, *_ = cudnn(q, k, v, None, True, 0.0, causal, False, scale=scale)
         lse = lse.reshape(q.shape[:3])
-    elif q.dtype in HALVES and not is_before_ampere(q.device):
+    elif kernel == "flash":
         out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
-        # The flash kernel needs Ampere, and has no float32; the memory-efficient one pads its log-sum-exp to 32 rows.
+        # It pads its log-sum-exp to 32 rows.
         out, lse, *_ = _aten._scaled_dot_product_efficient_attention(q, k, v, None, True, 0.0, causal, scale=scale)
         lse = lse[..., : q.shape[2]]
     return out, lse.float()
+
+
+def _kernel_for(q: Tensor, k: Tensor) -> Kernel:
+    """The best one for such queries and keys. FlashAttention needs Ampere, and has no float32."""
+    if _suits_cudnn(q, k):
+        return "cudnn"
+    return "flash" if q.dtype in HALVES and not is_before_ampere(q.device) else "efficient"
 
 
 def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
@@ -81,33 +100,37 @@ def _has_cudnn(device: torch.device, dtype: torch.dtype, d: int) -> bool:
     wide_k, wide_v = (rows.repeat_interleave(2, 1) for rows in (k, v))
     for causal in (False, True):
         try:
-            kernel = _aten._scaled_dot_product_cudnn_attention
-            out, lse, *_ = kernel(q, k, v, None, True, 0.0, causal, False, scale=0.1)
+            out, lse = flash(q, k, v, 0.1, causal=causal, kernel="cudnn")
         except (RuntimeError, TypeError):
             return False
-        expected, sums, *_ = _aten._scaled_dot_product_flash_attention(q, wide_k, wide_v, 0.0, causal, False, scale=0.1)
-        if not torch.allclose(lse.reshape(sums.shape).float(), sums.float(), atol=0.03):
-            return False
-        if not torch.allclose(out.float(), expected.float(), atol=0.03):
+        expected, sums = flash(q, wide_k, wide_v, 0.1, causal=causal, kernel="flash")
+        if not torch.allclose(lse, sums, atol=0.03) or not torch.allclose(out.float(), expected.float(), atol=0.03):
             return False
     return True
 
 
 def hybrid(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    tree_mask: Tensor | None,
+    softmax: SoftmaxOptions = PLAIN,
+    *,
+    kernel: Kernel | None = None,
 ) -> Tensor:
-    """See `Backend`. Never materializes anything of size n x T."""
+    """See `Backend` and, for `kernel`, `flash`. Never materializes anything of size n x T."""
     n, total = q.shape[2], k.shape[2]
     if softmax.softcap is not None:
         return _in_blocks(q, k, v, scale, tree_mask, softmax)
     if n == 1 and (tree_mask is None or tree_mask.shape[1] == 1):
         # Plain decoding: the one query sees every key.
-        out, lse = flash(_fold(q, k), k, v, scale)
+        out, lse = flash(_fold(q, k), k, v, scale, kernel=kernel)
         return softmax.join(out.reshape(q.shape), lse.reshape(q.shape[:3]))[0]
     prefix = total - (n if tree_mask is None else tree_mask.shape[1])
     k_tree, v_tree = k[:, :, prefix:], v[:, :, prefix:]
     if tree_mask is None:
-        out, lse = _causal(q, k_tree, v_tree, scale)
+        out, lse = _causal(q, k_tree, v_tree, scale, kernel)
     else:
         out, lse = masked(q, k_tree, v_tree, scale, tree_mask)
     out, lse = softmax.join(out, lse)
@@ -115,7 +138,8 @@ def hybrid(
         return out.to(q.dtype)
     keys, values = k[:, :, :prefix], v[:, :, :prefix]
     # cuDNN takes heads as they are.
-    dense, dense_lse = flash(q if _suits_cudnn(q, keys) else _fold(q, k), keys, values, scale)
+    queries = q if (kernel or _kernel_for(q, keys)) == "cudnn" else _fold(q, k)
+    dense, dense_lse = flash(queries, keys, values, scale, kernel=kernel)
     return merge(dense.reshape(q.shape), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
 
 
@@ -162,11 +186,11 @@ def _fold(q: Tensor, k: Tensor) -> Tensor:
     return q.reshape(1, k.shape[1], -1, q.shape[3])
 
 
-def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float, kernel: Kernel | None) -> tuple[Tensor, Tensor]:
     """A prefill chunk over itself. Heads of a group lie side by side over a stride-0 view of their key head."""
-    if _suits_cudnn(q, k):
-        return flash(q, k, v, scale, causal=True)
+    if (kernel or _kernel_for(q, k)) == "cudnn":
+        return flash(q, k, v, scale, causal=True, kernel=kernel)
     by_group = (k.shape[1], q.shape[1] // k.shape[1], q.shape[2], q.shape[3])
     grouped_k, grouped_v = k.transpose(0, 1).expand(by_group), v.transpose(0, 1).expand(by_group)
-    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True)
+    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True, kernel=kernel)
     return out.reshape(q.shape), lse.reshape(q.shape[:3])
