@@ -30,7 +30,7 @@ from specextend_cli.train.answers import Answerer, unanswered
 from specextend_cli.train.card import Facts, Figures, write_card
 from specextend_cli.train.config import Distillation
 from specextend_cli.train.data_mix import held_out_copies, sample_prompts, training_mix
-from specextend_cli.train.events import Answering, Done, TrainEvent, Validated, VocabularyChosen
+from specextend_cli.train.events import Answering, Done, Observing, TrainEvent, Validated, VocabularyChosen
 from specextend_cli.train.init_block import check_source, copy_eagle, init_block
 from specextend_cli.train.init_head import head_sizes, init_head
 from specextend_cli.train.measure import HeldOut, fitting
@@ -115,7 +115,11 @@ def distill(
         block = init_block(lm, sizes, plan.schedule.unroll, plan.block_layers, int(kept["mask"]), vocabulary)
         if initial and not checkpoint.exists():
             shown = fitting(answers, plan.schedule.unroll)[:_OBSERVED]
-            copy_eagle(block, initial, TargetReader(lm, layers, states), shown)
+            reader = TargetReader(lm, layers, states)
+            for number, sample in enumerate(shown, 1):
+                reader.states(sample)  # kept on disk
+                yield Observing(number, len(shown))
+            copy_eagle(block, initial, reader, shown)
         head: EagleHead | BlockHead = block
     else:
         head = initial or init_head(lm, vocabulary, layers, max_position=longest)
@@ -129,7 +133,9 @@ def distill(
     read_lines(curve)  # drops a line that a killed run left incomplete
     share = 1 - plan.answering if _clock(answers_file).exists() else 1.0
     schedule = replace(plan.schedule, seconds=share * plan.schedule.seconds)
-    for event in train(lm, head, kinds, measured, schedule, checkpoint, states, plan.asking.sampling):
+    for event in train(
+        lm, head, kinds, measured, schedule, checkpoint, states, plan.asking.sampling, measure_first=initial is not None
+    ):
         if isinstance(event, Validated):
             record = {"step": event.step, "seconds": event.seconds, "accepted": event.accepted}
             add_lines(curve, [{**record, "quoted": event.quoted, "agreement": event.agreement, "best": event.best}])

@@ -26,6 +26,14 @@ class VocabularyChosen:
 
 
 @dataclass(frozen=True, slots=True)
+class Observing:
+    """The target has read `done` of `total` answers on which a head of another kind begins as an EAGLE-3 head."""
+
+    done: int
+    total: int
+
+
+@dataclass(frozen=True, slots=True)
 class Resumed:
     """A checkpoint of an earlier run was found: `step` steps were done in `seconds`."""
 
@@ -73,4 +81,4 @@ class Done:
     accepted: float
 
 
-TrainEvent: TypeAlias = Answering | VocabularyChosen | Resumed | Trained | Validated | Done
+TrainEvent: TypeAlias = Answering | VocabularyChosen | Observing | Resumed | Trained | Validated | Done

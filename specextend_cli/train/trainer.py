@@ -44,13 +44,15 @@ def train(
     checkpoint: Path,
     files: StateFiles | None = None,
     sampling: Sampling | None = None,
+    *,
+    measure_first: bool = False,
 ) -> Iterator[TrainEvent]:
     """Fit `head` (float32) to the target's distributions; at the end it has its best weights, by the score of `held`.
 
     `kinds` are samples, each kind with its share of the draws. In answers, the penalties of `sampling` apply to the
     target's logits: even mild ones change one choice of seven. The target's states are read from `files` where they are
     there; else they are computed, and kept. The state of the run is written to `checkpoint`, atomically; a run that
-    finds one resumes from it.
+    finds one resumes from it. With `measure_first`, the weights that it begins with may be the best.
     InputError: no sample, or no answer held out, is as long as the unroll.
     """
     groups = [(share, by_prompt(fitting(samples, schedule.unroll), schedule.rows)) for share, samples in kinds]
@@ -68,6 +70,8 @@ def train(
         yield Resumed(run.step, run.seconds)
     order = random.Random(schedule.seed + run.step)
     groups_drawn = draws(groups, order)
+    if measure_first and not run.step:
+        yield _validated(target, head, held, schedule, run)
     began, before = perf_counter(), run.seconds
     next_validation, next_save = run.seconds + schedule.validate, run.seconds + schedule.keep
     reason = "finished"

@@ -13,7 +13,16 @@ from specextend_cli.bench.events import Checked, Event, Measured, Skipped, Start
 from specextend_cli.bench.records import Record, format_length
 from specextend_cli.humanize import format_amount, format_clock, format_count, format_percent, format_seconds, printable
 from specextend_cli.summarize.events import Stage, Warned
-from specextend_cli.train.events import Answering, Done, Resumed, Trained, TrainEvent, Validated, VocabularyChosen
+from specextend_cli.train.events import (
+    Answering,
+    Done,
+    Observing,
+    Resumed,
+    Trained,
+    TrainEvent,
+    Validated,
+    VocabularyChosen,
+)
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.terminal import clean_terminal
 
@@ -155,6 +164,8 @@ class TrainingView(_BarView):
                     f"vocabulary: {format_count(event.size)} tokens, {format_percent(event.answers)} of the target's "
                     f"answers, {format_percent(event.documents)} of the documents"
                 )
+            case Observing():
+                self._progress("the first weights", event.done / event.total, f"{event.done} of {event.total} answers")
             case Resumed():
                 seconds = format_seconds(event.seconds)
                 self.output.status(f"going on from step {format_count(event.step)}, {seconds} in")

@@ -30,7 +30,7 @@ from specextend_cli.train import trainer
 from specextend_cli.train.card import Facts
 from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
 from specextend_cli.train.distill import distill
-from specextend_cli.train.events import Answering, Done, Resumed, Trained, Validated, VocabularyChosen
+from specextend_cli.train.events import Answering, Done, Observing, Resumed, Trained, Validated, VocabularyChosen
 from specextend_cli.train.init_head import init_head
 from specextend_cli.train.measure import HeldOut
 from specextend_cli.train.samples import Frame, Sample, cut, read_corpus
@@ -172,7 +172,14 @@ def test_a_block_head_begins_as_an_eagle_head(tmp_path: Path) -> None:
     first = init_head(lm, torch.arange(60), default_layers(3), max_position=512)
     save_head(first, tmp_path / "first", target_layers=3, dtype=torch.float32)
     asked = plan(3, architecture="dflash", init=tmp_path / "first", answers=16)
-    assert isinstance(list(distill(lm, documents(), FRAME, [0], asked, tmp_path / "on", FACTS))[-1], Done)
+    # A rate that destroys every head: what is written is the beginning, which was measured before the first step.
+    asked = replace(asked, schedule=replace(asked.schedule, rate=10.0))
+    events = list(distill(lm, documents(), FRAME, [0], asked, tmp_path / "on", FACTS))
+    seen = [event for event in events if isinstance(event, Observing)]
+    assert [event.done for event in seen] == list(range(1, seen[0].total + 1))
+    measured = [event for event in events if isinstance(event, Validated)]
+    assert [event.step for event in measured if event.best] == [0]
+    assert events[-1] == Done("finished", 3, measured[0].accepted)
     head = load_block_head(tmp_path / "on", lm)
     assert torch.equal(head.vocabulary, torch.arange(60))
     assert head.config.feature_layers == first.config.feature_layers
