@@ -53,5 +53,6 @@ class StageTimes:
 
     def __str__(self) -> str:
         """ "14.2 s to the first words: starting 0.6 s, reading 1.9 s, …"."""
-        parts = [f"{name} {format_seconds(spent)}" for name, spent in self.seconds.items() if spent >= _LEAST]
+        long = {name: spent for name, spent in self.seconds.items() if spent >= _LEAST or name == "starting"}
+        parts = [f"{name} {format_seconds(spent)}" for name, spent in long.items()]
         return f"{format_seconds(sum(self.seconds.values()))} to the first words: {', '.join(parts)}"
