@@ -112,6 +112,8 @@ def distill(
     longest = max(plan.lengths) + max(plan.asking.new_tokens, plan.quoted)
     if is_block:
         sizes = head_sizes(lm, vocabulary, layers, max_position=longest)
+        if initial:
+            sizes = replace(sizes, intermediate=initial.config.intermediate)
         block = init_block(lm, sizes, plan.schedule.unroll, plan.block_layers, int(kept["mask"]), vocabulary)
         if initial and not checkpoint.exists():
             shown = fitting(answers, plan.schedule.unroll)[:_OBSERVED]

@@ -77,17 +77,22 @@ def init_block(
 def check_source(eagle: EagleHead) -> None:
     """ModelError unless `copy_eagle` can begin from this head."""
     config = eagle.config
-    if config.layers != 1 or config.fc_norm or config.norm_before_fc or config.fc_bias or config.qkv_bias:
+    if config.layers != 1 or config.fc_norm or config.norm_before_fc or config.fc_bias or config.mlp_bias:
         raise ModelError(
             "no block head can begin from this head",
-            why="it has more than one layer, biases, or norms before fc, which block heads do not have",
+            why="it has more than one layer, biases of fc or of its MLP, or norms before fc; block heads do not",
             fix="leave --init out",
         )
 
 
 @torch.no_grad()
 def copy_eagle(head: BlockHead, eagle: EagleHead, target: TargetReader, samples: Iterable[Sample]) -> None:
-    """Let `head`, of two layers or more, begin as `eagle`, whose states, vocabulary and sizes it has, on `samples`."""
+    """Let `head`, of two layers or more, begin as `eagle`, whose states, vocabulary and sizes it has, on `samples`.
+
+    Both are moved to the target's device.
+    """
+    head.to(target.lm.device)
+    eagle.to(target.lm.device)
     layers: Any = head.layers
     source: Any = eagle.layers[0]
     first, last = layers[0], layers[-1]

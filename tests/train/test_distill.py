@@ -170,6 +170,9 @@ def test_a_block_head_learns_and_loads(tmp_path: Path) -> None:
 def test_a_block_head_begins_as_an_eagle_head(tmp_path: Path) -> None:
     lm = LanguageModel(tiny())
     first = init_head(lm, torch.arange(60), default_layers(3), max_position=512)
+    first = EagleHead(replace(first.config, intermediate=40))  # other than the target's
+    first.embedding.weight.data.copy_(lm.model.get_input_embeddings().weight)
+    first.draft_to_target.copy_(torch.zeros(60, dtype=torch.long))
     save_head(first, tmp_path / "first", target_layers=3, dtype=torch.float32)
     asked = plan(3, architecture="dflash", init=tmp_path / "first", answers=16)
     # A rate that destroys every head: what is written is the beginning, which was measured before the first step.

@@ -114,7 +114,7 @@ def test_the_first_token_is_the_eagle_heads_where_its_state_is_linear(
 def test_heads_that_cannot_be_copied_are_refused() -> None:
     eagle = tiny_head()
     check_source(eagle)
-    for changed in ({"fc_norm": True}, {"norm_before_fc": True}, {"qkv_bias": True}, {"layers": 2}):
+    for changed in ({"fc_norm": True}, {"norm_before_fc": True}, {"mlp_bias": True}, {"layers": 2}):
         eagle.config = replace(tiny_head().config, **changed)  # type: ignore[arg-type]
         with pytest.raises(ModelError, match="no block head"):
             check_source(eagle)
