@@ -1,4 +1,5 @@
-"""Sentences that no summary needs: references, citations, contact data, legal notices, signatures, pointers to tables.
+"""Sentences that no summary needs: references, citations, contact data, legal notices, signatures, pointers to tables,
+announcements of what follows.
 
 The rules are for English, and each asks for words that only such a sentence has together: a report about copies, a
 virus or a witness's statement stays a candidate.
@@ -14,13 +15,26 @@ import regex
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 
-Class = Literal["citation", "contact", "notice", "pointer", "reference", "signature"]
+Class = Literal["announcement", "citation", "contact", "notice", "pointer", "reference", "signature"]
 
 _THIS = r"\b(?:[Tt]his|[Tt]he(?:se)?|[Oo]ur)\ "
 _WORK = r"(?:reports?|testimony|statements?|documents?|papers?|articles?|publications?|products?|books?|memos?|study)"
+_PART = r"(?:section|subsection|chapter|module|unit|lesson)s?"
 _MAIL = r"(?:e-?mail|message|communication|transmission|fax)"
 
 _PATTERNS: dict[Class, str] = {
+    "announcement": rf"""
+        ^(?:In|Throughout)\ (?:this|the\ (?:next|following|coming))\ {_PART},?\ (?:we|you|I|it)\b
+      | ^(?:This|The\ (?:next|following))(?:\ \p{{L}}+)?\ {_PART}\ (?:will\ |also\ )?
+          (?:describe|explore|examine|discusse?|cover|introduce|look|take|consider|outline|present|review|explain
+            |provide|summarize|detail|list|specifie|specify|define|focuse?|addresse?|contain|give|deal|begin|offer)s?\b
+      | ^What\ follows\b|^In\ (?:the\ following|what\ follows),
+      | ^(?:By\ the\ end\ of|After\ (?:reading|completing|studying))\ th(?:is|e)\ {_PART}\b
+      | \b[Yy]ou(?:\ will|['’]ll)\ (?:also\ )?(?:learn|explore|read)\ (?:about|how|what|why|more)\b
+      | \b(?:[Ww]e|I|you)(?:\ will|['’]ll|\ shall)\ (?:\p{{L}}+\ )?(?:discuss|explore|examine|look\ at|see|return|turn
+            |consider|describe|learn|cover|explain|review)\b.*\b
+          (?:later|below|next|in\ (?:this|the\ next|the\ following|a\ later|later|subsequent)\ {_PART})\b
+    """,
     "contact": rf"""
         \bon\ the\ (?:last|back|front|inside)\ (?:page|cover)\ of\ this\b
       | \b(?:phone\ numbers?|address(?:es)?)\b.*\b(?:on|at)\ the\ (?:cover|end|back)\b
@@ -68,6 +82,7 @@ _PATTERNS: dict[Class, str] = {
       | \bsubject\ to\ copyright\b
       | \bcopyright\ holder\b.*\bpermission\b|\bpermission\ (?:of|from)\ the\ (?:copyright\ )?(?:holder|publisher
             |author)s?\b.*\breproduc|\breproduced\b.*\bwithout\b.*\bpermission\b
+      | ^The\ key\ ?words\b.*\bMUST\b.*\binterpreted\b
       | ^Permission\ is\ (?:hereby\ )?granted\b|\b[Ee]ntered,?\ according\ to\ (?:the\ )?A\p{{L}}+\ of\ Congress\b
       | ^(?:Printed|Published|Typeset)\ (?:by|in|at|for)\b(?!.*\b(?:is|was|are|were|has|it|he|she)\b)
             |^Distribution\ of\ this\b.*\bunlimited\b

@@ -16,29 +16,38 @@ _WHOLE = regex.compile(
       (?:[.!?\p{STerm}]["'`*\p{Pe}\p{Pf}\p{Pi}]*|[\p{Thai}\p{Lao}])""",
     regex.VERBOSE,
 )
+_QUESTION = regex.compile(r"""[?？؟՞][!?.…"'`*\p{Pe}\p{Pf}\p{Pi}]*\Z""")
 # What joins a sentence to the one before and can be left out of it.
 _CONNECTIVE = regex.compile(
     r"""(?:(?:However|Moreover|Furthermore|Additionally|In\ addition|Also|Therefore|Thus|Hence|Consequently|Accordingly
       |As\ a\ result|For\ (?:example|instance)|Nevertheless|Nonetheless|Similarly|Likewise|Specifically|Finally|Overall
+      |Indeed|Of\ course|Still|Besides
       |In\ (?:particular|contrast|turn|short|fact)|By\ (?:contrast|comparison)|On\ the\ other\ hand|Meanwhile),
       |But|And|Yet)\s+(?=\p{L})""",
     regex.VERBOSE,
 )
+_SELF = (  # what a document calls itself, "this HIP"
+    r"(?!\ (?:report|paper|document|proposal|study|article|review|book|chapter|guide|\p{Lu}{1,3}P|RFC"
+    r"|specification|standard|statement|testimony|manual|policy|act|bill)\b)"
+)
 # What speaks of something before; "This report" and "It is important that" do not.
 _LEANS = regex.compile(
-    r"""(?:(?:They|He|She|These|Those|Such|Their|Its|His|Her|Or|Nor|So|Rather|Instead|Otherwise|Conversely|Both
+    rf"""(?:(?:They|He|She|These|Those|Such|Their|Its|His|Her|Or|Nor|So|Rather|Instead|Otherwise|Conversely|Both
       |Again|Another|Similar|Other|Further)\b
-      |(?:This|That)\b(?!\ (?:report|paper|document|proposal|study|article|review|book|chapter|guide|PEP|EIP|RFC|KEP
-        |specification|standard|statement|testimony|manual|policy|act|bill)\b)
-      |It\b(?!\ (?:is|was|will\ be|would\ be|has\ been)\ \p{L}+\ (?:to|that|whether)\b)
+      |(?:This|That)\b{_SELF}
+      |It\b(?!\ (?:is|was|will\ be|would\ be|has\ been)\ \p{{L}}+\ (?:to|that|whether)\b)
       |(?:At\ )?[Tt]he\ (?:former|latter|same|other|following|above|first|second|third)\b
-      |(?:Because\ of|Despite|Given|Under|For|In|To\ \p{L}+|As)\ (?:th(?:is|ese|at|ose)|such)\b
+      |(?:Because\ of|Despite|Given|Under|For|In|To\ \p{{L}}+|As)\ (?:th(?:is|ese|at|ose)|such)\b
       |(?:In|During|At|By|On|Within)\ (?:the\ (?:same|other|latter|former)|such)\b
-      |(?:As\ such|Like\ (?:this|these|those)|By\ doing\ so|In\ doing\ so|If\ so|Later|Within\ \p{L}+)\b(?=[^,.]{0,20},)
+      |(?:As\ such|Like\ (?:this|these|those)|By\ doing\ so|In\ doing\ so|If\ so|Later|Within\ \p{{L}}+)\b(?=[^,.]{{0,20}},)
+      |(?:While|Although|Though|If|Because|Since|When|Unless|Once|Where)\ th(?:is|at|ese|ose)\b{_SELF}
+      |One\ (?:reason|example|exception|result|consequence|explanation|answer|solution)
+        \ (?:is|was|may|might|could|for\ this)\b
+      |(?:Then|Next|Alternatively|Even\ so|In\ other\ words|That\ is|Afterwards?|In\ this\ case),
       |(?:First(?:ly)?|Second(?:ly)?|Third(?:ly)?|Fourth|Fifth|Lastly),
       |(?:During|By|On|At|Since|After|Before|With|Of|From|Among|Through|Without|Like)\ (?:this|that|these|those)\b
       |(?:For\ (?:example|instance)|In\ (?:addition|particular|contrast|turn|short|fact)|As\ a\ result|Specifically),
-      |(?:The|An?)\ \p{L}+\ (?:reacted|responded|replied)\ to\ (?:this|that|these|those)\b
+      |(?:The|An?)\ \p{{L}}+\ (?:reacted|responded|replied)\ to\ (?:this|that|these|those)\b
       |(?:As|See)\ (?:shown|noted|discussed|described|illustrated|mentioned|stated|indicated|seen)\b
       |See\b|(?:Table|Figure|Chart|Exhibit|Appendix|Box|Note|Source)s?\b[\ :])""",
     regex.VERBOSE,
@@ -88,6 +97,11 @@ def printed(sentence: str) -> str:
 def leans(line: str) -> bool:
     """Whether a printed sentence speaks of something that the one before it names."""
     return _LEANS.match(line) is not None
+
+
+def asks(line: str) -> bool:
+    """Whether a printed sentence is a question, which says nothing without its answer."""
+    return _QUESTION.search(line) is not None
 
 
 def is_whole(line: str) -> bool:

@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.gains import concludes, recommends
-from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
+from specextend_cli.summarize.ranking.readable import asks, is_whole, leans, printed
 from specextend_cli.summarize.ranking.text_kind import words_told
 from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
+_QUESTION = 2.0  # that a question loses: it says nothing without its answer
 _CONCLUSION = 0.5  # that a finding, a decision or a request gains
 _RECOMMENDATION = 2.0  # that the best recommendation gains, where a summary has room for one beside the rest
 _ROOM = 150  # words
@@ -59,6 +60,7 @@ class Selector:
         ]
         # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
         self._concludes = np.array([self._whole[i] and concludes(line) for i, line in enumerate(self._lines)], bool)
+        self._asks = np.array([asks(line) for line in self._lines], bool)
         self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line)]
         self._before = [self._chain(found, i) for i in range(len(found))]
         self._sizes = np.array([count_words(line) for line in self._lines])
@@ -131,7 +133,7 @@ class Selector:
 
     def _to_act_on(self, scores: NDArray[np.float32], words: int) -> NDArray[np.float64]:
         """What each sentence gains because somebody may have to act on it, [sentences], in standard deviations."""
-        gains = _CONCLUSION * self._concludes
+        gains = _CONCLUSION * self._concludes - _QUESTION * self._asks
         if words >= _ROOM and (found := [i for i in self._recommends if self.usable[i]]):
             gains[max(found, key=lambda i: scores[i])] = _RECOMMENDATION
         return gains
