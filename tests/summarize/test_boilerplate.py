@@ -45,6 +45,15 @@ def test_what_only_looks_like_it_stays(name: str) -> None:
         ("Martin, Lawrence L. “Making Performance-Based Contracting Perform: What the States Know.”", "reference"),
         ("Best regards, Thomas Reinhardt, Deputy Director of Finance.", "signature"),
         ("Table 3 shows that half of the ships were lost.", None),
+        ("The next few sections will examine the storms of the century.", "announcement"),
+        ("In this chapter, you read about harbours and what they cost.", "announcement"),
+        ("What follows are three ways to close a harbour.", "announcement"),
+        ("We will return to the price of wool in the next section.", "announcement"),
+        ('The key words "MUST" and "MAY" are to be interpreted as described in RFC 2119.', "notice"),
+        ("This section of the harbour was closed in 1893.", None),
+        ("In this section of the harbour, you may swim.", None),
+        ("By the end of the year, the harbour was closed.", None),
+        ("We will return to the harbour next week and repair the pier.", None),
     ],
 )
 def test_the_class_of_a_sentence(sentence: str, kind: str | None) -> None:

@@ -46,6 +46,9 @@ LEANING = [
     "Second, the harbour had no light at night.",
     "Within days, the council had closed the harbour.",
     "The council reacted to this news with a storm of letters.",
+    "While this harbour was closed, ships lay in the bay.",
+    "One reason is the storm that closed the harbour.",
+    "Then, the council closed the harbour for a year.",
 ]
 BROKEN = [
     "Orders may be placed by calling (202) 512-6000 or by fax.",
@@ -98,6 +101,9 @@ def test_what_is_no_sentence_to_print(sentence: str) -> None:
         "This report describes the harbour and its storms.",
         "It is important that the harbour has a light.",
         "Those who go down to the sea see wonders.".replace("Those", "All"),
+        "Because this proposal closes the harbour, ships need another.",
+        "This HIP changes what a ship pays for its berth.",
+        "While the harbour was closed, ships lay in the bay.",
         "Thisbe and Orson joined the others in the harbour.",
     ],
 )
@@ -114,6 +120,7 @@ def test_what_only_looks_like_a_reference_is_none(sentence: str) -> None:
         ("However, the harbour was closed.", "The harbour was closed."),
         ("But the harbour was closed.", "The harbour was closed."),
         ("In addition, élan was lost.", "Élan was lost."),
+        ("Of course, the harbour was closed.", "The harbour was closed."),
         ("However the harbour was closed, ships came.", "However the harbour was closed, ships came."),
         ("Andrew closed the harbour.", "Andrew closed the harbour."),
         ("1.5 metres of water stood there.", "1.5 metres of water stood there."),

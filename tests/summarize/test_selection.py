@@ -54,6 +54,12 @@ def test_of_equals_the_longer_sentence_is_taken() -> None:
     assert chosen(" ".join(SENTENCES[:4]), [1.0, 1.0, 1.0, 1.0], 12) == [SENTENCES[2]]
 
 
+def test_a_question_is_left_out_but_a_request_is_not() -> None:
+    asked, wanted = "Who was the keeper of the harbour that night?", "Could you close the harbour before the storm?"
+    assert chosen(" ".join([*SENTENCES[2:4], asked]), [1.0, 1.0, 2.0], 22) == SENTENCES[2:4]
+    assert wanted in chosen(" ".join([*SENTENCES[2:4], wanted]), [1.0, 1.0, 2.0], 22)
+
+
 def test_a_sentence_that_stands_twice_is_printed_once_however_good_it_is() -> None:
     twice = " ".join([SENTENCES[0], SENTENCES[2], SENTENCES[3], SENTENCES[0]])
     assert chosen(twice, [9, 0, -9, 9], 30) == [SENTENCES[0], SENTENCES[2], SENTENCES[3]]

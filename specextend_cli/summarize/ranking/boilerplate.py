@@ -33,7 +33,7 @@ _PATTERNS: dict[Class, str] = {
       | \b[Yy]ou(?:\ will|['’]ll)\ (?:also\ )?(?:learn|explore|read)\ (?:about|how|what|why|more)\b
       | \b(?:[Ww]e|I|you)(?:\ will|['’]ll|\ shall)\ (?:\p{{L}}+\ )?(?:discuss|explore|examine|look\ at|see|return|turn
             |consider|describe|learn|cover|explain|review)\b.*\b
-          (?:later|below|next|in\ (?:this|the\ next|the\ following|a\ later|later|subsequent)\ {_PART})\b
+          (?:(?:later|below|next)\W*\Z|in\ (?:this|the\ next|the\ following|a\ later|later|subsequent)\ {_PART}\b)
     """,
     "contact": rf"""
         \bon\ the\ (?:last|back|front|inside)\ (?:page|cover)\ of\ this\b
@@ -99,10 +99,12 @@ _PATTERNS: dict[Class, str] = {
             |gives?|defines?|serves?|demonstrates?|outlines?|identifies|includes?|details|breaks)\b(?!\ that\b)
       | \b(?:is|are|can\ be|may\ be)\ (?:also\ )?(?:listed|described|shown|provided|presented|discussed|given|found
             |included|summarized
-            |detailed|reproduced|explained)\b[^,;]{0,40}\bin\ (?:more\ detail\ in\ )?(?:the\ )?
+            |detailed|reproduced|explained|outlined|illustrated|depicted|available)\b[^,;]{0,40}\bin\ (?:more\ detail\ in\ )?(?:the\ )?
             (?:[Aa]ppendi(?:x|ces|xes)|[Tt]able|[Ff]igure|[Aa]nnex|[Ee]nclosure)\b
       | ^(?:Please\ )?(?:See|Refer\ to)\ (?!to\ it\b|that\b)|^For\ [^,]*,\ (?:please\ )?(?:see|refer)\b
       | ^\[?(?:Illustration|Image|Photo)\b\W|^(?:Notes?|Sources?|Legend|Key):
+      | ^(?:Watch|Read|View|Visit|Listen\ to|Check\ out)\ (?:this|these|the|\p{Lu})\b?.*
+          \b(?:video|article|website|podcast|simulation|clip)s?\b
       | ^The\ (?:rest|remainder)\ of\ this\ \p{L}+\ (?:is\ (?:organi[sz]ed|structured)|proceeds|describes|discusses)
       | ^(?:This|The\ following)\ (?:appendix|table|figure|annex)\ (?:contains?|describes?|provides?|lists?|shows?
             |presents?)\b

@@ -39,7 +39,8 @@ _LEANS = regex.compile(
       |(?:At\ )?[Tt]he\ (?:former|latter|same|other|following|above|first|second|third)\b
       |(?:Because\ of|Despite|Given|Under|For|In|To\ \p{{L}}+|As)\ (?:th(?:is|ese|at|ose)|such)\b
       |(?:In|During|At|By|On|Within)\ (?:the\ (?:same|other|latter|former)|such)\b
-      |(?:As\ such|Like\ (?:this|these|those)|By\ doing\ so|In\ doing\ so|If\ so|Later|Within\ \p{{L}}+)\b(?=[^,.]{{0,20}},)
+      |(?:As\ such|Like\ (?:this|these|those)|By\ doing\ so|In\ doing\ so|If\ so|Later|Within\ \p{{L}}+)\b
+        (?=[^,.]{{0,20}},)
       |(?:While|Although|Though|If|Because|Since|When|Unless|Once|Where)\ th(?:is|at|ese|ose)\b{_SELF}
       |One\ (?:reason|example|exception|result|consequence|explanation|answer|solution)
         \ (?:is|was|may|might|could|for\ this)\b

@@ -22,9 +22,10 @@ from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
-_QUESTION = 2.0  # that a question loses: it says nothing without its answer
+_QUESTION = 2.0  # that a question loses which is no request: it says nothing without its answer
 _CONCLUSION = 0.5  # that a finding, a decision or a request gains
 _RECOMMENDATION = 2.0  # that the best recommendation gains, where a summary has room for one beside the rest
+_BESIDE = 0.5  # that a sentence gains beside one of its paragraph that is taken: the two hang together
 _ROOM = 150  # words
 _OPENING = 1.0  # that the first sentence gains, in a summary of `_ROOM` words, where the document begins with it
 _FIRST, _BEGINNING = 5, 20  # a document's beginning: so many lines, or one of so many
@@ -60,9 +61,10 @@ class Selector:
         ]
         # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
         self._concludes = np.array([self._whole[i] and concludes(line) for i, line in enumerate(self._lines)], bool)
-        self._asks = np.array([asks(line) for line in self._lines], bool)
+        self._asks = np.array([asks(line) for line in self._lines], bool) & ~self._concludes
         self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line)]
         self._before = [self._chain(found, i) for i in range(len(found))]
+        self._blocks = [one.block for one in found]
         self._sizes = np.array([count_words(line) for line in self._lines])
         self.usable = np.array([before is not None for before in self._before], bool)
         """Which sentences may be chosen, [sentences]."""
@@ -117,6 +119,7 @@ class Selector:
             group = self._fitting(ranked, taken, costs, words * (1 + _NEAR))
             for i in group:
                 taken.append(i)
+                worth[self._beside(i)] += _BESIDE
                 worth[self._same[self._lines[i].casefold()]] -= _REPEATED
                 worth[i] = -np.inf
                 shared = np.zeros(len(worth))
@@ -130,6 +133,11 @@ class Selector:
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
             return self._cut(taken, worth - penalty * like, costs, words) or choices
         return choices
+
+    def _beside(self, i: int) -> list[int]:
+        """The neighbours of a sentence in its paragraph."""
+        beside = (j for j in (i - 1, i + 1) if 0 <= j < len(self._blocks))
+        return [j for j in beside if self._blocks[j] == self._blocks[i]]
 
     def _to_act_on(self, scores: NDArray[np.float32], words: int) -> NDArray[np.float64]:
         """What each sentence gains because somebody may have to act on it, [sentences], in standard deviations."""
