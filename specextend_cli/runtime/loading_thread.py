@@ -33,7 +33,7 @@ class Stage:
     began: float = field(default_factory=time.time, compare=False, repr=False)
 
 
-def in_thread(work: Callable[[Callable[[E], object]], T]) -> Generator[E, None, T]:
+def in_thread(work: Callable[[Callable[[E], None]], T]) -> Generator[E, None, T]:
     """Begin `work(put)` in a thread, now.
 
     The generator yields what was and is `put`, and returns the work's result or raises what it raised. Nobody has to
@@ -67,7 +67,7 @@ def is_busy() -> bool:
 def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
     """Yield a Stage for each report of `work(progress)`; returns its result, or raises what it raised."""
 
-    def reporting(put: Callable[[Stage], object]) -> T:
+    def reporting(put: Callable[[Stage], None]) -> T:
         return work(lambda step, done, total: put(Stage(step, done, total, "bytes")))
 
     return (yield from in_thread(reporting))

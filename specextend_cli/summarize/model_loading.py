@@ -66,7 +66,7 @@ def begin_loading(
     processors, which read documents as well, nothing would be gained.
     """
 
-    def begin(put: Callable[[Stage], object]) -> TextGenerator | None:
+    def begin(put: Callable[[Stage], None]) -> TextGenerator | None:
         if not is_present(preset):
             return None
         put(Stage(f"loading {preset.title}"))

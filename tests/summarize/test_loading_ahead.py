@@ -18,7 +18,7 @@ from specextend_cli.cli.main import run
 from specextend_cli.errors import Exit
 from specextend_cli.runtime import loading_thread, machine
 from specextend_cli.summarize import model_loading, summarizer
-from specextend_cli.summarize.events import Stage, Warned
+from specextend_cli.summarize.events import Stage
 from specextend_cli.summarize.summarizer import Summarizer
 from tests.cli.shell import LIMIT, environment
 from tests.helpers.flat_options import flat_options
@@ -171,21 +171,25 @@ def test_what_is_a_thread_s_own_is_set_for_whoever_takes_the_models(presets, mon
     assert done == [(MAIN, "threads"), (MAIN, second)]
 
 
+@pytest.mark.parametrize("stored", [False, True])
 def test_a_document_that_needs_no_model_does_not_wait(
-    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch
+    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, stored: bool
 ) -> None:
-    ends = threading.Event()
+    """One that is printed as it is, and one whose texts are there."""
+    ends, options = threading.Event(), flat_options(preset=str(presets["one"]), device="cuda", dtype="float32")
+    source = document(LONG if stored else "A few words.")
+    with Summarizer(options) as made:
+        expected = made.summarize(source).text
 
     def hang(*_: object, **__: object) -> Iterator[Stage]:
         assert ends.wait(LIMIT)
         yield Stage("too late")
 
     monkeypatch.setattr(summarizer, "load_writer", hang)
-    with made_by(presets["one"], "cuda") as made:
+    with Summarizer(options) as made:
         made.load_ahead()
-        *_, warned, _ = made.run(document("A few words."))
-        assert isinstance(warned, Warned)
-        assert "printed as it is" in warned.message
+        written = made.summarize(source)
+        assert (written.text, written.method) == (expected, "abstractive" if stored else "verbatim")
         assert loading_thread.is_busy()
     ends.set()
 
@@ -256,7 +260,7 @@ def test_an_unreadable_document_ends_the_run_at_once(hanging) -> None:
     until(process, "hangs")
     _, said = process.communicate("%PDF-1.7\nnothing that could be read\n", timeout=LIMIT)
     assert process.returncode == Exit.INPUT
-    assert "stdin" in said
+    assert "is a damaged PDF" in said
     assert "shut down" not in said
 
 
