@@ -221,25 +221,20 @@ main()
 
 @pytest.fixture
 def hanging(presets) -> Iterator[Callable[..., subprocess.Popen[str]]]:
-    begun = []
+    begun: list[tuple[subprocess.Popen[str], threading.Timer]] = []
 
     def start(*arguments: object) -> subprocess.Popen[str]:
-        command = [sys.executable, "-c", HANGING, "summarize", *arguments, "-m", presets["one"]]
-        pipe = subprocess.PIPE
-        begun.append(
-            subprocess.Popen(
-                [*map(str, command), "--mode", "abstractive"],
-                stdin=pipe,
-                stdout=pipe,
-                stderr=pipe,
-                text=True,
-                env=environment(real=True),
-            )
-        )
-        return begun[-1]
+        words = ["summarize", *arguments, "-m", presets["one"], "--mode", "abstractive"]
+        command, pipe = [sys.executable, "-c", HANGING, *map(str, words)], subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment(real=True))
+        timer = threading.Timer(LIMIT, process.kill)
+        timer.start()
+        begun.append((process, timer))
+        return process
 
     yield start
-    for process in begun:
+    for process, timer in begun:
+        timer.cancel()
         process.kill()
         process.communicate()
 
