@@ -7,6 +7,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Annotated
 
 import typer
@@ -30,6 +31,7 @@ from specextend_cli.cli import (
 )
 from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Group
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
+from specextend_cli.runtime.loading_thread import is_busy
 from specextend_cli.runtime.process_group import is_shared, process_group
 from specextend_cli.ui.standard_streams import is_writable, prepare
 
@@ -105,6 +107,10 @@ def main() -> None:
             code = _in_process_group(sys.argv[1:]) if is_shared() else run(sys.argv[1:])
     except KeyboardInterrupt:
         code = Exit.SIGINT
+    if is_busy():  # models that nobody waits for: shutting Python down would abort their native code
+        with suppress(OSError):
+            sys.stdout.flush()
+        os._exit(code)
     sys.exit(code)
 
 

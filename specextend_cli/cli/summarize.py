@@ -20,7 +20,6 @@ from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Documents, Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
-from specextend_cli.models.fast_import import import_ahead
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.ui import Format, format_by_suffix
 
@@ -32,7 +31,6 @@ if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
 
 EXAMPLE = "specextend summarize FILES…"
-_NVIDIA = Path("/dev/nvidiactl")  # where there is a GPU, importing torch and transformers takes longer than reading
 
 
 def summarize(
@@ -176,9 +174,6 @@ def summarize(
 
                 print_plans(terminal, summarizer, inputs, as_json=json, choice=choice)
                 return
-            on_gpu = engine.device in (None, "auto") or str(engine.device).startswith("cuda")
-            if mode != "extractive" and ray is None and on_gpu and _NVIDIA.exists():
-                import_ahead()
             job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
             job.run(inputs) if ray is None else job.run_over(ray, inputs, workers)
 
@@ -247,6 +242,7 @@ class Job:
         times.begin("reading")
         try:
             with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
+                self.summarizer.load_ahead()
                 document = self.documents.read(source, view)
                 times.begin("planning")
                 for event in chain(map(Warned, document.extraction.warnings), self.summarizer.run(document)):

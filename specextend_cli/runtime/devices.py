@@ -31,6 +31,14 @@ def device_of(name: str) -> torch.device:
     return device
 
 
+def make_current(device: torch.device) -> None:
+    """Let this thread's kernels of Triton run on that GPU, if it is not the first."""
+    import torch
+
+    if device.type == "cuda" and device.index:
+        torch.cuda.set_device(device)
+
+
 def dtype_of(name: str, device: torch.device) -> torch.dtype:
     """bfloat16 wherever the machine multiplies it natively, float32 elsewhere."""
     import torch

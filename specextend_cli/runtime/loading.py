@@ -16,7 +16,7 @@ from specextend_cli.models.preset import Dtype, Preset, Quantization
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.block_head import load_block
-from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory
+from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
 from specextend_cli.runtime.eagle_head import load_eagle, with_head
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import process_group
@@ -99,8 +99,7 @@ def load_language_model(
     from specextend_cli.models.load import load_model
 
     check_attention(attention, device)
-    if device.type == "cuda" and device.index:
-        torch.cuda.set_device(device)  # where Triton's kernels run
+    make_current(device)
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
     made = isinstance(preset.target.source, (GgufSource, OllamaSource))  # then the preset's name is no argument
     name = "" if path in own else str(preset.target.source) if made else preset.name

@@ -1,47 +1,76 @@
-"""Progress from a blocking call: it runs in a thread, and its callbacks come out as events."""
+"""Work in a thread, whose progress comes out as events: a blocking call, or loading beside something else."""
 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from queue import Queue
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
-from specextend_cli.models.store import Progress
+if TYPE_CHECKING:
+    from specextend_cli.models.store import Progress
 
 E = TypeVar("E")
 T = TypeVar("T")
 
+_NAME = "loading"
+
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A long step of preparation: `done` of `total` (`unit` "bytes", "pages", ...; total 0: not known)."""
+    """A long step of preparation: `done` of `total` (`unit` "bytes", "pages", ...; total 0: not known).
+
+    `began`, in seconds since the epoch, may lie before the event is taken: then the step ran beside others.
+    """
 
     name: str
     done: float = 0
     total: float = 0
     unit: str = ""
+    began: float = field(default_factory=time.time, compare=False, repr=False)
 
 
-def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
-    """Yield a Stage for each report of `work(progress)`; returns its result, or raises what it raised."""
-    queue: Queue[Stage | None] = Queue()
+def in_thread(work: Callable[[Callable[[E], None]], T]) -> Generator[E, None, T]:
+    """Begin `work(put)` in a thread, now.
+
+    The generator yields what was and is `put`, and returns the work's result or raises what it raised. Nobody has to
+    run it: the thread is a daemon.
+    """
+    queue: Queue[tuple[E] | None] = Queue()
     future: Future[T] = Future()
 
     def run() -> None:
         try:
-            future.set_result(work(lambda step, done, total: queue.put(Stage(step, done, total, "bytes"))))
+            future.set_result(work(lambda event: queue.put((event,))))
         except BaseException as error:  # handed to the caller's thread, which raises it
             future.set_exception(error)
         finally:
             queue.put(None)
 
-    threading.Thread(target=run, daemon=True).start()
-    while (stage := queue.get()) is not None:
-        yield stage
-    return future.result()
+    def events() -> Generator[E, None, T]:
+        while (event := queue.get()) is not None:
+            yield event[0]
+        return future.result()
+
+    threading.Thread(target=run, name=_NAME, daemon=True).start()
+    return events()
+
+
+def is_busy() -> bool:
+    """Whether work of `in_thread` is under way. Python must not be shut down then: native code would abort it."""
+    return any(thread.name == _NAME for thread in threading.enumerate())
+
+
+def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
+    """Yield a Stage for each report of `work(progress)`; returns its result, or raises what it raised."""
+
+    def reporting(put: Callable[[Stage], None]) -> T:
+        return work(lambda step, done, total: put(Stage(step, done, total, "bytes")))
+
+    return (yield from in_thread(reporting))
 
 
 def result_of(events: Generator[E, None, T], each: Callable[[E], object] = lambda event: None) -> T:

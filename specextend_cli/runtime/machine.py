@@ -48,6 +48,11 @@ def this_machine(device: str = "auto") -> Machine:
     return Machine("cpu", free, multiplies_bfloat16(), _stored())
 
 
+def may_be_cuda(device: str) -> bool:
+    """Whether `device` may mean a GPU by CUDA, at a glance: only torch knows."""
+    return device.startswith("cuda") or (device == "auto" and _NVIDIA.exists())
+
+
 def device_kind(device: str = "auto") -> str:
     """What `device` means without its number, without importing torch: cpu, cuda or mps."""
     return this_machine().device if device == "auto" else device.partition(":")[0]

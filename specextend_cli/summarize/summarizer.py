@@ -14,19 +14,17 @@ from specextend_cli.documents.read import read
 from specextend_cli.engine import events as decoding
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
-from specextend_cli.models.fast_import import import_transformers
+from specextend_cli.models.fast_import import import_ahead
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset, sentence_ranker
-from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch, fetch_pair
+from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.devices import device_of
-from specextend_cli.runtime.graphs import run_by_graphs
-from specextend_cli.runtime.loading import describe, heads_of, is_exact, with_draft
+from specextend_cli.runtime.loading import describe, is_exact, with_draft
 from specextend_cli.runtime.loading_thread import Stage, result_of, stages
-from specextend_cli.runtime.machine import device_kind
-from specextend_cli.runtime.native import load_library, run_natively
-from specextend_cli.runtime.options import DRAFTING, EngineOptions
-from specextend_cli.runtime.threads import fit_threads
+from specextend_cli.runtime.machine import device_kind, may_be_cuda
+from specextend_cli.runtime.native import run_natively
+from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.process_group import is_shared
 from specextend_cli.summarize.cached_generator import CachedGenerator
 from specextend_cli.summarize.events import (
     ChunkRead,
@@ -44,6 +42,7 @@ from specextend_cli.summarize.events import (
 )
 from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
 from specextend_cli.summarize.mapreduce import MapReduce
+from specextend_cli.summarize.model_loading import begin_loading, load_writer, prepare
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
@@ -91,6 +90,7 @@ class Summarizer:
         self._cache, self._runs = store or GenerationCache(path), RunStore(path)
         self._prompt_builder: PromptBuilder | None = None
         self._generator: TextGenerator | None = None
+        self._loading: Generator[Stage, None, TextGenerator] | None = None
         self._reader: Reader | None = None
 
     def __enter__(self) -> Summarizer:
@@ -101,7 +101,7 @@ class Summarizer:
 
     def close(self) -> None:
         """Free the models' memory."""
-        self._generator = self._reader = None
+        self._generator = self._loading = self._reader = None
 
     @property
     def settings(self) -> SummarySettings:
@@ -307,7 +307,7 @@ class Summarizer:
         """Load the target's first layers, if they are not loaded yet."""
         if self._reader is None:
             options, preset, directory = self.options.engine, self.preset, self._builder.directory
-            yield from self._prepare_loading(preset.title.partition(",")[0], directory)
+            yield from prepare(preset.title.partition(",")[0], directory, options)
             from specextend_cli.runtime.loading import load_reader
 
             self._reader = load_reader(preset, ModelDirectories(directory, None), options, layers)
@@ -316,41 +316,29 @@ class Summarizer:
                 yield from run_natively(self._reader.lm, exact=exact, all_threads=True)
         return self._reader
 
+    def load_ahead(self) -> None:
+        """Begin `load` in a thread where a GPU is to write: `run` waits for it where it needs the models.
+
+        For programs that read a document meanwhile, and end without shutting Python down while `is_busy`. Whether it is
+        needed only the document says: one that is short, or whose texts are stored, waits for nothing.
+        """
+        engine, mode = self.options.engine, self.settings.mode
+        if mode == "extractive" or not may_be_cuda(engine.device):
+            return
+        import_ahead()
+        if mode == "abstractive" and self._generator is None and self._loading is None and not is_shared():
+            self._loading = begin_loading(self.preset, engine, self._load)
+
     def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
         if self._generator is None:
-            options, preset = self.options, self.preset
-            pair: ModelDirectories = yield from stages(
-                lambda progress: fetch_pair(preset, offline=options.offline, progress=progress)
-            )
-            yield from self._prepare_loading(preset.title, pair.target)
-            from specextend_cli.summarize.text_generator import load_generator
-
-            self._generator = load_generator(preset, pair, options.engine)
-            lm, heads = self._generator.target.lm, heads_of(self._generator.drafter)
-            engine = options.engine
-            if engine.compile:
-                yield from run_natively(lm, heads, exact=is_exact(preset, engine))
-            drafted = any(getattr(engine, name) is not None for name in DRAFTING)
-            batch = options.batch or (1 if drafted else preset.window.batch)
-            generator = self._generator
-            generator.batch_size = min(generator.batch_size, batch)
-            generator.keep_exact()
-            shape = generator.draft_gate.shape
-            yield from run_by_graphs(generator.target, generator.drafter, shape, batch=generator.batch_size)
-            if backend := generator.target.lm.forward_backend:
-                generator.batch_size = backend.batch_size(generator.batch_size)
-            yield Stage(f"drafts: {describe(self._generator.drafter)}")
-            yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
+            loading, self._loading = self._loading or self._load(), None
+            self._generator = yield from loading
         return self._generator.without_drafts() if self.plain else self._generator
 
-    def _prepare_loading(self, title: str, directory: Path) -> Iterator[Stage]:
-        """What loading a model needs: transformers, threads, and the native library."""
-        yield Stage(f"loading {title}")
-        import_transformers()
-        fit_threads()
-        if self.options.engine.compile:
-            yield from load_library(directory, device_of(self.options.engine.device))
+    def _load(self) -> Generator[Stage, None, TextGenerator]:
+        options = self.options
+        return load_writer(self.preset, options.engine, batch=options.batch, offline=options.offline)
 
     @property
     def _builder(self) -> PromptBuilder:

@@ -80,6 +80,9 @@ class Summarizer:
                     os.write(2, self.native.encode())
                 time.sleep(self.hang if noted == 2 else 0)
 
+    def load_ahead(self) -> None:
+        pass
+
     def load(self) -> Iterator[Event]:
         yield Stage("loading")
 

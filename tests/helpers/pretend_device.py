@@ -179,7 +179,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
     run = threading.Thread.run
 
     def run_there(thread: threading.Thread) -> None:
-        with _PythonSide(), device:
+        with _lifting_later(), _PythonSide(), device:
             run(thread)
 
     answers = {

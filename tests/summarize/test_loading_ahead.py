@@ -1,0 +1,275 @@
+"""Models that load in a thread while a document is read: where a GPU writes, and nowhere else."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from specextend_cli.cli import source
+from specextend_cli.cli.main import run
+from specextend_cli.errors import Exit
+from specextend_cli.runtime import loading_thread, machine
+from specextend_cli.summarize import model_loading, summarizer
+from specextend_cli.summarize.events import Stage
+from specextend_cli.summarize.summarizer import Summarizer
+from tests.cli.shell import LIMIT, environment
+from tests.helpers.flat_options import flat_options
+from tests.helpers.graphs_on_pretend_device import by_graphs
+from tests.helpers.pretend_device import PretendDevice
+from tests.summarize.scribe import document
+from tests.summarize.tiny_preset import text
+
+LONG = text(20)
+MAIN = threading.main_thread()
+
+
+@pytest.fixture
+def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[threading.Thread]]:
+    """The threads in which models were loaded, in order."""
+    threads: list[threading.Thread] = []
+    load = summarizer.load_writer
+
+    def recorded(*arguments: Any, **options: Any) -> Iterator[Stage]:
+        threads.append(threading.current_thread())
+        return (yield from load(*arguments, **options))
+
+    monkeypatch.setattr(summarizer, "load_writer", recorded)
+    yield threads
+    for thread in set(threads) - {MAIN}:
+        thread.join(LIMIT)
+
+
+def made_by(preset: Path, device: str, **options: object) -> Summarizer:
+    return Summarizer(flat_options(preset=str(preset), device=device, dtype="float32", cache=False, **options))
+
+
+def told(made: Summarizer) -> tuple[list[str], list[str]]:
+    """Every text, and the stages."""
+    events = list(made.run(document(LONG)))
+    summary = events[-1].summary
+    return [*summary.chunk_summaries, summary.text], [event.name for event in events if isinstance(event, Stage)]
+
+
+def test_neither_the_text_nor_its_stages_change(
+    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread]
+) -> None:
+    """By graphs that the other thread captured, none of them later."""
+    capture = by_graphs(monkeypatch)
+    with made_by(presets["one"], "cuda", batch=4) as made:
+        expected = told(made)
+        assert loads == [MAIN]
+    with made_by(presets["one"], "cuda", batch=4) as made:
+        made.load_ahead()
+        at_load, capture.replays = 2 * capture.captures, 0
+        texts, stages = told(made)
+        assert (texts, list(dict.fromkeys(stages))) == (expected[0], list(dict.fromkeys(expected[1])))
+        assert len(loads) == 2
+        assert capture.captures == at_load > 0
+        assert capture.replays > 20
+        made.load_ahead()
+        assert told(made)[0] == texts
+        assert len(loads) == 2  # they stay loaded
+    with made_by(presets["one"], "cpu", batch=4) as made:
+        assert told(made)[0] == texts
+
+
+def test_loading_begins_while_the_document_is_read(
+    presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
+) -> None:
+    """The first of several: its text is not there before the models are loaded."""
+    read, is_loaded, threads = source.Source.read, threading.Event(), []
+    load = summarizer.load_writer
+
+    def noting(*arguments: Any, **options: Any) -> Iterator[Stage]:
+        made = yield from load(*arguments, **options)
+        is_loaded.set()
+        return made
+
+    def reading(self: source.Source, *arguments: Any) -> object:
+        threads.append(threading.current_thread())
+        assert is_loaded.wait(LIMIT)
+        return read(self, *arguments)
+
+    monkeypatch.setattr(summarizer, "load_writer", noting)
+    monkeypatch.setattr(source.Source, "read", reading)
+    files = [tmp_path / name for name in ("a.txt", "b.txt")]
+    for file in files:
+        file.write_text(LONG)
+    command = ["summarize", *map(str, files), "-m", str(presets["one"]), "--device", "cuda", "--dtype", "float32", "-v"]
+    assert run([*command, "--mode", "abstractive", "--no-cache"]) == 0
+    assert (threads, len(loads), loads[0] is MAIN) == ([MAIN, MAIN], 1, False)
+    assert "; beside these: loading Tiny" in capsys.readouterr().err
+
+
+def test_an_error_is_that_of_loading_later(
+    presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
+) -> None:
+    def full(self: torch.nn.Module, *args: object, **kwargs: object) -> torch.nn.Module:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(torch.nn.Module, "to", full)
+    file, said = tmp_path / "a.txt", []
+    file.write_text(LONG)
+    for begins in (True, False):
+        monkeypatch.setattr(summarizer, "may_be_cuda", lambda device, begins=begins: begins)
+        command = ["summarize", str(file), "-m", str(presets["one"]), "--device", "cuda", "--mode", "abstractive"]
+        assert run(command) == Exit.FIT
+        said.append(capsys.readouterr())
+    assert [thread is MAIN for thread in loads] == [False, True]
+    assert said[0] == said[1]
+    assert "does not fit into memory" in said[0].err
+
+
+@pytest.mark.parametrize(
+    ("device", "mode", "begun"),
+    [("cpu", "abstractive", False), ("auto", "extractive", False), ("auto", "abstractive", True)],
+)
+def test_where_no_gpu_writes_models_load_as_they_did(
+    presets, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread], device: str, mode: str, begun: bool
+) -> None:
+    """On a machine with a GPU that torch cannot use as well."""
+    monkeypatch.setattr(machine, "_NVIDIA", Path("/dev/null"))
+    with made_by(presets["one"], device, mode=mode) as made:
+        made.load_ahead()
+        assert (made._loading is not None) == begun
+        told(made)
+        assert loads == [MAIN] * (mode == "abstractive")
+
+
+def test_nothing_begins_without_a_gpu(presets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
+    monkeypatch.setattr(loading_thread.threading, "Thread", lambda *_, **__: pytest.fail("begun"))
+    with made_by(presets["one"], "auto") as made:
+        made.load_ahead()
+
+
+def test_what_is_a_thread_s_own_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The number of torch's threads, and the GPU on which Triton's kernels run."""
+    done: list[tuple[threading.Thread, object]] = []
+    second = torch.device("cuda:1")
+
+    def load() -> Iterator[Stage]:
+        yield Stage("loads")
+        return threading.current_thread()
+
+    monkeypatch.setattr(model_loading, "device_of", lambda name: second)
+    monkeypatch.setattr(model_loading, "fit_threads", lambda: done.append((threading.current_thread(), "threads")))
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: done.append((threading.current_thread(), device)))
+    made = made_by(presets["one"], "cuda:1")
+    stages: list[str] = []
+    loading = model_loading.begin_loading(made.preset, made.options.engine, load)
+    thread = loading_thread.result_of(loading, lambda stage: stages.append(stage.name))
+    assert (stages, thread is MAIN) == (["loading Tiny", "loads"], False)
+    assert done == [(MAIN, "threads"), (MAIN, second)]
+
+
+@pytest.mark.parametrize("stored", [False, True])
+def test_a_document_that_needs_no_model_does_not_wait(
+    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, stored: bool
+) -> None:
+    """One that is printed as it is, and one whose texts are there."""
+    ends, options = threading.Event(), flat_options(preset=str(presets["one"]), device="cuda", dtype="float32")
+    source = document(LONG if stored else "A few words.")
+    with Summarizer(options) as made:
+        expected = made.summarize(source).text
+
+    def hang(*_: object, **__: object) -> Iterator[Stage]:
+        assert ends.wait(LIMIT)
+        yield Stage("too late")
+
+    monkeypatch.setattr(summarizer, "load_writer", hang)
+    with Summarizer(options) as made:
+        made.load_ahead()
+        written = made.summarize(source)
+        assert (written.text, written.method) == (expected, "abstractive" if stored else "verbatim")
+        assert loading_thread.is_busy()
+    ends.set()
+
+
+# ---------------------------------------------------------------------------------------------- the end of a process
+
+HANGING = """
+import atexit, sys, threading
+from pathlib import Path
+from types import SimpleNamespace
+from specextend_cli.cli.main import main
+from specextend_cli.runtime import machine
+from specextend_cli.summarize import model_loading, summarizer
+
+def hang(*_, **__):
+    print("hangs", file=sys.stderr, flush=True)
+    threading.Event().wait()
+    yield
+
+machine._NVIDIA = Path("/dev/null")
+summarizer.import_ahead = model_loading.import_transformers = lambda: None
+model_loading.device_of = lambda name: SimpleNamespace(type="cuda")
+summarizer.load_writer = hang
+atexit.register(print, "Python is shut down", file=sys.stderr)
+main()
+"""
+"""The command line on what seems to have a GPU, where loading never ends."""
+
+
+@pytest.fixture
+def hanging(presets) -> Iterator[Callable[..., subprocess.Popen[str]]]:
+    begun: list[tuple[subprocess.Popen[str], threading.Timer]] = []
+
+    def start(*arguments: object) -> subprocess.Popen[str]:
+        words = ["summarize", *arguments, "-m", presets["one"], "--mode", "abstractive"]
+        command, pipe = [sys.executable, "-c", HANGING, *map(str, words)], subprocess.PIPE
+        process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, text=True, env=environment(real=True))
+        timer = threading.Timer(LIMIT, process.kill)
+        timer.start()
+        begun.append((process, timer))
+        return process
+
+    yield start
+    for process, timer in begun:
+        timer.cancel()
+        process.kill()
+        process.communicate()
+
+
+def until(process: subprocess.Popen[str], words: str) -> str:
+    """What is said on stderr until `words` are."""
+    said = ""
+    assert process.stderr is not None
+    while words not in said:
+        line = process.stderr.readline()
+        assert line, said
+        said += line
+    return said
+
+
+def test_an_unreadable_document_ends_the_run_at_once(hanging) -> None:
+    process = hanging("-")
+    until(process, "hangs")
+    _, said = process.communicate("%PDF-1.7\nnothing that could be read\n", timeout=LIMIT)
+    assert process.returncode == Exit.INPUT
+    assert "is a damaged PDF" in said
+    assert "shut down" not in said
+
+
+@pytest.mark.parametrize("reading", [True, False])
+def test_ctrl_c_while_models_load(hanging, reading: bool) -> None:
+    """Beside a document that is still read, and one that waits for them."""
+    process = hanging("-")
+    if not reading:
+        process.stdin.write(LONG)
+        process.stdin.close()
+        process.stdin = None
+    until(process, "hangs" if reading else "loading Tiny")
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=LIMIT)
+    assert process.returncode == Exit.SIGINT
+    assert "stopped; nothing was saved" in said
+    assert "shut down" not in said
