@@ -3,9 +3,9 @@
 The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as
 bits, and all candidates so far. The host sets where the tokens go, launches both graphs, and reads the finished tree.
 
-There is a graph for each depth, because the gate asks for any: ten depths of an EAGLE head are 45 levels of some 16
-kernels, fewer than two forwards of an 8B model have; ten of a draft model are as many as 45 of its forwards. A graph
-starts from what the first one left, and changes none of it, so that a capture may run it as often as it likes.
+The gate asks for any depth, so each up to ten has a graph: those of an EAGLE head have 45 levels of some 16 kernels
+together, fewer than three forwards of an 8B model; those of a draft model, 45 of its forwards. Such a graph starts from
+what the first one left, and changes none of it, so that a capture may run it as often as it likes.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ from specextend_cli.engine.tree import DraftTree
 
 PENDING_BUCKETS = (16, 8, 4, 2, 1)
 """Committed tokens that one graph reads, in the order of capture."""
+
+
+EACH = 10
+"""Depths up to which each has a graph; of deeper trees only the deepest has one, whose surplus levels nobody reads."""
 
 
 class DraftModel(NamedTuple):
@@ -69,8 +73,6 @@ class DraftGraphs(WholeDrafts):
     `scratch` has rows for the pending tokens and `MOST_SLOTS` more, which a capture overwrites.
     """
 
-    _place: Sequence[int] = ()
-
     def __init__(self, model: DraftModel, scratch: KVCache, shape: TreeShape, capture: Capture) -> None:
         self.width, self.depth = min(shape.width, model.most), max(shape.depth, 1)
         if (self.depth + 1) * self.width > MOST_SLOTS:
@@ -79,13 +81,15 @@ class DraftGraphs(WholeDrafts):
         device, width = scratch.buffer.device, self.width
         self._level = Level(width, 1 + width + self.depth * width * width, device, model.states)
         self._model = model
+        self._place: Sequence[int] = ()
         self._set_place(scratch)
         chains = {m: self._chain(m) for m in PENDING_BUCKETS}
         bodies = [partial(self._begin, chains[m]) for m in PENDING_BUCKETS]
-        growing = [partial(self._expand, levels) for levels in reversed(range(self.depth))]
+        depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
+        growing = [partial(self._expand, levels) for levels in depths]
         with without_collections():
             self._first = {m: (chains[m], capture(body, device)[1]) for m, body in zip(chains, bodies, strict=True)}
-            self._grow = [capture(body, device)[1] for body in growing][::-1]
+            self._grow = {levels: capture(body, device)[1] for levels, body in zip(depths, growing, strict=True)}
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
@@ -101,7 +105,8 @@ class DraftGraphs(WholeDrafts):
         n = len(pending)
         bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= n)
         levels = max(min(shape.depth, shape.forwards), 1) - 1
-        cache.reserve(bucket + (levels + 1) * self.width)
+        grown = min(captured for captured in self._grow if captured >= levels)
+        cache.reserve(bucket + (grown + 1) * self.width)
         start = cache.start
         cache.rollback()
         self._set_place(cache)
@@ -113,7 +118,7 @@ class DraftGraphs(WholeDrafts):
         if read is not None and features is not None:
             read[:n] = features
         replay()
-        self._grow[levels]()
+        self._grow[grown]()
         size = 1 + self.width + levels * self.width**2
         return _tree(token, self._level.tree[:, :size].cpu().numpy(), shape.nodes, levels + 1)
 
@@ -138,6 +143,7 @@ class DraftGraphs(WholeDrafts):
         model, level, inputs = self._model, self._level, chain.inputs
         if model.fuse is not None:
             assert inputs.states is not None
+            assert chain.features is not None
             inputs.states.copy_(model.fuse(chain.features))
         inputs.tokens.clamp_(max=model.tokens - 1)
         inputs.place.copy_(level.inputs.place)
@@ -148,9 +154,7 @@ class DraftGraphs(WholeDrafts):
             torch.index_select(out.states[0], 0, last, out=level.state)
 
     def _expand(self, levels: int) -> None:
-        """Make the root's children the first level; run a level's nodes, add their children, and make the best of
-        these the next one, so many times.
-        """
+        """Begin with the root's children; then expand so many levels, the best children of each being the next."""
         model, level = self._model, self._level
         draft_ops.advance(level, level.shares, level.tokens, level.begin)
         states = level.inputs.states
