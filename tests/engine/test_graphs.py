@@ -368,6 +368,25 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: 
             torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
 
+def test_nodes_are_read_from_what_a_graph_was_given(captured: Captured, kernels_of_torch: None) -> None:
+    """As sampling reads them; later trees leave them as they are."""
+    target = captured.target
+    captured.prepare()
+    target.begin(300)
+    target.prefill(torch.tensor(LONG))
+    parents = [0, *torch.randint(63, (63,), generator=torch.Generator().manual_seed(1)).remainder(torch.arange(1, 64))]
+    shapes = [[int(parent) for parent in parents[:n]] for n in (64, 5, 7, 2, 1)]
+    trees = [DraftTree(list(range(20, 20 + n)), one, [1.0] * n) for one in shapes for n in [len(one)]]
+    for tree in trees:
+        target.verify(tree)
+        target.keep([0])
+    for tree in trees:
+        assert (tree._uploaded != {}) == (len(tree) > 1)
+        fresh = DraftTree(tree.tokens, tree.parents, tree.scores).on("cpu")
+        for ours, theirs in zip(tree.on("cpu"), fresh, strict=True):
+            assert ours.equal(theirs)
+
+
 @pytest.mark.parametrize("whose", LAYERS)
 def test_the_smallest_graph_is_replayed(captured: Captured, layers: str) -> None:
     target = captured.target

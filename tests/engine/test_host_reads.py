@@ -118,15 +118,23 @@ BY_GRAPHS = 2
 """Uploads of a step at most: the tree in one piece, and the path that was accepted, where its rows are moved."""
 
 
+@pytest.mark.parametrize(
+    "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
+)
 @pytest.mark.parametrize("layers", ["fused", pytest.param("stock", marks=pytest.mark.full)])
 @pytest.mark.parametrize("drafter", but_for(("none", "self", "eagle3"), READS))
 def test_reads_and_uploads_of_a_step_by_graphs(
-    pretend: PretendDevice, graphs: Repeated, drafter: str, layers: str, monkeypatch: pytest.MonkeyPatch
+    pretend: PretendDevice,
+    graphs: Repeated,
+    drafter: str,
+    layers: str,
+    sampling: Sampling,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A draft is read once, and the choice."""
     if layers == "stock":
         only_stock_layers(monkeypatch)
-    found = list(steps(pretend, drafter, Sampling(), graphs=graphs))
+    found = list(steps(pretend, drafter, sampling, graphs=graphs))
     assert len(found) > 5
     for one in found:
         assert one.reads.total() <= READS[drafter], one
