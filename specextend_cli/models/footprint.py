@@ -79,15 +79,18 @@ class Footprint:
 
     @property
     def graphs(self) -> int:
-        """What CUDA graphs keep (`engine/cuda`): outputs, and what all share, one forward's activations."""
+        """Bytes that CUDA graphs of target and draft keep (`engine/cuda`).
+
+        All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes; a workspace.
+        """
         kept = self.graph_outputs
         return kept + self.prefill(_MOST_ROWS) + _CUBLAS if kept else 0
 
     @property
     def graph_outputs(self) -> int:
-        """Outputs of all graphs: of each row, the logits, and all layers' states and queries, or a head's two states.
+        """Bytes of all graphs' outputs: each row's logits, and all layers' states and queries, or a head's two states.
 
-        One of these two is an input; other inputs, numbers and what whole drafts begin with, are not counted.
+        One of these two is an input; other inputs, numbers and what whole drafts begin with, are small.
         """
         target, draft = self.target, self.draft
         size = (_TREE_ROWS + _BATCH_ROWS) * _outputs(target) * self.item
