@@ -97,6 +97,10 @@ class DraftTree:
             self._uploaded[device] = nodes
         return self._uploaded[device]
 
+    def lies_at(self, nodes: Nodes) -> None:
+        """The nodes are on a device already, in memory of their own: `on` uploads nothing."""
+        self._uploaded[nodes.tokens.device] = nodes
+
     def repaired(self, token: int, vocabulary: int) -> DraftTree:
         """The same tree, if it is a valid one around `token`, else a valid one near it.
 

@@ -11,7 +11,9 @@ from specextend_cli.models.shape import HeadShape, Shape
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
-_GRAPH_ROWS = 256  # of all graphs: trees of up to 64 nodes, batches of up to 32 sequences, drafts
+_TREE_ROWS, _BATCH_ROWS = 139, 62  # of all graphs of one model: trees of up to 64 nodes, batches of up to 32 sequences
+_MOST_ROWS = 64  # of one graph
+_CUBLAS = 32 << 20  # its workspace for the stream of captures, on Hopper; elsewhere it is smaller
 PREFILL = 1024
 """Tokens of the smallest prefill step, which bound its activations."""
 
@@ -77,15 +79,28 @@ class Footprint:
 
     @property
     def graphs(self) -> int:
-        """What CUDA graphs keep (`engine/cuda/graphs.py`): of every row, all layers' states and queries, its logits.
+        """Bytes that CUDA graphs of target and draft keep (`engine/cuda`).
 
-        Recurrent layers do not run as graphs.
+        All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes; a workspace.
         """
-        shape = self.target
-        if shape.state:
-            return 0
-        row = shape.layers * (2 * shape.hidden + shape.heads * shape.head_dim) + shape.vocab
-        return _GRAPH_ROWS * row * self.item
+        kept = self.graph_outputs
+        return kept + self.prefill(_MOST_ROWS) + _CUBLAS if kept else 0
+
+    @property
+    def graph_outputs(self) -> int:
+        """Bytes of all graphs' outputs: each row's logits, and all layers' states and queries, or a head's two states.
+
+        One of these two is an input; other inputs, numbers and what whole drafts begin with, are small.
+        """
+        target, draft = self.target, self.draft
+        size = (_TREE_ROWS + _BATCH_ROWS) * _outputs(target) * self.item
+        if isinstance(draft, Shape):
+            size += _TREE_ROWS * _outputs(draft) * self.draft_item
+        if isinstance(draft, HeadShape):
+            size += _TREE_ROWS * ((draft.draft_vocab or target.vocab) + 2 * draft.hidden) * self.draft_item
+        if self.predicts:
+            size += _TREE_ROWS * (target.vocab + 2 * target.hidden) * self.item
+        return size
 
     def prefill(self, tokens: int) -> int:
         """Activations of a prefill step of so many tokens in one layer.
@@ -97,3 +112,10 @@ class Footprint:
         reads = self.predicts or isinstance(self.draft, (HeadShape, BlockShape))
         states = (shape.layers + 1) * shape.hidden if reads else 0
         return tokens * self.item * (row + states)
+
+
+def _outputs(model: Shape) -> int:
+    """Numbers that a graph of a language model keeps of a row; recurrent layers do not run as graphs."""
+    if model.state:
+        return 0
+    return (model.layers + 1) * model.hidden + model.layers * model.heads * model.head_dim + model.vocab

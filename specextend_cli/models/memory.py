@@ -49,7 +49,7 @@ def packed_bytes(preset: Preset) -> int:
 
 
 def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
-    """What CUDA graphs keep of the preset's target; 0 where its size is unknown."""
+    """What CUDA graphs of the preset's target and draft keep; 0 where the target's size is unknown."""
     footprint = _footprint(preset, dtype)
     return footprint.graphs if footprint else 0
 

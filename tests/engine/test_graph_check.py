@@ -157,7 +157,7 @@ def test_drafts_that_are_wrong_are_grown_level_by_level(
         def spoilt() -> None:
             replay()
             if method == part:
-                drafts._level.scores.mul_(0.9)
+                drafts._level.shares.mul_(0.9)
                 drafts._level.tree[2].sub_(1 << 20)  # bits of scores
 
         return first, spoilt

@@ -18,6 +18,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.cuda import draft_graphs
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
@@ -42,7 +43,7 @@ from tests.helpers.triton_marks import interpreted
 LONG = prompt(150)
 BATCH = 4
 OF_TARGET = len(TREE_BUCKETS) + len([b for b in BATCH_BUCKETS if b // 2 < BATCH])
-OF_DRAFTS = len(PENDING_BUCKETS) + 1
+OF_DRAFTS = len(PENDING_BUCKETS) + SHAPE.depth
 
 
 @dataclass
@@ -173,9 +174,13 @@ def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, lay
         assert one == pytest.approx(other, rel=1e-3)
 
 
+@pytest.mark.parametrize("each", [10, 2])
 @pytest.mark.parametrize("drafter", but_for(("lm", "eagle3"), ["self", "lm", "eagle1", "eagle3"]))
-def test_shapes_of_whole_drafts(captured: Captured, drafter: str, kernels_of_torch: None) -> None:
-    """Shallower trees than the captured ones are drafted whole; others level by level."""
+def test_shapes_of_whole_drafts(
+    captured: Captured, drafter: str, each: int, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Shallower trees than the captured ones are drafted whole, also where no graph is so shallow; others by levels."""
+    monkeypatch.setattr(draft_graphs, "EACH", each)
     target, retrieval, meters = captured.target, small("retrieval"), []
     shapes = {
         TreeShape(nodes=12, depth=2, width=3, threshold=0.0): True,
@@ -188,6 +193,8 @@ def test_shapes_of_whole_drafts(captured: Captured, drafter: str, kernels_of_tor
         made = DRAFTERS[drafter](target, retrieval)
         if with_graphs:
             assert not captured.prepare(made)
+            before = OF_TARGET + (0 if drafter == "self" else len(TREE_BUCKETS)) + len(PENDING_BUCKETS)
+            assert captured.at_load == before + {10: 4, 2: 3}[each]
         for shape, whole in shapes.items():
             captured.forget()
             written, meter = run(target, made, LONG, retrieval, new=12, shape=shape)
@@ -196,9 +203,8 @@ def test_shapes_of_whole_drafts(captured: Captured, drafter: str, kernels_of_tor
             if with_graphs:
                 captured.check()
                 launches = captured.taken.replays - len(captured.taken.rows)
-                levels = min(shape.depth, shape.forwards)
-                # No draft is made where one token is left to be written.
-                assert launches in (levels * (meter.steps - 1), levels * meter.steps) if whole else launches == 0
+                # Two a draft, however deep. No draft is made where one token is left to be written.
+                assert launches in (2 * (meter.steps - 1), 2 * meter.steps) if whole else launches == 0
     half = len(shapes)
     for without, ours in zip(meters[:half], meters[half:], strict=True):
         assert ours.accepted_lengths == without.accepted_lengths
@@ -360,6 +366,25 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: 
         assert captured.taken.rows == [8 if len(each) > 1 else 1]
         for mine, stock in zip(ours, theirs, strict=True):
             torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
+
+
+def test_nodes_are_read_from_what_a_graph_was_given(captured: Captured, kernels_of_torch: None) -> None:
+    """As sampling reads them; later trees leave them as they are."""
+    target = captured.target
+    captured.prepare()
+    target.begin(300)
+    target.prefill(torch.tensor(LONG))
+    parents = [0, *torch.randint(63, (63,), generator=torch.Generator().manual_seed(1)).remainder(torch.arange(1, 64))]
+    shapes = [[int(parent) for parent in parents[:n]] for n in (64, 5, 7, 2, 1)]
+    trees = [DraftTree(list(range(20, 20 + n)), one, [1.0] * n) for one in shapes for n in [len(one)]]
+    for tree in trees:
+        target.verify(tree)
+        target.keep([0])
+    for tree in trees:
+        assert (tree._uploaded != {}) == (len(tree) > 1)
+        fresh = DraftTree(tree.tokens, tree.parents, tree.scores).on("cpu")
+        for ours, theirs in zip(tree.on("cpu"), fresh, strict=True):
+            assert ours.equal(theirs)
 
 
 @pytest.mark.parametrize("whose", LAYERS)

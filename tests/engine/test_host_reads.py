@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import dataclass, replace
 
 import pytest
@@ -19,7 +19,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.tiny_models import prompt, tiny
+from tests.engine.tiny_models import VOCABULARY, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
 from tests.helpers.grid import but_for
 from tests.helpers.pretend_device import Pretend, PretendDevice
@@ -55,11 +55,18 @@ class Counted:
 
 
 def steps(
-    device: PretendDevice, drafter: str, sampling: Sampling, *, gate: bool = False, graphs: Repeated | None = None
+    device: PretendDevice,
+    drafter: str,
+    sampling: Sampling,
+    *,
+    gate: bool = False,
+    graphs: Repeated | None = None,
+    breaks: Set[int] = frozenset(),
 ) -> Iterator[Counted]:
     """Every step but the first ones, as nobody looks at its events but the meter."""
     attention = "auto" if graphs is None else "triton"
-    target, retrieval = Target(LanguageModel(tiny().to("cuda"), backend=attention)), small("retrieval")
+    target = Target(LanguageModel(tiny().to("cuda"), backend=attention))
+    retrieval = replace(small("retrieval"), breaks=frozenset(breaks))
     made, meter = DRAFTERS[drafter](target, retrieval), Meter()
     shape = replace(SHAPE, threshold=0.15)
     if graphs is not None:
@@ -114,19 +121,42 @@ def graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Repeated:
     return Repeated()
 
 
-BY_GRAPHS = {**dict.fromkeys(READS, 3), "none": 1, "ngram": 1, "lm-window": 4, "blend-eagle": 5}
-"""Uploads of a step at most: the tree in one piece, the path that was accepted, and for each draft its inputs."""
+BY_GRAPHS = {**dict.fromkeys(READS, 2), "none": 1, "ngram": 1}
+"""Uploads of a step at most, as without: the tree in one piece, and the path that was accepted, where rows move."""
 
 
+@pytest.mark.parametrize("by_graphs", [False, True], ids=["model", "graphs"])
+def test_chunks_that_end_with_sentences_are_uploaded_when_they_are_chosen(
+    pretend: PretendDevice, graphs: Repeated, by_graphs: bool
+) -> None:
+    ends, capture = range(0, VOCABULARY, 9), graphs if by_graphs else None
+    found = list(steps(pretend, "eagle3", SAMPLED, breaks=set(ends), graphs=capture))
+    places = [{place.split(":")[0]: n for place, n in one.uploads.items()} for one in found]
+    assert {one.chosen for one in found} == {False, True}
+    tree = "engine/cuda/step.py" if by_graphs else "engine/tree.py"
+    for one, uploads in zip(found, places, strict=True):
+        assert uploads.pop(tree) == 1
+        assert one.chosen <= uploads.pop("engine/transfer.py", 0) <= one.chosen + 1
+        assert not uploads
+
+
+@pytest.mark.parametrize(
+    "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
+)
 @pytest.mark.parametrize("layers", ["fused", pytest.param("stock", marks=pytest.mark.full)])
 @pytest.mark.parametrize("drafter", but_for(("none", "self", "eagle3"), READS))
 def test_reads_and_uploads_of_a_step_by_graphs(
-    pretend: PretendDevice, graphs: Repeated, drafter: str, layers: str, monkeypatch: pytest.MonkeyPatch
+    pretend: PretendDevice,
+    graphs: Repeated,
+    drafter: str,
+    layers: str,
+    sampling: Sampling,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A draft is read once, and the choice."""
     if layers == "stock":
         only_stock_layers(monkeypatch)
-    found = list(steps(pretend, drafter, Sampling(), graphs=graphs))
+    found = list(steps(pretend, drafter, sampling, graphs=graphs))
     assert len(found) > 5
     for one in found:
         assert one.reads.total() <= READS[drafter], one

@@ -126,7 +126,7 @@ def test_fused_heads(launches: Launches, name: str) -> None:
     for layers in (1, 2):
         drafter = EagleDrafter(tiny_head(name, layers=layers), target, small("full"))
         assert not prepared(launches, target, drafter)
-        level = launches.bodies[-1]
+        level = added(*launches.bodies[-2:])
         step = launches.bodies[2 * len(TREE_BUCKETS) - 1 - TREE_BUCKETS[::-1].index(4)]
         # The next level is chosen by two operations, of which one launches two kernels; its states are moved.
         assert added(level, step) == {"best": 1, "advance": 1, "aten.index_select.out": 1}
@@ -138,7 +138,8 @@ def test_levels_of_a_language_model(launches: Launches) -> None:
     target = Target(LanguageModel(tiny(), backend="triton"))
     drafter = LMDrafter(target.lm, target, small("full"))
     assert not prepared(launches, target, drafter)
-    assert added(launches.bodies[-1], launches.bodies[TREE_BUCKETS.index(4)]) == {"best": 1, "advance": 1}
+    level = added(*launches.bodies[-2:])
+    assert added(level, launches.bodies[TREE_BUCKETS.index(4)]) == {"best": 1, "advance": 1}
 
 
 STEPS = {"plain": 1, "eight nodes": 8, "sixty nodes": 64}
@@ -172,6 +173,8 @@ def test_operations_of_a_level(launches: Launches, monkeypatch: pytest.MonkeyPat
     for prepare in (lambda: None, lambda: only_stock_layers(monkeypatch)):
         prepare()
         prepared(launches, target, EagleDrafter(tiny_head("eagle3"), target, small("full")))
-        totals.append(launches.bodies[-1].total())
+        *_, two, one, none = launches.bodies  # levels after the first, which is the root's children
+        assert added(two, one) == added(one, none)
+        totals.append(added(one, none).total())
     assert totals[0] == LEVEL
     assert totals[1] > 2 * LEVEL

@@ -189,12 +189,19 @@ def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
 
 
 def best(
-    logits: Tensor, width: int, most: int, vocabulary: Tensor | None, *, row: Tensor | None = None
+    logits: Tensor,
+    width: int,
+    most: int,
+    vocabulary: Tensor | None,
+    *,
+    row: Tensor | None = None,
+    out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     if row is not None:
         logits = logits.index_select(0, row)
     highest, ids = logits[:, :most].float().log_softmax(-1).topk(width)
-    return highest.exp(), ids if vocabulary is None else vocabulary[ids]
+    found = highest.exp(), ids if vocabulary is None else vocabulary[ids]
+    return found if out is None else (out[0].copy_(found[0]), out[1].copy_(found[1]))
 
 
 def advance(level: Level, shares: Tensor, tokens: Tensor, begin: Tensor | None = None) -> None:

@@ -1,13 +1,16 @@
-"""A whole draft without the host: one graph reads the committed tokens, another grows the tree by a level.
+"""A whole draft without the host: one graph reads the committed tokens, another grows the tree, however deep.
 
 The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as
-bits, and all candidates so far. The second graph expands a level and chooses the next; it is launched once a level, and
-reads on the device which level it is. The host sets where the cache is, launches, and reads the finished tree.
+bits, and all candidates so far. The host sets where the tokens go, launches both graphs, and reads the finished tree.
+
+The gate asks for any depth, so each up to ten has a graph: those of an EAGLE head have 45 levels of some 16 kernels
+together, fewer than three forwards of an 8B model; those of a draft model, 45 of its forwards. Such a graph starts from
+what the first one left, and changes none of it, so that a capture may run it as often as it likes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -21,12 +24,17 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_ops
 from specextend_cli.engine.cuda.capture import Capture, without_collections
 from specextend_cli.engine.cuda.draft_ops import Level
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, place_of
+from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, place_of
 from specextend_cli.engine.forward import WholeDrafts
+from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree
 
 PENDING_BUCKETS = (16, 8, 4, 2, 1)
 """Committed tokens that one graph reads, in the order of capture."""
+
+
+EACH = 10
+"""Depths up to which each has a graph; of deeper trees only the deepest has one, whose surplus levels nobody reads."""
 
 
 class DraftModel(NamedTuple):
@@ -38,7 +46,6 @@ class DraftModel(NamedTuple):
     """
 
     step: Step
-    scratch: KVCache
     tokens: int
     most: int
     vocabulary: Tensor | None = None
@@ -48,24 +55,41 @@ class DraftModel(NamedTuple):
     """[0, hidden], of the states' number format."""
 
 
-class DraftGraphs(WholeDrafts):
-    """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes."""
+class _Chain(NamedTuple):
+    """What a graph of m committed tokens reads: its inputs, and the target's `features` [m, ..] before them.
 
-    def __init__(self, model: DraftModel, shape: TreeShape, capture: Capture) -> None:
+    `numbers` [m + 2, packed inputs] are those of 1 to m tokens at position 0 and cache row 0, their tokens and the
+    cache's place left out; then what each position, and each row, adds to them.
+    """
+
+    inputs: StepInputs
+    features: Tensor | None
+    numbers: Tensor
+
+
+class DraftGraphs(WholeDrafts):
+    """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes.
+
+    `scratch` has rows for the pending tokens and `MOST_SLOTS` more, which a capture overwrites.
+    """
+
+    def __init__(self, model: DraftModel, scratch: KVCache, shape: TreeShape, capture: Capture) -> None:
         self.width, self.depth = min(shape.width, model.most), max(shape.depth, 1)
         if (self.depth + 1) * self.width > MOST_SLOTS:
             raise ValueError(f"{self.depth} levels of {self.width} nodes are more than {MOST_SLOTS}")
         self.is_current = model.step.is_current
-        device, width = model.scratch.buffer.device, self.width
+        device, width = scratch.buffer.device, self.width
         self._level = Level(width, 1 + width + self.depth * width * width, device, model.states)
         self._model = model
-        self._first: dict[int, tuple[StepInputs, Tensor, Callable[[], None]]] = {}
-        first = {m: self._inputs(m) for m in PENDING_BUCKETS}
-        bodies = [partial(self._begin, *first[m]) for m in PENDING_BUCKETS]
+        self._place: Sequence[int] = ()
+        self._set_place(scratch)
+        chains = {m: self._chain(m) for m in PENDING_BUCKETS}
+        bodies = [partial(self._begin, chains[m]) for m in PENDING_BUCKETS]
+        depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
+        growing = [partial(self._expand, levels) for levels in depths]
         with without_collections():
-            for m, body in zip(PENDING_BUCKETS, bodies, strict=True):
-                self._first[m] = (*first[m], capture(body, device)[1])
-            _, self._grow = capture(self._expand, device)
+            self._first = {m: (chains[m], capture(body, device)[1]) for m, body in zip(chains, bodies, strict=True)}
+            self._grow = {levels: capture(body, device)[1] for levels, body in zip(depths, growing, strict=True)}
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
@@ -81,61 +105,77 @@ class DraftGraphs(WholeDrafts):
         n = len(pending)
         bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= n)
         levels = max(min(shape.depth, shape.forwards), 1) - 1
-        cache.reserve(bucket + (levels + 1) * self.width)
+        grown = min(captured for captured in self._grow if captured >= levels)
+        cache.reserve(bucket + (grown + 1) * self.width)
         start = cache.start
         cache.rollback()
-        place = place_of(cache)
-        inputs, read, replay = self._first[bucket]
-        inputs.set(_chain(bucket, n, position, start, place))
+        self._set_place(cache)
+        (inputs, read, numbers), replay = self._first[bucket]
+        # No upload: what varies are two numbers, and numbers are arguments of a launch.
+        torch.add(numbers[n - 1], numbers[-2], alpha=position, out=inputs.packed)
+        inputs.packed.add_(numbers[-1], alpha=start)
         inputs.tokens[:n] = pending
-        if features is not None:
+        if read is not None and features is not None:
             read[:n] = features
-        self._level.inputs.place.copy_(inputs.place)
         replay()
-        for _ in range(levels):
-            self._grow()
+        self._grow[grown]()
         size = 1 + self.width + levels * self.width**2
         return _tree(token, self._level.tree[:, :size].cpu().numpy(), shape.nodes, levels + 1)
 
-    def _inputs(self, m: int) -> tuple[StepInputs, Tensor]:
-        """Those of a chain of m tokens, and the target's features before them."""
-        model, device = self._model, self._level.count.device
-        inputs = StepInputs(m, 1, device, model.states, more=3)
-        inputs.set(_chain(m, m, 0, 0, place_of(model.scratch)))
-        self._level.inputs.place.copy_(inputs.place)
-        return inputs, torch.zeros(m, model.features, dtype=model.scratch.buffer.dtype, device=device)
+    def _set_place(self, cache: KVCache) -> None:
+        """Let all graphs find `cache`; an upload where it lies elsewhere than the last one."""
+        if self._place != (place := place_of(cache)):
+            self._place, held = place, self._level.inputs.place
+            held.copy_(upload(place, held.device))
 
-    def _begin(self, inputs: StepInputs, features: Tensor) -> None:
-        """Expand the chain's last token; the tree's first level."""
-        model, level = self._model, self._level
+    def _chain(self, m: int) -> _Chain:
+        states, level = self._model.states, self._level
+        inputs = StepInputs(m, 1, level.count.device, states, more=len(level.begin))
+        rows = [_numbers(m, n, 0, 0) for n in range(1, m + 1)]
+        for moved in (_numbers(m, 1, 1, 0), _numbers(m, 1, 0, 1)):
+            rows.append([after - before for before, after in zip(rows[0], moved, strict=True)])
+        numbers = torch.tensor(rows, device=level.count.device)
+        inputs.packed.copy_(numbers[m - 1])
+        return _Chain(inputs, None if states is None else states.new_zeros(m, self._model.features), numbers)
+
+    def _begin(self, chain: _Chain) -> None:
+        """Expand the chain's last token: what `_expand` starts from."""
+        model, level, inputs = self._model, self._level, chain.inputs
         if model.fuse is not None:
             assert inputs.states is not None
-            inputs.states.copy_(model.fuse(features))
+            assert chain.features is not None
+            inputs.states.copy_(model.fuse(chain.features))
         inputs.tokens.clamp_(max=model.tokens - 1)
+        inputs.place.copy_(level.inputs.place)
+        level.begin.copy_(inputs.more)
         out, last = model.step(inputs), inputs.more[:1]
-        shares, tokens = draft_ops.best(out.logits, self.width, model.most, model.vocabulary, row=last)
-        draft_ops.advance(level, shares, tokens, inputs.more)
-        if level.inputs.states is not None:
-            level.inputs.states.copy_(out.states[0].index_select(0, last).expand(self.width, -1))
+        draft_ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
+        if level.state is not None:
+            torch.index_select(out.states[0], 0, last, out=level.state)
 
-    def _expand(self) -> None:
-        """Run the level's nodes, add their children, and make the best of these the next level."""
+    def _expand(self, levels: int) -> None:
+        """Begin with the root's children; then expand so many levels, the best children of each being the next."""
         model, level = self._model, self._level
-        out = model.step(level.inputs)
-        shares, tokens = draft_ops.best(out.logits, self.width, model.most, model.vocabulary)
-        draft_ops.advance(level, shares, tokens)
-        if level.inputs.states is not None:
-            torch.index_select(out.states[0], 0, level.above, out=level.inputs.states)
+        draft_ops.advance(level, level.shares, level.tokens, level.begin)
+        states = level.inputs.states
+        if states is not None and level.state is not None:
+            states.copy_(level.state.expand(self.width, -1))
+        for _ in range(levels):
+            out = model.step(level.inputs)
+            shares, tokens = draft_ops.best(out.logits, self.width, model.most, model.vocabulary)
+            draft_ops.advance(level, shares, tokens)
+            if states is not None:
+                torch.index_select(out.states[0], 0, level.above, out=states)
 
 
-def _chain(rows: int, n: int, position: int, start: int, place: tuple[int, ...]) -> list[int]:
-    """A chain's inputs but for its n tokens; nothing sees the surplus rows, and they see nothing of the chain.
+def _numbers(rows: int, n: int, position: int, start: int) -> list[int]:
+    """A chain's inputs but for its n tokens and the place; nothing sees the surplus rows, and they see no chain.
 
     Behind them: the last token's row, and the position and the cache row of the first level.
     """
     masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(rows))
     words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
-    behind = (start, start + n, n, *place)
+    behind = (start, start + n, n, *[0] * PLACE)
     return [*[0] * rows, *range(position, position + rows), *words, *behind, n - 1, position + n, start + n]
 
 

@@ -16,7 +16,9 @@ class Level:
 
     `inputs` are its forward's; `scores`, `nodes` (numbers in the tree) and `above` (rows of the level before) are
     [width]; `tree` [3, candidates] has every node's token, parent and the bits of its score, of which `count` [1] are
-    there. All int64 but the scores.
+    there. The tree starts from the root's children (`shares` and `tokens` [1, width]), a head's `state` [1, hidden] at
+    the root, and `begin` [3]: a number that is not read here, then the position and the cache row of the first level.
+    All int64 but scores, shares and states.
     """
 
     def __init__(self, width: int, candidates: int, device: torch.device, states: Tensor | None) -> None:
@@ -26,14 +28,25 @@ class Level:
         self.above = torch.zeros_like(self.nodes)
         self.count = torch.zeros(1, dtype=torch.long, device=device)
         self.tree = torch.zeros(3, candidates, dtype=torch.long, device=device)
+        self.shares = torch.zeros(1, width, device=device)
+        self.tokens = torch.zeros(1, width, dtype=torch.long, device=device)
+        self.state = None if states is None else states.new_zeros(1, states.shape[-1])
+        self.begin = torch.zeros(3, dtype=torch.long, device=device)
 
 
 def best(
-    logits: Tensor, width: int, most: int, vocabulary: Tensor | None, *, row: Tensor | None = None
+    logits: Tensor,
+    width: int,
+    most: int,
+    vocabulary: Tensor | None,
+    *,
+    row: Tensor | None = None,
+    out: tuple[Tensor, Tensor] | None = None,
 ) -> tuple[Tensor, Tensor]:
     """The `width` highest probabilities of each row of logits [rows, V], descending, and their tokens: [rows, width].
 
-    Only the first `most` of V take part; `vocabulary` maps them to tokens. `row` [1] (int64) names the only row.
+    Only the first `most` of V take part; `vocabulary` maps them to tokens. `row` [1] (int64) names the only row. They
+    go to `out`, if there is one.
     """
     from specextend_cli.engine.cuda.draft_kernels import best_of_blocks, best_of_rows
 
@@ -46,8 +59,10 @@ def best(
         *(logits, logits if row is None else row, values, ids, sums, most, logits.stride(0)),
         **{"WIDTH": width, "BLOCK": _BLOCK, "PICKS": row is not None, "num_warps": 4},
     )
-    shares = torch.empty(rows, width, device=device)
-    tokens = torch.empty(rows, width, dtype=torch.long, device=device)
+    shares, tokens = out or (
+        torch.empty(rows, width, device=device),
+        torch.empty(rows, width, dtype=torch.long, device=device),
+    )
     count = blocks * width
     best_of_rows[(rows,)](
         *(values, ids, sums, ids if vocabulary is None else vocabulary, shares, tokens),
@@ -65,8 +80,7 @@ def best(
 def advance(level: Level, shares: Tensor, tokens: Tensor, begin: Tensor | None = None) -> None:
     """Add the children of the level's nodes to the tree and make the best of them the next level.
 
-    `shares` and `tokens` [width, width] are the children's; of the first level [1, width], the root's, and `begin` [3]
-    has its position and cache row behind a number that is not read.
+    `shares` and `tokens` [width, width] are the children's; with `begin` they are [1, width], the root's.
     """
     from specextend_cli.engine.cuda.draft_kernels import choose_level
 

@@ -199,11 +199,12 @@ def _of_head(head: EagleHead, backend: Backend) -> Results:
 def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, capture: Capture) -> str:
     """Let the drafter's model grow whole trees by graphs; why it does not, if so."""
     model, backend = _draft_model(target, drafter)
-    if model is None or backend is None:
+    if model is None or backend is None or not isinstance(drafter, LevelDrafter):
         return ""
     expected = _draft(target, drafter, shape)
     try:
-        backend.drafts = DraftGraphs(model, shape, capture)
+        scratch = drafter.model.new_cache(max(PENDING_BUCKETS) + MOST_SLOTS)
+        backend.drafts = DraftGraphs(model, scratch, shape, capture)
         found = _draft(target, drafter, shape)
         common = sorted(found.keys() & expected.keys())
         if len(common) < (1 if target.lm.dtype == torch.float32 else _COMMON) * len(expected):
@@ -221,20 +222,17 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
 
 def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
     """What a drafter's graphs are made of, and what is to have them; None where its model runs without graphs."""
-    rows = max(PENDING_BUCKETS) + MOST_SLOTS
     if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):
         head, of_head = drafter.head, drafter.head.forward_backend
         states = head.fc.weight.new_empty(0, head.config.hidden)
         width = len(head.config.feature_layers) * head.config.target_hidden
         known, most = head.embedding.num_embeddings, head.config.draft_vocabulary
-        made = DraftModel(
-            of_head.graphs.step, head.new_cache(rows), known, most, drafter.vocabulary, head.fuse, width, states
-        )
+        made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
         lm, of_model = drafter.lm, drafter.lm.forward_backend
         most = min(lm.vocabulary, target.lm.vocabulary)
-        return DraftModel(of_model.graphs.step, lm.new_cache(rows), lm.vocabulary, most), of_model
+        return DraftModel(of_model.graphs.step, lm.vocabulary, most), of_model
     return None, None
 
 

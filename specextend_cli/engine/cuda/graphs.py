@@ -24,7 +24,7 @@ from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs,
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.engine.tree import DraftTree, Nodes
 
 TREE_BUCKETS = (64, 32, 16, 12, 8, 4, 2, 1)
 """Nodes of a forward's rows, in the order of their capture."""
@@ -136,6 +136,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
 
     def __init__(self, lm: LanguageModel, step: Step, capture: Capture, *, batches: Sequence[int]) -> None:
         self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
+        self._bits = 1 << torch.arange(WORD, device=lm.device)
         self.graphs = Graphs(step, lm.new_cache(max(TREE_BUCKETS)), capture, batches=batches)
 
     def slots(self, sequences: int) -> int:
@@ -165,7 +166,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
     def run_tree(
         self, tree: DraftTree, position: int, cache: KVCache, context: ForwardContext, feature_layers: Sequence[int]
     ) -> ModelOutput | None:
-        """See `ForwardBackend`. One upload, one launch."""
+        """See `ForwardBackend`. One upload, from which the tree's nodes are read as well, and one launch."""
         n, graph = len(tree), self.graphs.tree(len(tree))
         if graph is None or not _suits(cache, context) or not self.graphs.step.is_current():
             return None
@@ -176,8 +177,12 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         words = [0] * (WORDS * n)  # as integers with a sign; no graph has more rows than a word has bits
         words[::WORDS] = [bits - (bits >> WORD - 1 << WORD) for bits in tree.ancestors]
         behind = (start, end, n, *place_of(cache))
-        graph.inputs.set([*tree.tokens, *more, *positions, *more, *words, *more, *more, *behind])
+        held = graph.inputs
+        held.set([*tree.tokens, *more, *positions, *more, *words, *more, *more, *behind])
         graph.replay()
+        if held.words is not None:
+            mask = (held.words[:n, :1] & self._bits[:n]) != 0
+            tree.lies_at(Nodes(held.tokens[:n].clone(), held.positions[:n] - position, mask))
         context.queries.update(_queries(graph, sorted(context.record), n))
         return ModelOutput(graph.out.logits[None, :n], _features(graph, feature_layers, n))
 

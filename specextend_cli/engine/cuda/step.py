@@ -22,7 +22,8 @@ from specextend_cli.engine.cache import KVCache
 WORDS = 2
 MOST_SLOTS = WORDS * WORD
 """Nodes of a draft tree whose keys lie in the cache, those of the present forward included."""
-_PLACE = 5  # integers
+PLACE = 5
+"""Integers of `place_of`."""
 
 
 def place_of(cache: KVCache | BatchedKVCache) -> tuple[int, int, int, int, int]:
@@ -56,7 +57,7 @@ class StepInputs:
         in_tree: bool = False,
     ) -> None:
         """`states` [.., hidden] tells the head's width and number format; `in_tree`: even one row has a mask."""
-        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, _PLACE, more)
+        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, PLACE, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
         self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = self.packed.split(sizes)
