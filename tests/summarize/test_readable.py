@@ -49,6 +49,7 @@ LEANING = [
     "While this harbour was closed, ships lay in the bay.",
     "One reason is the storm that closed the harbour.",
     "Then, the council closed the harbour for a year.",
+    "Yes, the council closed the harbour for a year.",
 ]
 BROKEN = [
     "Orders may be placed by calling (202) 512-6000 or by fax.",
