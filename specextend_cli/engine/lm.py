@@ -68,8 +68,8 @@ class LanguageModel:
         """By which each layer multiplies its attention's scores."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
-        self.attends_plainly = True
-        """Whether every layer attends, and none has a window, capped scores or sinks."""
+        self.softmax_is_plain = True
+        """Whether no layer has capped scores or sinks."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.prefill_threads: int | None = None
@@ -145,8 +145,7 @@ class LanguageModel:
             raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
         kept = (~cache.buffer[0, :, 0, 0].isinf().all(-1)).tolist()
         self._keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
-        plain = len(layers) == self.layers and not any(self.windows)
-        self.attends_plainly = plain and all(layer.softmax.is_plain for layer in layers)
+        self.softmax_is_plain = all(layer.softmax.is_plain for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -192,7 +191,7 @@ class LanguageModel:
         self, tree: DraftTree, position: int, cache: KVCache, *, context: ForwardContext, features: Sequence[int] = ()
     ) -> Output:
         """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`."""
-        if self.forward_backend and not any(self.windows):
+        if self.forward_backend:
             cache.reserve(len(tree))
             if out := self.forward_backend.run_tree(tree, position, cache, context, features):
                 return Output(out.logits[0], None if out.features is None else out.features[0, : len(tree)])

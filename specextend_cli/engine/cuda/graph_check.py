@@ -77,9 +77,7 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
 
 
 def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
-    # Where a window begins, only the host knows; which state a layer goes on from, too.
-    if any(lm.windows):
-        return {f"{name} runs without CUDA graphs": "some of its layers attend through a window"}
+    # Which state a layer goes on from, only the host knows.
     if lm.state_bytes:
         return {f"{name} runs without CUDA graphs": "some of its layers are recurrent, and run by torch's kernels"}
 
