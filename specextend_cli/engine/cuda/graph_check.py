@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import torch
@@ -83,7 +84,7 @@ def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture
 
     steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches)
-    return _first_right(lm, name, steps, graphs, lambda: _of_model(lm, batches))
+    return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
@@ -167,6 +168,21 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
         some = ids[-b:].to(lm.device)[:, None]
         out_of_batch = lm.run(ForwardInput(some, slots.lengths[:, None], slots, context))
         yield "logits in a batch", out_of_batch.logits[:, 0].clone()
+
+
+def _past_windows(lm: LanguageModel) -> Results:
+    """Logits of a tree behind random keys, more of them than any window has: published ones have thousands."""
+    widest = max((window for window in lm.windows if window is not None), default=0)
+    if not widest:
+        return
+    rows, n = widest + len(_PARENTS), len(_PARENTS)
+    cache = lm.new_cache(rows + n)
+    cache.reserve(rows)
+    cache.rows(0, rows).normal_(generator=torch.Generator(lm.device).manual_seed(0))
+    cache.commit()
+    tree = DraftTree(torch.linspace(0, lm.vocabulary - 1, n).long().tolist(), _PARENTS, [1.0] * n)
+    out = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend))
+    yield "logits past its windows", out.logits.clone()
 
 
 def _of_head(head: EagleHead, backend: Backend) -> Results:
