@@ -161,9 +161,10 @@ def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytes
     """The latter's draft counts the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
-    for module, name in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
-        monkeypatch.setattr(module, name, rehearsal.opaque(getattr(module, name)))
-    check_identity("cpu", drafter, rehearsal, new=4, length=40, name=name, positions="compact" if name == "llama" else "absolute")
+    for module, kernel in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
+        monkeypatch.setattr(module, kernel, rehearsal.opaque(getattr(module, kernel)))
+    positions = "compact" if name == "llama" else "absolute"
+    check_identity("cpu", drafter, rehearsal, new=4, length=40, name=name, positions=positions)
     assert rehearsal.replays > rehearsal.captures > 0
 
 

@@ -81,6 +81,13 @@ def _take_in(
     return higher, mass, out
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _but_for(words: tl.tensor, bits: tl.tensor) -> tl.tensor:
+    """Each word without so many of its lowest bits; fewer than none are none."""
+    kept = tl.full([], -1, tl.int64) << tl.minimum(tl.maximum(bits, 0), 63).to(tl.int64)
+    return tl.where(bits < 64, words & kept, 0)
+
+
 @triton.jit(do_not_specialize=_CHANGING)  # type: ignore[untyped-decorator]
 def attend_split(
     q: tl.tensor,  # [sequences, H, n, D]
@@ -164,32 +171,39 @@ def attend_split(
             top = tl.load(sinks + query_head, mask=node < n, other=0.0).to(tl.float32) * _LOG2_E
             mass = tl.full([BLOCK_M], 1.0, tl.float32)
 
-    # Whole blocks of the prefix need no mask but a window's; the rest of the prefix and the tree are read in smaller,
-    # masked ones. Blocks before all windows are not read.
+    # Whole blocks of the prefix need no mask; the rest of the prefix and the tree are read in smaller, masked ones.
+    # With windows, blocks up to `skipped` are not read, and those up to `edge` are masked.
     whole = prefix // BLOCK_N
     tail = whole * BLOCK_N
-    skipped = 0
+    skipped, edge = 0, 0
     if WINDOWED:
+        tl.static_assert(BLOCK_N == TAIL_N)
         oldest = tl.load(firsts + sequence * n + node, mask=node < n, other=total)
         skipped = tl.minimum(tl.min(oldest, 0) // BLOCK_N, whole)
+        edge = tl.minimum(tl.cdiv(tl.max(tl.where(node < n, oldest, 0), 0), BLOCK_N), whole)
     blocks = whole + tl.cdiv(total - tail, TAIL_N)
     share = tl.cdiv(blocks - skipped, splits)
     if PLACED:
         share = tl.maximum(share, _LEAST_BLOCKS)
     first = skipped + split * share
     last = tl.minimum(first + share, blocks)
-    for block in tl.range(first, tl.minimum(last, whole)):
+    for block in tl.range(tl.maximum(first, edge), tl.minimum(last, whole)):
         at = block * BLOCK_N + tl.arange(0, BLOCK_N)
-        seen = at[None, :] >= oldest[:, None] if WINDOWED else None
         key = _rows(keys, at, total, D if PLACED else k_t, 1 if PLACED else k_d, D, BLOCK_D, False)
         value = _rows(values, at, total, D if PLACED else v_t, 1 if PLACED else v_d, D, BLOCK_D, False)
-        top, mass, acc = _take_in(queries, key, value, seen, scale, cap, top, mass, acc, WINDOWED, CAPPED, PRECISION)
-    for block in tl.range(tl.maximum(first, whole), last, num_stages=1):
+        top, mass, acc = _take_in(queries, key, value, None, scale, cap, top, mass, acc, False, CAPPED, PRECISION)
+    behind = tl.maximum(first, whole)
+    before = tl.maximum(tl.minimum(last, edge) - first, 0)
+    for block in tl.range(behind - before, tl.maximum(last, behind), num_stages=1):
+        if WINDOWED:
+            block = tl.where(block < behind, first + block - (behind - before), block)
         start = tail + (block - whole) * TAIL_N
         at = start + tl.arange(0, TAIL_N)
         slot = at - prefix
         if CAUSAL:
             seen = slot[None, :] <= node[:, None]
+            if WINDOWED:
+                seen = seen & (at[None, :] >= oldest[:, None])
         else:
             # A block of at most 64 slots touches two words. Slots before the tree read as ones; behind it are zeros.
             word = (start - prefix) >> 6
@@ -198,10 +212,11 @@ def attend_split(
             next_word = (node < n) & (word >= -1) & (word + 1 < words_n)
             far = tl.load(words + node * words_n + word + 1, mask=next_word, other=0)
             far = tl.where(word < -1, -1, far)
+            if WINDOWED:
+                near = _but_for(near, oldest - prefix - (word << 6))
+                far = _but_for(far, oldest - prefix - (word << 6) - 64)
             bits = tl.where(bit[None, :] < 64, near[:, None], far[:, None])
             seen = ((bits >> (bit & 63)[None, :].to(tl.int64)) & 1) != 0
-        if WINDOWED:
-            seen = seen & (at[None, :] >= oldest[:, None])
         key = _rows(keys, at, total, D if PLACED else k_t, 1 if PLACED else k_d, D, BLOCK_D, True)
         value = _rows(values, at, total, D if PLACED else v_t, 1 if PLACED else v_d, D, BLOCK_D, True)
         top, mass, acc = _take_in(queries, key, value, seen, scale, cap, top, mass, acc, True, CAPPED, PRECISION)
