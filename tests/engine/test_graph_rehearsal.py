@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
@@ -21,7 +22,18 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, RECURRENT, by_generate, generate, prompt, tiny
+from tests.engine.tiny_models import (
+    ARCHITECTURES,
+    COMMON,
+    FAMILIES,
+    RECURRENT,
+    VOCABULARY,
+    by_generate,
+    generate,
+    make,
+    prompt,
+    tiny,
+)
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import check_identity, use_few_graphs
 from tests.helpers.grid import but_for
@@ -148,6 +160,18 @@ def test_families_with_recurrent_layers_run_without_graphs(name: str, monkeypatc
     refused = use_checked_graphs(Target(LanguageModel(tiny(name), backend="triton")), capture=rehearsal)
     why = "some of its layers are recurrent, and run by torch's kernels"
     assert refused == {"the model runs without CUDA graphs": why}
+    assert rehearsal.captures == 0
+
+
+def test_layers_that_attend_by_the_keys_of_others_run_without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rehearsal = Rehearsal()
+    rehearsed(rehearsal, monkeypatch, "as they are")
+    kinds = ["sliding_attention", "full_attention"]
+    sizes = {"hidden_size_per_layer_input": 8, "laurel_rank": 8, "vocab_size_per_layer_input": VOCABULARY}
+    shared = {"num_hidden_layers": 4, "num_kv_shared_layers": 2, "layer_types": 2 * kinds}
+    config = Gemma3nTextConfig(**{**COMMON, **sizes, **shared}, sliding_window=16, activation_sparsity_pattern=[0.0] * 4)
+    refused = use_checked_graphs(Target(LanguageModel(make(config), backend="triton")), capture=rehearsal)
+    assert refused == {"the model runs without CUDA graphs": "some of its layers attend by the keys of others"}
     assert rehearsal.captures == 0
 
 

@@ -92,7 +92,7 @@ def check_windows(
     heads, kv_heads, n, d, mask = 6, 2, 12, 64, deep_tree()
     earlier = torch.ones(1, slots - n, dtype=torch.bool).expand(n, -1)
     mask = torch.cat((earlier, mask), 1)
-    for prefix in (gaps, gaps + 70, gaps + 210):
+    for prefix in (gaps, gaps + 70, gaps + 150):
         total = prefix + slots
         q = inputs(heads, kv_heads, n, total, d, dtype)[0].to(device)
         buffer = torch.randn(2, 2, kv_heads, total + 9, d, generator=torch.Generator().manual_seed(total))

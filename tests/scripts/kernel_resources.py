@@ -94,9 +94,11 @@ def launches(arch: int) -> Iterator[Launch]:
             shape = {"KV_HEADS": 8, "GROUPS": GROUPS, "D": d, "BLOCK_D": width, "q_d": 1, "k_d": 1, "v_d": 1}
             blocks = {"BLOCK_M": cut.rows, "BLOCK_N": cut.keys, "TAIL_N": min(cut.keys, 64)}
             flags = {"CAUSAL": causal, "PLACED": placed, "PRECISION": "ieee"}
-            # Sinks and capped scores; a window, which only graphs leave to the kernel.
-            for special, windowed in product((False, True), (False, True) if placed else (False,)):
-                every = shape | blocks | flags | {"HAS_SINKS": special, "CAPPED": special, "WINDOWED": windowed}
+            # Sinks, capped scores, a window. Only graphs leave windows to the kernel; no model has all three.
+            kinds = [(False, False, False), (True, True, False)]
+            kinds += [(False, False, True), (True, False, True), (False, True, True)] if placed else []
+            for sinks, capped, windowed in kinds:
+                every = shape | blocks | flags | {"HAS_SINKS": sinks, "CAPPED": capped, "WINDOWED": windowed}
                 yield Launch("attend_split", dtype, d, tuple(every.items()), cut.warps, cut.stages)
         for ways in (2, 8, 64):
             yield Launch("merge_splits", dtype, d, (("D", d), ("BLOCK_D", width), ("BLOCK_S", ways)))

@@ -178,9 +178,9 @@ def attend_split(
     skipped, edge = 0, 0
     if WINDOWED:
         tl.static_assert(BLOCK_N == TAIL_N)
-        oldest = tl.load(firsts + sequence * n + node, mask=node < n, other=total)
-        skipped = tl.minimum(tl.min(oldest, 0) // BLOCK_N, whole)
-        edge = tl.minimum(tl.cdiv(tl.max(tl.where(node < n, oldest, 0), 0), BLOCK_N), whole)
+        oldest = tl.load(firsts + sequence * n + node, mask=node < n, other=0)
+        skipped = tl.minimum(tl.min(tl.where(node < n, oldest, total), 0) // BLOCK_N, whole)
+        edge = tl.minimum(tl.cdiv(tl.max(oldest, 0), BLOCK_N), whole)
     blocks = whole + tl.cdiv(total - tail, TAIL_N)
     share = tl.cdiv(blocks - skipped, splits)
     if PLACED:
@@ -197,6 +197,7 @@ def attend_split(
     for block in tl.range(behind - before, tl.maximum(last, behind), num_stages=1):
         if WINDOWED:
             block = tl.where(block < behind, first + block - (behind - before), block)
+            oldest = tl.load(firsts + sequence * n + node, mask=node < n, other=0)  # registers are few
         start = tail + (block - whole) * TAIL_N
         at = start + tl.arange(0, TAIL_N)
         slot = at - prefix

@@ -81,6 +81,8 @@ def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture
     # Which state a layer goes on from, only the host knows.
     if lm.state_bytes:
         return {f"{name} runs without CUDA graphs": "some of its layers are recurrent, and run by torch's kernels"}
+    if len(lm.keeping) < lm.layers:  # and have states of a shape of their own (Gemma 3n)
+        return {f"{name} runs without CUDA graphs": "some of its layers attend by the keys of others"}
 
     steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches)
