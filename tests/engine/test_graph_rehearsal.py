@@ -169,7 +169,9 @@ def test_layers_that_attend_by_the_keys_of_others_run_without_graphs(monkeypatch
     kinds = ["sliding_attention", "full_attention"]
     sizes = {"hidden_size_per_layer_input": 8, "laurel_rank": 8, "vocab_size_per_layer_input": VOCABULARY}
     shared = {"num_hidden_layers": 4, "num_kv_shared_layers": 2, "layer_types": 2 * kinds}
-    config = Gemma3nTextConfig(**{**COMMON, **sizes, **shared}, sliding_window=16, activation_sparsity_pattern=[0.0] * 4)
+    config = Gemma3nTextConfig(
+        **{**COMMON, **sizes, **shared}, sliding_window=16, activation_sparsity_pattern=[0.0] * 4
+    )
     refused = use_checked_graphs(Target(LanguageModel(make(config), backend="triton")), capture=rehearsal)
     assert refused == {"the model runs without CUDA graphs": "some of its layers attend by the keys of others"}
     assert rehearsal.captures == 0

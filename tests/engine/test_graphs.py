@@ -262,7 +262,7 @@ def test_batches_through_windows(kernels_of_torch: None, name: str) -> None:
 @pytest.mark.parametrize("positions", ["absolute", "compact"])
 def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, positions: str) -> None:
     """Where a draft's working set has gaps, a window counts positions; whole drafts are as many as without graphs."""
-    target, retrieval = captured.target, small("retrieval", positions=positions)
+    target, retrieval = captured.target, small("retrieval", positions=positions, recent=4)  # fewer than a window
     draft = windowed_draft() if positions == "absolute" else tiny("mistral-window", seed=2)
     made = LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
     found = noted(made)

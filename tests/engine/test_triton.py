@@ -145,7 +145,7 @@ BOTH = SoftmaxOptions(0.7, torch.linspace(-4, 4, 6))
 @interpreted
 @pytest.mark.parametrize("window", [1, 3, 8, 70, 71, 1000])
 def test_windows_on_the_device(window: int) -> None:
-    """Smaller than the tree's depth, than the keys before it, as large, larger; behind gaps, with slots of two words."""
+    """Smaller than the tree's depth, than the keys before it, as large, larger; behind gaps; slots of two words."""
     dtype = torch.float16 if window % 2 else torch.float32
     check_windows("cpu", dtype, window, BOTH if window in (3, 70) else PLAIN)
     check_windows("cpu", dtype, window, slots=70)

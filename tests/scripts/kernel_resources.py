@@ -33,8 +33,8 @@ NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
 CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
 _INTEGERS = ("words", "place", "lengths", "starts", "positions")
-_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32") | {"mask": "*i1", "firsts": "*i32"}
-_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
+_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32")
+_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32") | {"mask": "*i1", "firsts": "*i32"}
 _OWN = (
     "q",
     "k",

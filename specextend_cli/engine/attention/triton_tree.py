@@ -31,7 +31,7 @@ _LOG2_E = math.log2(math.e)
 
 
 class Window(NamedTuple):
-    """A window of `size` positions in one forward: `first` [sequences, n] (int32) are the first keys that queries see."""
+    """A window of `size` positions in one forward: `first` [sequences, n] (int32), the first key that a query sees."""
 
     size: int
     first: Tensor
@@ -94,8 +94,8 @@ def attend_placed(
 
     q [b, H, n, d], any strides -> [b, H, n, d], which lies in memory as [b, n, H, d]. Sequence i has `lengths[i]` keys;
     `lengths` [b + 1] (int64) ends with the number of keys at the end that are a tree's, with the mask `words`
-    [n, 1 or more], of one sequence. Without words, n is 1 and sees all keys. `like` is any tensor of the cache's number
-    format.
+    [n, 1 or more], of one sequence. Without words, n is 1 and sees all keys, or those in a `window`. `like` is any
+    tensor of the cache's number format.
     """
     b, heads, n, d = q.shape
     programs = b * kv_heads

@@ -94,9 +94,7 @@ class _Weights:
         self._read.add(id(weight))
         return Norm(weight.data, float(epsilon))
 
-    def layer(
-        self, module: Any, rope: Rope, scale: float, window: int | None, hidden: int, head_dim: int
-    ) -> _Layer:
+    def layer(self, module: Any, rope: Rope, scale: float, window: int | None, hidden: int, head_dim: int) -> _Layer:
         """Attention and a gated MLP with SiLU."""
         attention, mlp = getattr(module, "self_attn", None), getattr(module, "mlp", None)
         some = torch.linspace(-4, 4, 16)

@@ -36,6 +36,7 @@ from specextend_cli.engine.tree import DraftTree
 
 _READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
+_WIDEST = 4096  # positions of a window that is checked: keys of larger ones take gigabytes
 _COMMON = 0.5  # of a draft's nodes in half precision: rounding may expand another one of two that are nearly equal
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
@@ -173,8 +174,8 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
 
 
 def _past_windows(lm: LanguageModel) -> Results:
-    """Logits of a tree behind random keys, more of them than any window has: published ones have thousands."""
-    widest = max((window for window in lm.windows if window is not None), default=0)
+    """Logits of a tree behind random keys, more of them than windows have: a text of that length takes long to read."""
+    widest = max((window for window in lm.windows if window is not None and window <= _WIDEST), default=0)
     if not widest:
         return
     rows, n = widest + len(_PARENTS), len(_PARENTS)

@@ -29,8 +29,8 @@ def place_of(cache: KVCache | BatchedKVCache) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
     The address of the first key; then, in numbers of the cache's format, the distances from a key to its value, and
-    from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where the positions of the first
-    rows lie, and of how many, if they are not 0, 1, 2 and so on: windows count them.
+    from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where the positions of the
+    first rows lie and how many there are, for windows; zeros where row i is at position i.
     """
     buffer: Tensor = cache.buffer
     by_kind, by_layer, *by_sequence, by_head, _, _ = buffer.stride()

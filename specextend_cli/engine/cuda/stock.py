@@ -19,7 +19,6 @@ from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
-
 _ALL = [Block(slice(None), slice(None), None)]
 
 
@@ -30,10 +29,7 @@ class _Placed:
         """`like` is a tensor of the cache's number format; `windows` are the layers'."""
         self.inputs, self.like, self.windows = inputs, like, windows
         self.seen = fused_ops.windows(inputs, windows)
-        # The kernel applies windows to keys that the host does not know.
-        self.context = ForwardContext(self, blocks={size: _ALL for size in windows if size is not None})
-        self.queries: list[LayerQueries] = []
-        """Of the layers that have attended."""
+        self.queries: dict[int, LayerQueries] = {}
         self.layer_of: dict[int, int] = {}
         """Layers by the address of their new keys, by which attention knows which layer it is asked for."""
 
@@ -41,14 +37,18 @@ class _Placed:
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
         layer, inputs = self.layer_of[k.data_ptr()], self.inputs
-        window = self.windows[len(self.queries)]
-        self.queries.append(LayerQueries(q, scale, window, softmax))
+        window = self.windows[layer]
+        self.queries[layer] = LayerQueries(q, scale, window, softmax)
         return fused_ops.attend_placed(
             *(q, self.like, scale, inputs.place, inputs.lengths, layer, k.shape[1]),
             words=inputs.words,
             softmax=softmax,
             window=self.seen[window],
         )
+
+    def context(self) -> ForwardContext:
+        """Of a forward by this back end, which applies windows itself: the host does not know the keys."""
+        return ForwardContext(self, blocks={size: _ALL for size in self.windows if size is not None})
 
 
 class _Layer(BufferLayer):
@@ -95,9 +95,10 @@ class StockModel:
         shape = inputs.sequences, -1
         tokens, positions = inputs.tokens.view(shape), inputs.positions.view(shape)
         every = tuple(range(self._layers + 1))
-        asked = ForwardInput(tokens, positions, cache, placed.context, feature_layers=every)
+        asked = ForwardInput(tokens, positions, cache, placed.context(), feature_layers=every)
         logits, states = self._lm.run_layers(asked)
-        return StepOutput(logits.flatten(0, 1), tuple(state.flatten(0, 1) for state in states), tuple(placed.queries))
+        queries = tuple(placed.queries[index] for index in range(self._layers))
+        return StepOutput(logits.flatten(0, 1), tuple(state.flatten(0, 1) for state in states), queries)
 
 
 class StockHead:
@@ -116,6 +117,6 @@ class StockHead:
         layers = self._head.config.layers
         placed = _Placed(inputs, self._like, [None] * layers)
         cache = Cache(layers=[_Layer(placed, index) for index in range(layers)])
-        asked = ForwardInput(inputs.tokens, inputs.positions, cache, placed.context, states=inputs.states)
+        asked = ForwardInput(inputs.tokens, inputs.positions, cache, placed.context(), states=inputs.states)
         out = self._head.run_model(asked)
         return StepOutput(out.logits, (out.states,))
