@@ -55,11 +55,19 @@ class Counted:
 
 
 def steps(
-    device: PretendDevice, drafter: str, sampling: Sampling, *, gate: bool = False, graphs: Repeated | None = None
+    device: PretendDevice,
+    drafter: str,
+    sampling: Sampling,
+    *,
+    gate: bool = False,
+    graphs: Repeated | None = None,
+    name: str = "llama",
+    **changes: str,
 ) -> Iterator[Counted]:
     """Every step but the first ones, as nobody looks at its events but the meter."""
     attention = "auto" if graphs is None else "triton"
-    target, retrieval = Target(LanguageModel(tiny().to("cuda"), backend=attention)), small("retrieval")
+    target = Target(LanguageModel(tiny(name).to("cuda"), backend=attention))
+    retrieval = small("retrieval", **changes)
     made, meter = DRAFTERS[drafter](target, retrieval), Meter()
     shape = replace(SHAPE, threshold=0.15)
     if graphs is not None:
@@ -138,6 +146,13 @@ def test_reads_and_uploads_of_a_step_by_graphs(
             "engine/acceptance.py",
         }
         assert {one.reads.total() for one in found} == {2}
+
+
+def test_windows_and_gaps_are_neither_read_nor_uploaded(pretend: PretendDevice, graphs: Repeated) -> None:
+    found = list(steps(pretend, "self", Sampling(), graphs=graphs, name="ministral", positions="absolute"))
+    assert len(found) > 2
+    assert {one.reads.total() for one in found} == {2}
+    assert all(one.uploads.total() <= BY_GRAPHS["self"] and not one.waits for one in found)
 
 
 @pytest.mark.parametrize("by_graphs", [False, True], ids=["model", "graphs"])

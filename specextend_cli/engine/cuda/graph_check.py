@@ -174,14 +174,15 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
 
 
 def _past_windows(lm: LanguageModel) -> Results:
-    """Logits of a tree behind random keys, more of them than windows have: a text of that length takes long to read."""
+    """Logits of a tree behind made-up keys, more of them than windows have: to read so long a text would take long."""
     widest = max((window for window in lm.windows if window is not None and window <= _WIDEST), default=0)
     if not widest:
         return
     rows, n = widest + len(_PARENTS), len(_PARENTS)
     cache = lm.new_cache(rows + n)
     cache.reserve(rows)
-    cache.rows(0, rows).normal_(generator=torch.Generator(lm.device).manual_seed(0))
+    across = torch.linspace(0.1, 3, cache.buffer.shape[4], device=lm.device)
+    cache.rows(0, rows).copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
     cache.commit()
     tree = DraftTree(torch.linspace(0, lm.vocabulary - 1, n).long().tolist(), _PARENTS, [1.0] * n)
     out = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend))
