@@ -68,8 +68,10 @@ class LanguageModel:
         """By which each layer multiplies its attention's scores."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
-        self.attends_plainly = True
-        """Whether every layer attends, and none has a window, capped scores or sinks."""
+        self.keeping: list[int] = []
+        """Layers with keys of their own in the cache; others attend by those, or have none."""
+        self.softmax_is_plain = True
+        """Whether no layer has capped scores or sinks."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.prefill_threads: int | None = None
@@ -101,8 +103,8 @@ class LanguageModel:
         It has keys of its own in the cache. Where all layers have windows, the nearest that has keys.
         """
         layer %= self.layers
-        full = [index for index in self._keeping if self.windows[index] is None]
-        return min(full or self._keeping, key=lambda index: abs(index - layer))
+        full = [index for index in self.keeping if self.windows[index] is None]
+        return min(full or self.keeping, key=lambda index: abs(index - layer))
 
     def _can_attend_by(self, name: str, stock: Tensor | None) -> bool:
         """`_attend_by`, if it can be done."""
@@ -144,9 +146,8 @@ class LanguageModel:
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
         kept = (~cache.buffer[0, :, 0, 0].isinf().all(-1)).tolist()
-        self._keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
-        plain = len(layers) == self.layers and not any(self.windows)
-        self.attends_plainly = plain and all(layer.softmax.is_plain for layer in layers)
+        self.keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
+        self.softmax_is_plain = all(layer.softmax.is_plain for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -192,7 +193,7 @@ class LanguageModel:
         self, tree: DraftTree, position: int, cache: KVCache, *, context: ForwardContext, features: Sequence[int] = ()
     ) -> Output:
         """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`."""
-        if self.forward_backend and not any(self.windows):
+        if self.forward_backend:
             cache.reserve(len(tree))
             if out := self.forward_backend.run_tree(tree, position, cache, context, features):
                 return Output(out.logits[0], None if out.features is None else out.features[0, : len(tree)])

@@ -9,6 +9,7 @@ from typing import Any, get_args
 
 import pytest
 import torch
+from transformers import MistralConfig
 
 from specextend_cli.engine import attention_backends as table
 from specextend_cli.engine import lm as lm_module
@@ -28,7 +29,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.runtime.devices import check_attention
 from specextend_cli.runtime.graphs import run_by_graphs, tree_for
-from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
+from tests.engine.tiny_models import COMMON, by_generate, make, prompt, small_draft, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.rehearsed_capture import Rehearsal
@@ -273,6 +274,18 @@ def test_what_a_model_counts_itself_is_found() -> None:
     assert all("differ" in why for why in refused.values())
 
 
+def test_a_window_that_begins_elsewhere_is_found(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Though the texts of the check are shorter than the window."""
+    target = Target(LanguageModel(make(MistralConfig(**COMMON, sliding_window=200)), backend="triton"))
+    assert not use_checked_graphs(target, batch=2, capture=rehearsal)
+    drop_graphs(target.lm)
+    first_keys = fused_ops.first_keys
+    monkeypatch.setattr(fused_ops, "first_keys", lambda window, *args: first_keys(window + 1, *args))
+    refused = use_checked_graphs(target, batch=2, capture=rehearsal)
+    assert list(refused) == both("the model")
+    assert all("its logits past its windows differ" in why for why in refused.values())
+
+
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A model that says it is on a GPU; `asked` is what graphs were asked for."""
@@ -330,10 +343,10 @@ def test_no_graphs_on_other_devices_parts_and_back_ends(on_gpu: SimpleNamespace,
 def test_trees_are_larger_where_their_nodes_cost_little(
     on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_gpu.windows, on_gpu.state_bytes = (None, None), 0
+    on_gpu.state_bytes = 0
     lm: Any = on_gpu
     assert tree_for(lm, given) == larger
-    without: dict[str, Any] = {"device": CPU, "parts": 2, "attention": "torch", "windows": (None, 4), "state_bytes": 9}
+    without: dict[str, Any] = {"device": CPU, "parts": 2, "attention": "torch", "state_bytes": 9}
     for name, value in without.items():
         assert tree_for(SimpleNamespace(**{**vars(on_gpu), name: value}), given) == given  # type: ignore[arg-type]
     monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")

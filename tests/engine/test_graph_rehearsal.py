@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
+from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
@@ -21,7 +22,18 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, RECURRENT, by_generate, generate, prompt, tiny
+from tests.engine.tiny_models import (
+    ARCHITECTURES,
+    COMMON,
+    FAMILIES,
+    RECURRENT,
+    VOCABULARY,
+    by_generate,
+    generate,
+    make,
+    prompt,
+    tiny,
+)
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import check_identity, use_few_graphs
 from tests.helpers.grid import but_for
@@ -35,6 +47,7 @@ SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 FUSED = {
     *("llama", "llama-mha", "llama3-rope", "yarn", "linear-rope"),
     *("qwen2", "qwen3", "mistral", "smollm3", "granite"),
+    *("qwen2-window", "mistral-window", "ministral"),
 }
 """Families of which the fused forward takes the place of transformers' layers."""
 STOCK = {
@@ -46,20 +59,23 @@ STOCK = {
     "granite-moe": "NoneType is no MLP with SiLU",
     "qwen3-moe": "Qwen3MoeSparseMoeBlock is no MLP with SiLU",
     "olmoe": "OlmoeSparseMoeBlock is no MLP with SiLU",
+    "gemma2": "some of its layers attend by another softmax",
+    "gemma3": "its positions are not encoded by RoPE's frequencies",
+    "phi3-window": "Phi3MLP is no MLP with SiLU",
+    "gpt-oss": "some of its layers attend by another softmax",
+    "granite-swa": "some of its layers attend by another softmax",
+    "cohere2": "its logits are capped or scaled",
+    "olmo3": "its positions are not encoded by RoPE's frequencies",
+    "exaone4": "a layer has no norm before its attention",
+    "starcoder2": "Starcoder2MLP is no MLP with SiLU",
+    "mixtral": "MixtralSparseMoeBlock is no MLP with SiLU",
 }
 """Families that run by graphs of transformers' layers, and what is said of them."""
-WINDOWS = {
-    *("gemma2", "gemma3", "mistral-window", "qwen2-window", "phi3-window", "gpt-oss", "granite-swa", "cohere2"),
-    *("olmo3", "exaone4", "ministral", "starcoder2", "mixtral"),
-}
-"""Families that run by no graphs, as those of `RECURRENT` do."""
-
-
-QUICK = [("llama", "fused"), ("phi3", "stock")]
+QUICK = [("llama", "fused"), ("phi3", "stock"), ("ministral", "fused"), ("gpt-oss", "stock")]
 
 
 def test_every_family_is_in_the_table() -> None:
-    assert sorted((*FUSED, *STOCK, *WINDOWS, *RECURRENT)) == sorted((*ARCHITECTURES, *FAMILIES))
+    assert sorted((*FUSED, *STOCK, *RECURRENT)) == sorted((*ARCHITECTURES, *FAMILIES))
 
 
 def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
@@ -137,29 +153,44 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-@pytest.mark.parametrize("name", [*sorted(WINDOWS), *RECURRENT])
-def test_families_with_windows_or_recurrent_layers_run_without_graphs(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("name", RECURRENT)
+def test_families_with_recurrent_layers_run_without_graphs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     rehearsal = Rehearsal()
     rehearsed(rehearsal, monkeypatch, "as they are")
     refused = use_checked_graphs(Target(LanguageModel(tiny(name), backend="triton")), capture=rehearsal)
-    why = "attend through a window" if name in WINDOWS else "are recurrent, and run by torch's kernels"
-    assert refused == {"the model runs without CUDA graphs": f"some of its layers {why}"}
+    why = "some of its layers are recurrent, and run by torch's kernels"
+    assert refused == {"the model runs without CUDA graphs": why}
     assert rehearsal.captures == 0
 
 
-KERNELS = [(fused_ops, name) for name in ("add_norm", "rope_and_store", "store", "gated", "attend_placed")]
+def test_layers_that_attend_by_the_keys_of_others_run_without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    rehearsal = Rehearsal()
+    rehearsed(rehearsal, monkeypatch, "as they are")
+    kinds = ["sliding_attention", "full_attention"]
+    sizes = {"hidden_size_per_layer_input": 8, "laurel_rank": 8, "vocab_size_per_layer_input": VOCABULARY}
+    shared = {"num_hidden_layers": 4, "num_kv_shared_layers": 2, "layer_types": 2 * kinds}
+    config = Gemma3nTextConfig(
+        **{**COMMON, **sizes, **shared}, sliding_window=16, activation_sparsity_pattern=[0.0] * 4
+    )
+    refused = use_checked_graphs(Target(LanguageModel(make(config), backend="triton")), capture=rehearsal)
+    assert refused == {"the model runs without CUDA graphs": "some of its layers attend by the keys of others"}
+    assert rehearsal.captures == 0
+
+
+OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys")
+KERNELS = [(fused_ops, name) for name in OURS]
 
 
 @interpreted
-@pytest.mark.parametrize("drafter", ["eagle3"])
-def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("drafter", "name"), [("eagle3", "llama"), ("self", "ministral")])
+def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The latter's draft counts the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
-    for module, name in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
-        monkeypatch.setattr(module, name, rehearsal.opaque(getattr(module, name)))
-    check_identity("cpu", drafter, rehearsal, new=4, length=40)
+    for module, kernel in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
+        monkeypatch.setattr(module, kernel, rehearsal.opaque(getattr(module, kernel)))
+    positions = "compact" if name == "llama" else "absolute"
+    check_identity("cpu", drafter, rehearsal, new=4, length=40, name=name, positions=positions)
     assert rehearsal.replays > rehearsal.captures > 0
 
 

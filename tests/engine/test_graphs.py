@@ -32,7 +32,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, check_batch_attention, decode_together, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.graph_identity import SHAPE, check_identity, use_few_graphs
 from tests.helpers.grid import but_for, grid
@@ -79,7 +79,13 @@ class Captured:
 
 @pytest.fixture
 def captured() -> Iterator[Captured]:
-    made = Captured(Target(LanguageModel(tiny(), backend="triton")))
+    made = captured_of(LanguageModel(tiny(), backend="triton"))
+    yield made
+    drop_graphs(made.lm)
+
+
+def captured_of(lm: LanguageModel) -> Captured:
+    made = Captured(Target(lm))
     stock: Any = made.lm.model.forward
 
     def counting(**given: Any) -> Any:
@@ -88,8 +94,7 @@ def captured() -> Iterator[Captured]:
         return stock(**given)
 
     made.lm.model.forward = counting  # type: ignore[method-assign]
-    yield made
-    drop_graphs(made.lm)
+    return made
 
 
 @pytest.fixture
@@ -229,22 +234,52 @@ def test_more_pending_tokens_than_a_graph_reads(captured: Captured, drafter: str
     assert captured.taken.captures == captured.at_load
 
 
-@pytest.mark.parametrize("name", ["gemma3", "mistral-window"])
-def test_models_with_windows_run_themselves(kernels_of_torch: None, name: str) -> None:
-    target, taken, retrieval = Target(LanguageModel(tiny(name), backend="triton")), Repeated(), small("full")
-    refused = use_checked_graphs(target, None, SHAPE, batch=BATCH, capture=taken)
-    assert refused == {"the model runs without CUDA graphs": "some of its layers attend through a window"}
-    written = run(target, DRAFTERS["ngram"](target, retrieval), prompt(), retrieval)[0]
+WINDOWED = {"gemma3": "keeps transformers' layers", "mistral-window": "", "gpt-oss": "keeps transformers' layers"}
+
+
+@grid(name=WINDOWED, drafter=["ngram", "random", "self", "eagle3"], policy=("full", "retrieval"))
+def test_models_with_windows(kernels_of_torch: None, name: str, drafter: str, policy: str) -> None:
+    """Trees behind more keys than a window has, and drafts whose working set has gaps."""
+    captured = captured_of(LanguageModel(tiny(name), backend="triton"))
+    target, retrieval = captured.target, small(policy, positions="absolute")
+    _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
+    made = DRAFTERS[drafter](target, retrieval)
+    kept = WINDOWED[name]
+    assert set(captured.prepare(made)) == ({f"the model {kept}"} if kept else set())
+    written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
     assert written == by_generate(NEW, name=name)
-    assert taken.captures == 0
+    assert meter.accepted_lengths == without.accepted_lengths
+    captured.check()
 
 
-def test_draft_models_with_windows_run_themselves(captured: Captured, kernels_of_torch: None) -> None:
-    target, retrieval = captured.target, small("retrieval", positions="absolute")
-    made = LMDrafter(LanguageModel(windowed_draft(), backend="triton"), target, retrieval)
-    assert set(captured.prepare(made)) == {"the draft model runs without CUDA graphs"}
-    assert captured.at_load == OF_TARGET
+@pytest.mark.parametrize("name", WINDOWED)
+def test_batches_through_windows(kernels_of_torch: None, name: str) -> None:
+    captured = captured_of(LanguageModel(tiny(name), backend="triton"))
+    captured.prepare()
+    texts = [prompt(length, seed=length) for length in (60, 21, 150)]
+    written = decode_together(captured.lm, [BatchRequest(text, Stop(12)) for text in texts], slots=3)
+    assert written == [generate(tiny(name), text, 12) for text in texts]
+    assert captured.taken.rows.count(4) == 11
+    check_batch_attention(captured.lm, (0, 1), stop=6)
+    assert captured.taken.captures == captured.at_load
+    assert all(sequences == 1 for sequences, _ in captured.asked)
+
+
+@pytest.mark.parametrize("positions", ["absolute", "compact"])
+def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, positions: str) -> None:
+    """Where a draft's working set has gaps, a window counts positions; whole drafts are as many as without graphs."""
+    target, retrieval = captured.target, small("retrieval", positions=positions, recent=4)  # fewer than a window
+    draft = windowed_draft() if positions == "absolute" else tiny("mistral-window", seed=2)
+    made = LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
+    found = noted(made)
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
+    without, made = found, LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
+    assert "drafts are grown level by level" not in captured.prepare(made)
+    assert made.lm.forward_backend is not None
+    found = noted(made)
+    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
+    for one, other in zip(found, without, strict=True):
+        assert one == pytest.approx(other, rel=1e-3)
     captured.check()
 
 

@@ -61,12 +61,13 @@ def steps(
     *,
     gate: bool = False,
     graphs: Repeated | None = None,
-    breaks: Set[int] = frozenset(),
+    name: str = "llama",
+    **changes: object,
 ) -> Iterator[Counted]:
     """Every step but the first ones, as nobody looks at its events but the meter."""
     attention = "auto" if graphs is None else "triton"
-    target = Target(LanguageModel(tiny().to("cuda"), backend=attention))
-    retrieval = replace(small("retrieval"), breaks=frozenset(breaks))
+    target = Target(LanguageModel(tiny(name).to("cuda"), backend=attention))
+    retrieval = small("retrieval", **changes)
     made, meter = DRAFTERS[drafter](target, retrieval), Meter()
     shape = replace(SHAPE, threshold=0.15)
     if graphs is not None:
@@ -130,7 +131,7 @@ def test_chunks_that_end_with_sentences_are_uploaded_when_they_are_chosen(
     pretend: PretendDevice, graphs: Repeated, by_graphs: bool
 ) -> None:
     ends, capture = range(0, VOCABULARY, 9), graphs if by_graphs else None
-    found = list(steps(pretend, "eagle3", SAMPLED, breaks=set(ends), graphs=capture))
+    found = list(steps(pretend, "eagle3", SAMPLED, breaks=frozenset(ends), graphs=capture))
     places = [{place.split(":")[0]: n for place, n in one.uploads.items()} for one in found]
     assert {one.chosen for one in found} == {False, True}
     tree = "engine/cuda/step.py" if by_graphs else "engine/tree.py"
@@ -168,6 +169,13 @@ def test_reads_and_uploads_of_a_step_by_graphs(
             "engine/acceptance.py",
         }
         assert {one.reads.total() for one in found} == {2}
+
+
+def test_windows_and_gaps_are_neither_read_nor_uploaded(pretend: PretendDevice, graphs: Repeated) -> None:
+    found = list(steps(pretend, "self", Sampling(), graphs=graphs, name="ministral", positions="absolute"))
+    assert len(found) > 2
+    assert {one.reads.total() for one in found} == {2}
+    assert all(one.uploads.total() <= BY_GRAPHS["self"] and not one.waits for one in found)
 
 
 @pytest.mark.parametrize("by_graphs", [False, True], ids=["model", "graphs"])

@@ -30,6 +30,7 @@ MODELS: dict[str, Callable[..., Any]] = {
     "llama": transformers.LlamaConfig,
     "qwen2": transformers.Qwen2Config,
     "qwen3": transformers.Qwen3Config,
+    "mistral": lambda **sizes: transformers.MistralConfig(**sizes, sliding_window=16),
     "granite": lambda **sizes: transformers.GraniteConfig(**sizes, **MULTIPLIERS),
 }
 MOST = 12

@@ -16,6 +16,7 @@ import torch
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
 from specextend_cli.engine.attention.triton_scores import chunk_attention
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
@@ -30,6 +31,7 @@ from tests.helpers.triton_attention import (
     check_placed,
     check_scores,
     check_sequences,
+    check_windows,
     exact,
 )
 from tests.helpers.triton_marks import INTERPRETING, TRITON, interpreted
@@ -135,6 +137,20 @@ def test_strided_views_are_read_in_place() -> None:
 def test_a_cache_and_its_length_on_the_device(dtype: torch.dtype) -> None:
     check_placed("cpu", dtype)
     check_sequences("cpu", dtype)
+
+
+BOTH = SoftmaxOptions(0.7, torch.linspace(-4, 4, 6))
+
+
+@interpreted
+@pytest.mark.parametrize("window", [1, 3, 8, 70, 71, 1000])
+def test_windows_on_the_device(window: int) -> None:
+    """Smaller than the tree's depth, than the keys before it, as large, larger; behind gaps; slots of two words."""
+    dtype = torch.float16 if window % 2 else torch.float32
+    check_windows("cpu", dtype, window, BOTH if window in (3, 70) else PLAIN)
+    check_windows("cpu", dtype, window, slots=70)
+    check_windows("cpu", torch.float16, window, gaps=40)
+    check_sequences("cpu", dtype, window)
 
 
 @interpreted

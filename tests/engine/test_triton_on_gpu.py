@@ -16,6 +16,7 @@ from tests.helpers.triton_attention import (
     check_placed,
     check_scores,
     check_sequences,
+    check_windows,
 )
 from tests.helpers.triton_marks import INTERPRETING, TRITON
 
@@ -42,6 +43,11 @@ def test_lengths_and_scores_on_cuda(dtype: torch.dtype) -> None:
     check_placed("cuda", dtype)
     check_sequences("cuda", dtype)
     check_scores("cuda", dtype)
+    for window in (1, 3, 9, 70, 1000):
+        check_windows("cuda", dtype, window)
+        check_windows("cuda", dtype, window, slots=70)
+        check_windows("cuda", dtype, window, gaps=40)
+        check_sequences("cuda", dtype, window)
     for masked in (True, False):
         for ways in (1, 3):
             check_options("cuda", dtype, masked, ways)
@@ -59,3 +65,11 @@ def test_greedy_decoding_is_identical_on_cuda(drafter: str) -> None:
 @pytest.mark.parametrize("drafter", ["none", "self", "lm", "eagle1", "eagle3"])
 def test_decoding_by_graphs_is_identical(drafter: str) -> None:
     graphed_identity("cuda", drafter, cuda_graph, new=40, length=150)
+
+
+@pytest.mark.gpu
+@needs_triton
+@pytest.mark.parametrize("drafter", ["none", "self"])
+def test_decoding_through_windows_by_graphs_is_identical(drafter: str) -> None:
+    shape = {"new": 40, "length": 150, "name": "ministral", "positions": "absolute"}
+    graphed_identity("cuda", drafter, cuda_graph, **shape)  # type: ignore[arg-type]

@@ -23,13 +23,16 @@ def use_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (4, 1))
 
 
-def check_identity(device: str, drafter: str, capture: Capture, *, new: int, length: int) -> None:
+def check_identity(
+    device: str, drafter: str, capture: Capture, *, new: int, length: int, name: str = "llama", **changes: str
+) -> None:
     """Everything by graphs, with fused layers, writes what `generate` does, and drafts what is drafted without."""
-    target, retrieval = Target(LanguageModel(tiny().to(device), backend="triton")), small("retrieval")
+    target = Target(LanguageModel(tiny(name).to(device), backend="triton"))
+    retrieval = small("retrieval", **changes)
     _, without = run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new, shape=SHAPE)
     made = DRAFTERS[drafter](target, retrieval)
     assert not use_checked_graphs(target, made, SHAPE, batch=2, capture=capture)
     written, meter = run(target, made, prompt(length), retrieval, new=new, shape=SHAPE)
-    assert written == generate(tiny().to(device), prompt(length), new)
+    assert written == generate(tiny(name).to(device), prompt(length), new)
     assert meter.accepted_lengths == without.accepted_lengths
     drop_graphs(target.lm, made)

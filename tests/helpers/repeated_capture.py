@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 from specextend_cli.engine.cuda import graph_check
@@ -50,8 +50,9 @@ class Repeated:
 
 
 def tensors(captured: Any) -> list[Tensor]:
-    """All tensors in what a captured function returns."""
-    return [leaf for leaf in tree_leaves(captured) if isinstance(leaf, Tensor)]
+    """All tensors that a captured function computes and returns; a layer's sinks are its weights."""
+    leaves = tree_leaves(captured)
+    return [leaf for leaf in leaves if isinstance(leaf, Tensor) and not isinstance(leaf, nn.Parameter)]
 
 
 def only_stock_layers(monkeypatch: pytest.MonkeyPatch) -> None:

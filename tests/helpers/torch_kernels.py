@@ -18,6 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+from specextend_cli.engine.attention.triton_tree import Window
 from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs
 from specextend_cli.engine.cuda.draft_ops import Level
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
@@ -29,7 +30,7 @@ def replace_kernels(
     monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda kernel: kernel
 ) -> None:
     """Let graphs compute by these. `wrap` is applied to each."""
-    for kernel in (add_norm, rope_and_store, store, gated, attend_placed):
+    for kernel in (add_norm, rope_and_store, store, gated, attend_placed, first_keys):
         monkeypatch.setattr(fused_ops, kernel.__name__, wrap(_on_host(kernel)))
     for kernel in (best, advance):
         monkeypatch.setattr(draft_ops, kernel.__name__, wrap(_on_host(kernel)))
@@ -81,7 +82,7 @@ def _outer(leaf: Any) -> Any:
 
 def rows_at(place: Tensor, layer: int, sequence: int, heads: int, rows: int, like: Tensor) -> tuple[Tensor, Tensor]:
     """Keys and values [heads, rows, d] of one layer and sequence; `like` [.., d]."""
-    address, by_kind, by_layer, by_sequence, by_head = place.tolist()
+    address, by_kind, by_layer, by_sequence, by_head, *_ = place.tolist()
     d = like.shape[-1]
     size = like.element_size()
 
@@ -164,6 +165,7 @@ def attend_placed(
     *,
     words: Tensor | None = None,
     softmax: SoftmaxOptions = PLAIN,
+    window: Window | None = None,
 ) -> Tensor:
     *ends, tree = lengths.tolist()
     like = q[:0].to(like.dtype)
@@ -172,12 +174,43 @@ def attend_placed(
         k, v = rows_at(place, layer, sequence, kv_heads, end, like)
         mask = None
         if words is not None:
-            slots = torch.arange(tree)
-            mask = (words[:, slots // 64] >> slots % 64 & 1).bool()
+            mask = _bits(words, tree)
             mask[~mask.any(1), 0] = True  # surplus rows, which nobody reads
+        if window is not None:
+            before = torch.ones(q.shape[2], end if mask is None else end - tree, dtype=torch.bool)
+            mask = before if mask is None else torch.cat((before, mask), 1)
+            mask &= torch.arange(end) >= window.first[sequence, :, None]
         keys, values = (rows[None].to(q.dtype) for rows in (k, v))
         out.append(reference(q[sequence : sequence + 1], keys, values, scale, mask, softmax))
     return torch.cat(out).transpose(1, 2).contiguous().transpose(1, 2)
+
+
+def _bits(words: Tensor, tree: int) -> Tensor:
+    """A mask [n, tree] of its words."""
+    slots = torch.arange(tree)
+    return (words[:, slots // 64] >> slots % 64 & 1).bool()
+
+
+def first_keys(window: int, n: int, place: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
+    """Row by row, by the positions of all keys."""
+    *ends, tree = lengths.tolist()
+    *_, address, count = place.tolist()
+    memory = (ctypes.c_int64 * count).from_address(address) if count else ()
+    first = torch.empty(len(ends), n, dtype=torch.int32)
+    for sequence, end in enumerate(ends):
+        before = end - (1 if words is None else tree)
+        positions = [*memory, *range(count, before)]
+        if count:
+            positions[count:] = [memory[-1] + 1 + i for i in range(before - count)]
+        root = positions[-1] + 1 if positions else 0
+        mask = torch.ones(n, 1, dtype=torch.bool) if words is None else _bits(words, tree)
+        for row, bits in enumerate(mask.tolist()):
+            path = [slot for slot, bit in enumerate(bits) if bit] or [0]
+            own = root + len(path) - 1
+            seen = [key for key, at in enumerate(positions) if at > own - window]
+            seen += [before + slot for depth, slot in enumerate(path) if root + depth > own - window]
+            first[sequence, row] = seen[0]
+    return first
 
 
 def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:

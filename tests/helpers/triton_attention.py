@@ -6,10 +6,10 @@ import torch
 
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.attention.softmax import SoftmaxOptions
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
-from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack, triton_tree
+from specextend_cli.engine.attention.triton_tree import Window, attend, attend_placed, first_keys, pack, triton_tree
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, tiny
@@ -20,8 +20,16 @@ TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 HEADS = [(4, 4), (6, 2), (8, 1)]
 
 
-def exact(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float, mask: torch.Tensor | None) -> torch.Tensor:
-    return reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), scale, None if mask is None else mask.cpu())
+def exact(
+    q: torch.Tensor,
+    k: torch.Tensor,
+    v: torch.Tensor,
+    scale: float,
+    mask: torch.Tensor | None,
+    softmax: SoftmaxOptions = PLAIN,
+) -> torch.Tensor:
+    there = None if mask is None else mask.cpu()
+    return reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), scale, there, softmax)
 
 
 def check(
@@ -66,17 +74,65 @@ def check_placed(device: str, dtype: torch.dtype) -> None:
         assert (out.cpu().float() - exact(q, k, v, 0.1, mask)).abs().max() < TOLERANCE[dtype]
 
 
-def check_sequences(device: str, dtype: torch.dtype) -> None:
+def deep_tree() -> torch.Tensor:
+    """The mask of a path of nine nodes, with branches from its first, fourth and last but one."""
+    mask = torch.eye(12, dtype=torch.bool)
+    for node, parent in enumerate((0, 1, 2, 3, 4, 5, 6, 7, 0, 3, 7), 1):
+        mask[node] |= mask[parent]
+    return mask
+
+
+def check_windows(
+    device: str, dtype: torch.dtype, window: int, softmax: SoftmaxOptions = PLAIN, slots: int = 12, gaps: int = 0
+) -> None:
+    """Through a window, a tree's nodes see what positions say; the blocks before all windows are not read.
+
+    With more `slots` the tree is only the last rows of one. `gaps`: of so many keys, positions are random.
+    """
+    heads, kv_heads, n, d, mask = 6, 2, 12, 64, deep_tree()
+    earlier = torch.ones(1, slots - n, dtype=torch.bool).expand(n, -1)
+    mask = torch.cat((earlier, mask), 1)
+    for prefix in (gaps, gaps + 70, gaps + 150):
+        total = prefix + slots
+        q = inputs(heads, kv_heads, n, total, d, dtype)[0].to(device)
+        buffer = torch.randn(2, 2, kv_heads, total + 9, d, generator=torch.Generator().manual_seed(total))
+        buffer = buffer.to(device, dtype)
+        known = torch.randperm(400, generator=torch.Generator().manual_seed(total))[:gaps].sort().values
+        root = prefix + (int(known[-1]) + 1 - gaps if gaps else 0)
+        before = torch.cat((known, torch.arange(root - prefix + gaps, root)))
+        at = torch.cat((before, root + torch.arange(slots - n), root + slots - n - 1 + deep_tree().sum(1)))
+        seen = torch.cat((torch.ones(n, prefix, dtype=torch.bool), mask), 1) & (at[-n:, None] - at < window)
+        k, v = buffer[:, 1, None, :, :total].clone()
+        known = known.to(device)
+        place = [buffer.data_ptr(), *buffer.stride()[:2], 0, buffer.stride(2), known.data_ptr() if gaps else 0, gaps]
+        placed = torch.tensor(place, device=device), torch.tensor([total, slots], device=device)
+        words = pack(mask.to(device), torch.empty(n, 2, dtype=torch.long, device=device))
+        first = first_keys(window, n, *placed, words)
+        assert first.tolist() == [seen.long().argmax(1).tolist()]
+        cut = plan(heads // kv_heads * n, window + 64, kv_heads, d, dtype.itemsize, Chip())
+        whole = min(int(first.min()), prefix) // cut.keys * cut.keys
+        buffer[..., total:, :] = buffer[..., :whole, :] = torch.nan
+        there = softmax._replace(sinks=None if softmax.sinks is None else softmax.sinks.to(device))
+        options = {"words": words, "softmax": there, "window": Window(window, first)}
+        expected = exact(q, k, v, 0.1, seen, softmax)
+        for launch in (None, cut._replace(splits=5)):
+            out = attend_placed(q, q, 0.1, *placed, 1, kv_heads, **options, launch=launch)
+            assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype], (prefix, launch)
+
+
+def check_sequences(device: str, dtype: torch.dtype, window: int | None = None) -> None:
     """One query of each of several sequences, which differ in length."""
     b, layers, heads, kv_heads, capacity, d = 4, 3, 6, 2, 320, 64
     generator = torch.Generator().manual_seed(0)
     buffer = torch.randn(2, layers, b, kv_heads, capacity, d, generator=generator).to(device, dtype)
     q = torch.randn(b, heads, 1, d, generator=generator).to(device, dtype)
-    place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=device)
+    place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4], 0, 0], device=device)
     lengths = [5, 1, 320, 77]
-    out = attend_placed(q, q, 0.1, place, torch.tensor([*lengths, 1], device=device), 2, kv_heads)
+    ends = torch.tensor([*lengths, 1], device=device)
+    seen = None if window is None else Window(window, first_keys(window, 1, place, ends, None))
+    out = attend_placed(q, q, 0.1, place, ends, 2, kv_heads, window=seen)
     for sequence, length in enumerate(lengths):
-        k, v = buffer[:, 2, sequence, None, :, :length]
+        k, v = buffer[:, 2, sequence, None, :, max(0, length - (window or length)) : length]
         one = slice(sequence, sequence + 1)
         assert (out[one].cpu().float() - exact(q[one], k, v, 0.1, None)).abs().max() < TOLERANCE[dtype]
 

@@ -33,8 +33,8 @@ NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
 CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
 _INTEGERS = ("words", "place", "lengths", "starts", "positions")
-_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32") | {"mask": "*i1"}
-_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
+_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32")
+_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32") | {"mask": "*i1", "firsts": "*i32"}
 _OWN = (
     "q",
     "k",
@@ -69,7 +69,7 @@ class Launch:
     @property
     def label(self) -> str:
         """The constants that differ, in words."""
-        shown = {"BLOCK_M", "BLOCK_N", "CAUSAL", "HAS_LENGTH", "CHUNK", "BLOCK_S"}
+        shown = {"BLOCK_M", "BLOCK_N", "CAUSAL", "WINDOWED", "CHUNK", "BLOCK_S"}
         return " ".join(f"{name}={value}" for name, value in self.constants if name in shown)
 
 
@@ -94,8 +94,11 @@ def launches(arch: int) -> Iterator[Launch]:
             shape = {"KV_HEADS": 8, "GROUPS": GROUPS, "D": d, "BLOCK_D": width, "q_d": 1, "k_d": 1, "v_d": 1}
             blocks = {"BLOCK_M": cut.rows, "BLOCK_N": cut.keys, "TAIL_N": min(cut.keys, 64)}
             flags = {"CAUSAL": causal, "PLACED": placed, "PRECISION": "ieee"}
-            for special in (False, True):  # sinks and capped scores, where the kernel has them
-                every = shape | blocks | flags | {"HAS_SINKS": special, "CAPPED": special}
+            # Sinks, capped scores, a window. Only graphs leave windows to the kernel; no model has all three.
+            kinds = [(False, False, False), (True, True, False)]
+            kinds += [(False, False, True), (True, False, True), (False, True, True)] if placed else []
+            for sinks, capped, windowed in kinds:
+                every = shape | blocks | flags | {"HAS_SINKS": sinks, "CAPPED": capped, "WINDOWED": windowed}
                 yield Launch("attend_split", dtype, d, tuple(every.items()), cut.warps, cut.stages)
         for ways in (2, 8, 64):
             yield Launch("merge_splits", dtype, d, (("D", d), ("BLOCK_D", width), ("BLOCK_S", ways)))
@@ -113,6 +116,9 @@ def launches(arch: int) -> Iterator[Launch]:
         added = {"WIDTH": size, "BLOCK": block, "ADDS": True, "SCALES": True}
         yield Launch("add_norm_rows", dtype, 0, tuple(added.items()), warps=min(max(block // 512, 1), 8))
         yield Launch("gate_rows", dtype, 0, (("WIDTH", size), ("BLOCK", min(block, 1024))))
+    for causal in (True, False):
+        sizes = {"SLOTS": 16 if causal else 128, "BLOCK": 256, "CAUSAL": causal}
+        yield Launch("first_keys", torch.float32, 0, tuple(sizes.items()), warps=1)
     yield Launch("pack_mask", torch.float32, 64, (("mask_t", 1),), warps=1)
 
 

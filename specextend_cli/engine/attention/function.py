@@ -64,6 +64,24 @@ class ForwardContext:
     parents: Sequence[int] | Tensor | None = None
     blocks: dict[int, list[Block]] = field(default_factory=dict)
 
+    def attend(
+        self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None, softmax: SoftmaxOptions = PLAIN
+    ) -> Tensor:
+        """One layer's attention by the back end, through a window."""
+        if window is None:
+            return self.backend(q, k, v, scale, self.tree_mask, softmax)
+        parts = [
+            self.backend(q[:, :, rows], k[:, :, seen], v[:, :, seen], scale, mask, softmax)
+            for rows, seen, mask in self.within(window, q.shape[2], k.shape[2], q.device)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat([part.transpose(1, 2) for part in parts], 1).transpose(1, 2)
+
+    def within(self, window: int, n: int, total: int, device: torch.device) -> list[Block]:
+        """What n queries over `total` keys see of them through a window."""
+        if window not in self.blocks:
+            self.blocks[window] = blocks(n, total, window, self.tree_mask, self.positions, device)
+        return self.blocks[window]
+
     def tree_parents(self) -> Sequence[int] | Tensor:
         """`parents`, or what the mask says: of each row the number of its parent in the tree, -1 without one."""
         if self.parents is not None:
@@ -102,18 +120,8 @@ def attend(
     if layer in context.record:
         asked = query[0, :, -1:] if context.record_last else query[0]
         context.queries[layer] = LayerQueries(asked, scale, sliding_window, softmax)
-    if sliding_window is None:
-        out = context.backend(query, key, value, scale, context.tree_mask, softmax)
-        return out.transpose(1, 2).contiguous(), None  # some models take views of it
-    if sliding_window not in context.blocks:
-        shape = query.shape[2], key.shape[2]
-        found = blocks(*shape, sliding_window, context.tree_mask, context.positions, query.device)
-        context.blocks[sliding_window] = found
-    parts = [
-        context.backend(query[:, :, rows], key[:, :, seen], value[:, :, seen], scale, mask, softmax)
-        for rows, seen, mask in context.blocks[sliding_window]
-    ]
-    return torch.cat([part.transpose(1, 2) for part in parts], 1), None
+    out = context.attend(query, key, value, scale, sliding_window, softmax)
+    return out.transpose(1, 2).contiguous(), None  # some models take views of it
 
 
 def register() -> None:

@@ -81,15 +81,23 @@ def _take_in(
     return higher, mass, out
 
 
+@triton.jit  # type: ignore[untyped-decorator]
+def _but_for(words: tl.tensor, bits: tl.tensor) -> tl.tensor:
+    """Each word without so many of its lowest bits; fewer than none are none."""
+    kept = tl.full([], -1, tl.int64) << tl.minimum(tl.maximum(bits, 0), 63).to(tl.int64)
+    return tl.where(bits < 64, words & kept, 0)
+
+
 @triton.jit(do_not_specialize=_CHANGING)  # type: ignore[untyped-decorator]
 def attend_split(
     q: tl.tensor,  # [sequences, H, n, D]
     k: tl.tensor,  # [H_kv, T, D] of one sequence; PLACED: anything of the cache's number format
     v: tl.tensor,
     words: tl.tensor,  # [n, words_n] int64, bit j of word w: node 64 w + j is seen; zeros behind the tree
-    place: tl.tensor,  # [5] int64, see `cuda/step.py`, or unused
+    place: tl.tensor,  # [7] int64, see `cuda/step.py`, or unused
     lengths: tl.tensor,  # [sequences + 1] int64: keys of each, then those of the tree; or unused
     sinks: tl.tensor,  # [H], contiguous, or unused
+    firsts: tl.tensor,  # [sequences, n] int32, the first key that each query sees, or unused
     out: tl.tensor,  # [splits, sequences, n, H, D], contiguous
     lse: tl.tensor,  # [splits, sequences, n, H] float32, contiguous, base 2
     n: tl.tensor,
@@ -119,6 +127,7 @@ def attend_split(
     TAIL_N: tl.constexpr,
     CAUSAL: tl.constexpr,
     PLACED: tl.constexpr,
+    WINDOWED: tl.constexpr,
     HAS_SINKS: tl.constexpr,
     CAPPED: tl.constexpr,
     PRECISION: tl.constexpr,
@@ -163,25 +172,39 @@ def attend_split(
             mass = tl.full([BLOCK_M], 1.0, tl.float32)
 
     # Whole blocks of the prefix need no mask; the rest of the prefix and the tree are read in smaller, masked ones.
+    # With windows, blocks up to `skipped` are not read, and those up to `edge` are masked.
     whole = prefix // BLOCK_N
     tail = whole * BLOCK_N
+    skipped, edge = 0, 0
+    if WINDOWED:
+        tl.static_assert(BLOCK_N == TAIL_N)
+        oldest = tl.load(firsts + sequence * n + node, mask=node < n, other=0)
+        skipped = tl.minimum(tl.min(tl.where(node < n, oldest, total), 0) // BLOCK_N, whole)
+        edge = tl.minimum(tl.cdiv(tl.max(oldest, 0), BLOCK_N), whole)
     blocks = whole + tl.cdiv(total - tail, TAIL_N)
-    share = tl.cdiv(blocks, splits)
+    share = tl.cdiv(blocks - skipped, splits)
     if PLACED:
         share = tl.maximum(share, _LEAST_BLOCKS)
-    first = split * share
+    first = skipped + split * share
     last = tl.minimum(first + share, blocks)
-    for block in tl.range(first, tl.minimum(last, whole)):
+    for block in tl.range(tl.maximum(first, edge), tl.minimum(last, whole)):
         at = block * BLOCK_N + tl.arange(0, BLOCK_N)
         key = _rows(keys, at, total, D if PLACED else k_t, 1 if PLACED else k_d, D, BLOCK_D, False)
         value = _rows(values, at, total, D if PLACED else v_t, 1 if PLACED else v_d, D, BLOCK_D, False)
         top, mass, acc = _take_in(queries, key, value, None, scale, cap, top, mass, acc, False, CAPPED, PRECISION)
-    for block in tl.range(tl.maximum(first, whole), last, num_stages=1):
+    behind = tl.maximum(first, whole)
+    before = tl.maximum(tl.minimum(last, edge) - first, 0)
+    for block in tl.range(behind - before, tl.maximum(last, behind), num_stages=1):
+        if WINDOWED:
+            block = tl.where(block < behind, first + block - (behind - before), block)
+            oldest = tl.load(firsts + sequence * n + node, mask=node < n, other=0)  # registers are few
         start = tail + (block - whole) * TAIL_N
         at = start + tl.arange(0, TAIL_N)
         slot = at - prefix
         if CAUSAL:
             seen = slot[None, :] <= node[:, None]
+            if WINDOWED:
+                seen = seen & (at[None, :] >= oldest[:, None])
         else:
             # A block of at most 64 slots touches two words. Slots before the tree read as ones; behind it are zeros.
             word = (start - prefix) >> 6
@@ -190,6 +213,9 @@ def attend_split(
             next_word = (node < n) & (word >= -1) & (word + 1 < words_n)
             far = tl.load(words + node * words_n + word + 1, mask=next_word, other=0)
             far = tl.where(word < -1, -1, far)
+            if WINDOWED:
+                near = _but_for(near, oldest - prefix - (word << 6))
+                far = _but_for(far, oldest - prefix - (word << 6) - 64)
             bits = tl.where(bit[None, :] < 64, near[:, None], far[:, None])
             seen = ((bits >> (bit & 63)[None, :].to(tl.int64)) & 1) != 0
         key = _rows(keys, at, total, D if PLACED else k_t, 1 if PLACED else k_d, D, BLOCK_D, True)
@@ -224,6 +250,44 @@ def merge_splits(
     mass = tl.sum(weights, 0)
     merged = tl.sum(part * weights[:, None], 0) / tl.where(mass > 0, mass, 1.0)
     tl.store(out + row * D + d, merged.to(out.dtype.element_ty), mask=d < D)
+
+
+@triton.jit(do_not_specialize=["window", "words_n"])  # type: ignore[untyped-decorator]
+def first_keys(
+    words: tl.tensor,  # see `attend_split`
+    place: tl.tensor,
+    lengths: tl.tensor,
+    firsts: tl.tensor,
+    window: tl.tensor,
+    words_n: tl.tensor,
+    SLOTS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    CAUSAL: tl.constexpr,
+) -> None:
+    """Grid (n, sequences): the first key that a query sees through a window (see `windows.py`)."""
+    row, sequence, sequences = tl.program_id(0), tl.program_id(1), tl.num_programs(1)
+    prefix = tl.load(lengths + sequence) - 1
+    path, oldest = tl.full([], 1, tl.int64), tl.full([], 0, tl.int64)
+    if not CAUSAL:
+        prefix = prefix + 1 - tl.load(lengths + sequences)
+        slot = tl.arange(0, SLOTS)
+        word = tl.load(words + row * words_n + slot // 64, mask=slot // 64 < words_n, other=0)
+        node = (word >> (slot % 64).to(tl.int64)) & 1
+        path = tl.maximum(tl.sum(node, 0), 1)  # surplus rows have no bits
+        since = path - tl.cumsum(node, 0) + node  # nodes of the path from this one on
+        oldest = tl.min(tl.where((node != 0) & (since <= window), slot, SLOTS), 0).to(tl.int64)
+    # Key i is at position i, or at `known[i]` and, behind those, as far before the next as its row.
+    known, count = tl.load(place + 5).to(tl.pointer_type(tl.int64)), tl.load(place + 6).to(tl.int32)
+    gaps = tl.load(known + count - 1, mask=count > 0, other=-1) + 1 - count
+    unseen = prefix + gaps + path - 1 - window  # the newest position that the query does not see
+    hidden = tl.minimum(tl.maximum(unseen - gaps + 1 - count, 0), prefix - count)
+    for start in tl.range(0, count, BLOCK):
+        at = start + tl.arange(0, BLOCK)
+        inside = at < count
+        position = tl.load(known + at, mask=inside, other=0)
+        hidden += tl.sum((inside & (position <= unseen)).to(tl.int64), 0)
+    first = tl.where(path > window, prefix + oldest, hidden)
+    tl.store(firsts + sequence * tl.num_programs(0) + row, first.to(tl.int32))
 
 
 @triton.jit(do_not_specialize=["n", "tree", "mask_n"])  # type: ignore[untyped-decorator]

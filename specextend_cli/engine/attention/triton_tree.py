@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 import os
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -25,7 +26,15 @@ MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by 
 MOST_HEAD_DIM = 256
 WORD = 64  # tree nodes per word of a mask
 _ANY_LENGTH = 1 << 17  # keys, for which a launch in a graph has enough splits; of fewer keys, some splits have none
+_POSITIONS = 256  # of a draft's working set, which are compared at once
 _LOG2_E = math.log2(math.e)
+
+
+class Window(NamedTuple):
+    """A window of `size` positions in one forward: `first` [sequences, n] (int32), the first key that a query sees."""
+
+    size: int
+    first: Tensor
 
 
 def triton_tree(
@@ -64,7 +73,7 @@ def attend(
     if not 0 < tree <= total or (tree != n if words is None else words.shape != (n, -(-tree // WORD))):
         raise ValueError(f"{n} queries and a mask of {tree} nodes do not fit {total} keys")
     cut = launch or plan(heads // kv_heads * n, total, kv_heads, d, k.element_size(), chip(q.device))
-    return _launch(q, k, v, scale, words, None, kv_heads, total, tree, 0, cut, softmax)
+    return _launch(q, k, v, scale, words, None, kv_heads, total, tree, 0, cut, softmax, None)
 
 
 def attend_placed(
@@ -78,19 +87,37 @@ def attend_placed(
     *,
     words: Tensor | None = None,
     softmax: SoftmaxOptions = PLAIN,
+    window: Window | None = None,
     launch: Plan | None = None,
 ) -> Tensor:
     """`attend` of several sequences over a cache that `place` describes (see `cuda/step.py`), for CUDA graphs.
 
     q [b, H, n, d], any strides -> [b, H, n, d], which lies in memory as [b, n, H, d]. Sequence i has `lengths[i]` keys;
     `lengths` [b + 1] (int64) ends with the number of keys at the end that are a tree's, with the mask `words`
-    [n, 1 or more], of one sequence. Without words, n is 1 and sees all keys. `like` is any tensor of the cache's number
-    format.
+    [n, 1 or more], of one sequence. Without words, n is 1 and sees all keys, or those in a `window`. `like` is any
+    tensor of the cache's number format.
     """
     b, heads, n, d = q.shape
     programs = b * kv_heads
-    cut = launch or plan(heads // kv_heads * n, _ANY_LENGTH, programs, d, like.element_size(), chip(q.device))
-    return _launch(q, like, like, scale, words, (place, lengths), kv_heads, 0, 1, layer, cut, softmax)
+    most = _ANY_LENGTH if window is None else min(window.size + WORD, _ANY_LENGTH)
+    cut = launch or plan(heads // kv_heads * n, most, programs, d, like.element_size(), chip(q.device))
+    return _launch(q, like, like, scale, words, (place, lengths), kv_heads, 0, 1, layer, cut, softmax, window)
+
+
+def first_keys(window: int, n: int, place: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
+    """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend_placed`."""
+    from specextend_cli.engine.attention import triton_kernels
+
+    b, words_n = len(lengths) - 1, 0 if words is None else words.shape[1]
+    first = torch.empty(b, n, dtype=torch.int32, device=place.device)
+    triton_kernels.first_keys[(n, b)](
+        *(place if words is None else words, place, lengths, first, window, words_n),
+        SLOTS=power_of_two(words_n * WORD),
+        BLOCK=_POSITIONS,
+        CAUSAL=words is None,
+        num_warps=1,
+    )
+    return first
 
 
 def _launch(
@@ -106,6 +133,7 @@ def _launch(
     layer: int,
     cut: Plan,
     softmax: SoftmaxOptions,
+    window: Window | None,
 ) -> Tensor:
     from specextend_cli.engine.attention.triton_kernels import attend_split, merge_splits
 
@@ -126,6 +154,7 @@ def _launch(
         place,
         lengths,
         unused if softmax.sinks is None else softmax.sinks,
+        unused if window is None else window.first,
         parts,
         lse,
         n,
@@ -148,6 +177,7 @@ def _launch(
         TAIL_N=min(cut.keys, WORD),
         CAUSAL=words is None,
         PLACED=placed is not None,
+        WINDOWED=window is not None,
         HAS_SINKS=softmax.sinks is not None,
         CAPPED=softmax.softcap is not None,
         PRECISION="ieee",  # of float32 only: TF32 would not be lossless

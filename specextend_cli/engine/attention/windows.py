@@ -3,7 +3,8 @@
 A query sees the keys of the newest `window` positions, its own included. A node's position is its depth, so along a
 path of a tree, as in a prompt, positions are counted by the keys that a query sees; a working set has gaps, and is told
 apart by its positions. Keys outside every window are cut off, and what is left is given to the back end as a tree with
-a mask. A prompt's chunk is cut into blocks of queries: no mask is larger than [block, window + block].
+a mask. A prompt's chunk is cut into blocks of queries: no mask is larger than [block, window + block]. In CUDA graphs,
+where the host knows no lengths, Triton's kernel reads the first key that each query sees (`triton_tree.first_keys`).
 """
 
 from __future__ import annotations

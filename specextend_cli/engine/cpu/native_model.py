@@ -83,7 +83,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             raise CannotCompileError("some of its layers are recurrent, and run by torch's kernels")
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
-        if not lm.attends_plainly:
+        if any(lm.windows) or not lm.softmax_is_plain:
             raise CannotCompileError("some of its layers attend through a window, or by another softmax")
         self._embedding: nn.Embedding = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()

@@ -55,6 +55,7 @@ class _Layer:
     qk_norms: tuple[Norm, Norm] | None
     rope: Rope
     scale: float
+    window: int | None
 
 
 class _Weights:
@@ -93,7 +94,7 @@ class _Weights:
         self._read.add(id(weight))
         return Norm(weight.data, float(epsilon))
 
-    def layer(self, module: Any, rope: Rope, scale: float, hidden: int, head_dim: int) -> _Layer:
+    def layer(self, module: Any, rope: Rope, scale: float, window: int | None, hidden: int, head_dim: int) -> _Layer:
         """Attention and a gated MLP with SiLU."""
         attention, mlp = getattr(module, "self_attn", None), getattr(module, "mlp", None)
         some = torch.linspace(-4, 4, 16)
@@ -116,6 +117,7 @@ class _Weights:
             None if qk_norms == [None, None] else (self.norm(qk_norms[0], head_dim), self.norm(qk_norms[1], head_dim)),
             rope,
             scale,
+            window,
         )
 
     def read(self, module: nn.Module) -> None:
@@ -156,8 +158,8 @@ class _Rotary:
         return torch.cat((frequencies.float(), scale.float()))
 
 
-_Attend: TypeAlias = Callable[[Tensor, int, float], Tensor]
-"""Queries [b, H, n, d] of a layer, its number and scale -> [b, H, n, d]. The layer's keys are in the cache by then."""
+_Attend: TypeAlias = Callable[[Tensor, int], Tensor]
+"""Queries [b, H, n, d] of a layer, its number -> [b, H, n, d]. The layer's keys are in the cache by then."""
 
 
 class _Decoder:
@@ -175,9 +177,12 @@ class _Decoder:
         `x` are the states before the first layer, which attends from `read`. `attend`: by the tree kernel, if None.
         """
 
-        def attend_placed(q: Tensor, layer: int, scale: float) -> Tensor:
-            place, lengths = inputs.place, inputs.lengths
-            return fused_ops.attend_placed(q, q, scale, place, lengths, layer, self.kv_heads, words=inputs.words)
+        seen = fused_ops.windows(inputs, [] if attend else [layer.window for layer in self.layers])
+
+        def attend_placed(q: Tensor, index: int) -> Tensor:
+            scale, window = self.layers[index].scale, seen[self.layers[index].window]
+            at = inputs.place, inputs.lengths, index, self.kv_heads
+            return fused_ops.attend_placed(q, q, scale, *at, words=inputs.words, window=window)
 
         for index, layer in enumerate(self.layers):
             qkv = layer.qkv(read)
@@ -186,7 +191,7 @@ class _Decoder:
                 *(inputs.place, inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
-            out = (attend or attend_placed)(q, index, layer.scale)
+            out = (attend or attend_placed)(q, index)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
             x, read = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
             added = layer.down(fused_ops.gated(layer.gate_up(read)))
@@ -208,8 +213,8 @@ class FusedModel:
             raise CannotFuseError("some of its layers are recurrent, and run by torch's kernels")
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotFuseError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
-        if not lm.attends_plainly:
-            raise CannotFuseError("some of its layers attend through a window, or by another softmax")
+        if not lm.softmax_is_plain:
+            raise CannotFuseError("some of its layers attend by another softmax")
         if getattr(config, "final_logit_softcapping", None) or getattr(config, "logit_scale", None) not in (None, 1):
             raise CannotFuseError("its logits are capped or scaled")
         self._head: Any = lm.model.get_output_embeddings()
@@ -219,8 +224,8 @@ class FusedModel:
         _, _, kv_heads, _, head_dim = lm.new_cache(1).buffer.shape
         weights, width = _Weights(), self._embedding.weight.shape[1]
         layers = [
-            weights.layer(module, self._rotary.rope, scale, width, head_dim)
-            for module, scale in zip(decoder.layers, lm.scales, strict=True)
+            weights.layer(module, self._rotary.rope, scale, window, width, head_dim)
+            for module, scale, window in zip(decoder.layers, lm.scales, lm.windows, strict=True)
         ]
         first, *_ = norms = [layer.attention_norm for layer in layers]
         if first is None or None in norms:
@@ -238,20 +243,22 @@ class FusedModel:
         """See `Step`."""
         first, read = self._embedded(inputs.tokens)
         states, normed, queries = zip(*self._decoder.run(first, read, self._norm, inputs), strict=True)
-        asked = (LayerQueries(q, layer.scale) for q, layer in zip(queries, self._decoder.layers, strict=True))
+        layers = self._decoder.layers
+        asked = (LayerQueries(q, layer.scale, layer.window) for q, layer in zip(queries, layers, strict=True))
         return StepOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), tuple(asked))
 
     def read(self, prompt: ForwardInput, cache: KVCache) -> ModelOutput:
         """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""
         context, inputs = prompt.context, StepInputs(prompt.tokens.shape[1], 1, prompt.tokens.device)
+        layers = self._decoder.layers
         inputs.set_place(cache.start, cache.end, 0, place_of(cache))
         inputs.positions.copy_(prompt.positions[0])
         first, read = self._embedded(prompt.tokens[0])
         states, last = {0: first}, read
 
-        def attend(q: Tensor, layer: int, scale: float) -> Tensor:
-            k, v = cache.buffer[:, layer, None, :, : cache.end]
-            return context.backend(q, k, v, scale, None)
+        def attend(q: Tensor, index: int) -> Tensor:
+            k, v = cache.buffer[:, index, None, :, : cache.end]
+            return context.attend(q, k, v, layers[index].scale, layers[index].window)
 
         for index, (x, normed, q) in enumerate(self._decoder.run(first, read, self._norm, inputs, attend)):
             last = normed
@@ -259,8 +266,8 @@ class FusedModel:
                 states[index + 1] = x
             if index in context.record:
                 asked = q[0, :, -1:].clone() if context.record_last else q[0]  # a copy lets the others be freed
-                context.queries[index] = LayerQueries(asked, self._decoder.layers[index].scale)
-        states[len(self._decoder.layers)] = last
+                context.queries[index] = LayerQueries(asked, layers[index].scale, layers[index].window)
+        states[len(layers)] = last
         features = [states[layer] for layer in prompt.feature_layers]
         logits = self._logits(last[-prompt.logits_to_keep :])
         return ModelOutput(logits[None], torch.cat(features, -1)[None] if features else None)
@@ -287,7 +294,7 @@ class FusedHead:
         self.is_current = self._rotary.is_current
         width, scale = config.hidden, config.head_dim**-0.5
         modules: Any = head.layers
-        layers = [weights.layer(module, self._rotary.rope, scale, width, config.head_dim) for module in modules]
+        layers = [weights.layer(module, self._rotary.rope, scale, None, width, config.head_dim) for module in modules]
         self._decoder = _Decoder(layers, config.heads, config.kv_heads)
         self._hidden_norm = weights.norm(modules[0].hidden_norm, width) if config.generation == 3 else None
         self._norm = weights.norm(head.norm, width) if config.generation == 3 else None

@@ -5,15 +5,17 @@ On CUDA, or in Triton's interpreter. Nothing is read back, and allocations depen
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.triton_plan import power_of_two
-from specextend_cli.engine.attention.triton_tree import attend_placed
+from specextend_cli.engine.attention.triton_tree import Window, attend_placed, first_keys
+from specextend_cli.engine.cuda.step import StepInputs
 
-__all__ = ["Norm", "Rope", "add_norm", "attend_placed", "gated", "rope_and_store", "store"]
+__all__ = ["Norm", "Rope", "add_norm", "attend_placed", "first_keys", "gated", "rope_and_store", "store", "windows"]
 
 
 class Norm(NamedTuple):
@@ -29,6 +31,15 @@ class Rope(NamedTuple):
 
     turns: Tensor
     rotated: int
+
+
+def windows(inputs: StepInputs, sizes: Collection[int | None]) -> dict[int | None, Window | None]:
+    """What a forward sees through windows of these sizes, by size; None sees all."""
+    n, held = inputs.rows // inputs.sequences, inputs
+    found: dict[int | None, Window | None] = {None: None}
+    for size in {size for size in sizes if size is not None}:
+        found[size] = Window(size, first_keys(size, n, held.place, held.lengths, held.words))
+    return found
 
 
 def add_norm(

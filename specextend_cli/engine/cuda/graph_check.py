@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any, TypeAlias
 
 import torch
@@ -35,6 +36,7 @@ from specextend_cli.engine.tree import DraftTree
 
 _READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
+_WIDEST = 4096  # positions of a window that is checked: keys of larger ones take gigabytes
 _COMMON = 0.5  # of a draft's nodes in half precision: rounding may expand another one of two that are nearly equal
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
@@ -77,15 +79,15 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
 
 
 def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
-    # Where a window begins, only the host knows; which state a layer goes on from, too.
-    if any(lm.windows):
-        return {f"{name} runs without CUDA graphs": "some of its layers attend through a window"}
+    # Which state a layer goes on from, only the host knows.
     if lm.state_bytes:
         return {f"{name} runs without CUDA graphs": "some of its layers are recurrent, and run by torch's kernels"}
+    if len(lm.keeping) < lm.layers:  # and have states of a shape of their own (Gemma 3n)
+        return {f"{name} runs without CUDA graphs": "some of its layers attend by the keys of others"}
 
     steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches)
-    return _first_right(lm, name, steps, graphs, lambda: _of_model(lm, batches))
+    return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
@@ -169,6 +171,22 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
         some = ids[-b:].to(lm.device)[:, None]
         out_of_batch = lm.run(ForwardInput(some, slots.lengths[:, None], slots, context))
         yield "logits in a batch", out_of_batch.logits[:, 0].clone()
+
+
+def _past_windows(lm: LanguageModel) -> Results:
+    """Logits of a tree behind made-up keys, more of them than windows have: to read so long a text would take long."""
+    widest = max((window for window in lm.windows if window is not None and window <= _WIDEST), default=0)
+    if not widest:
+        return
+    rows, n = widest + len(_PARENTS), len(_PARENTS)
+    cache = lm.new_cache(rows + n)
+    cache.reserve(rows)
+    across = torch.linspace(0.1, 3, cache.buffer.shape[4], device=lm.device)
+    cache.rows(0, rows).copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
+    cache.commit()
+    tree = DraftTree(torch.linspace(0, lm.vocabulary - 1, n).long().tolist(), _PARENTS, [1.0] * n)
+    out = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend))
+    yield "logits past its windows", out.logits.clone()
 
 
 def _of_head(head: EagleHead, backend: Backend) -> Results:

@@ -215,7 +215,10 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if attention.recorder is not None:
             keys = cache.buffer[0, :, :b, :, : cache.longest + 1]
             for layer, asked in enumerate(graph.out.queries):
-                attention.record(asked.queries[:b], keys[layer], asked.scale, inputs.context.tree_mask, asked.softmax)
+                seen, mask = slice(None), inputs.context.tree_mask
+                if asked.window is not None:
+                    _, seen, mask = inputs.context.within(asked.window, 1, keys.shape[3], keys.device)[0]
+                attention.record(asked.queries[:b], keys[layer, :, :, seen], asked.scale, mask, asked.softmax)
         features = _features(graph, inputs.feature_layers, b)
         return ModelOutput(graph.out.logits[:b, None], None if features is None else features[0, :, None])
 

@@ -22,19 +22,22 @@ from specextend_cli.engine.cache import KVCache
 WORDS = 2
 MOST_SLOTS = WORDS * WORD
 """Nodes of a draft tree whose keys lie in the cache, those of the present forward included."""
-PLACE = 5
+PLACE = 7
 """Integers of `place_of`."""
 
 
-def place_of(cache: KVCache | BatchedKVCache) -> tuple[int, int, int, int, int]:
+def place_of(cache: KVCache | BatchedKVCache) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
     The address of the first key; then, in numbers of the cache's format, the distances from a key to its value, and
-    from one layer, sequence and head to the next. Rows of a head lie side by side.
+    from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where the positions of the
+    first rows lie and how many there are, for windows; zeros where row i is at position i.
     """
     buffer: Tensor = cache.buffer
     by_kind, by_layer, *by_sequence, by_head, _, _ = buffer.stride()
-    return buffer.data_ptr(), by_kind, by_layer, by_sequence[0] if by_sequence else 0, by_head
+    positions = cache.positions if isinstance(cache, KVCache) else None
+    known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
+    return buffer.data_ptr(), by_kind, by_layer, by_sequence[0] if by_sequence else 0, by_head, *known
 
 
 class StepInputs:
@@ -42,7 +45,7 @@ class StepInputs:
 
     tokens, positions [rows]; words [rows, WORDS], a tree's mask as bits (None for sequences of one token); `starts`
     [sequences], the cache row of each sequence's first new token; `lengths` [sequences + 1], the keys that each sees,
-    then how many of them are the tree's; `place` [5]; `more`, what the caller wants beside. All int64. `states` [rows,
+    then how many of them are the tree's; `place` [7]; `more`, what the caller wants beside. All int64. `states` [rows,
     hidden] are what a draft head reads.
     """
 

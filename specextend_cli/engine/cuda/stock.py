@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from transformers.cache_utils import Cache
 
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+from specextend_cli.engine.attention.windows import Block
 from specextend_cli.engine.cache import BufferLayer
 from specextend_cli.engine.cuda import fused_ops
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
@@ -17,13 +19,16 @@ from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
+_ALL = [Block(slice(None), slice(None), None)]
+
 
 class _Placed:
     """The attention `Backend` of one captured forward, and what its cache's layers tell it."""
 
-    def __init__(self, inputs: StepInputs, like: Tensor) -> None:
-        """`like` is a tensor of the cache's number format."""
-        self.inputs, self.like = inputs, like
+    def __init__(self, inputs: StepInputs, like: Tensor, windows: Sequence[int | None]) -> None:
+        """`like` is a tensor of the cache's number format; `windows` are the layers'."""
+        self.inputs, self.like, self.windows = inputs, like, windows
+        self.seen = fused_ops.windows(inputs, windows)
         self.queries: dict[int, LayerQueries] = {}
         self.layer_of: dict[int, int] = {}
         """Layers by the address of their new keys, by which attention knows which layer it is asked for."""
@@ -32,12 +37,18 @@ class _Placed:
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
         layer, inputs = self.layer_of[k.data_ptr()], self.inputs
-        self.queries[layer] = LayerQueries(q, scale, softmax=softmax)
+        window = self.windows[layer]
+        self.queries[layer] = LayerQueries(q, scale, window, softmax)
         return fused_ops.attend_placed(
             *(q, self.like, scale, inputs.place, inputs.lengths, layer, k.shape[1]),
             words=inputs.words,
             softmax=softmax,
+            window=self.seen[window],
         )
+
+    def context(self) -> ForwardContext:
+        """Of a forward by this back end, which applies windows itself: the host does not know the keys."""
+        return ForwardContext(self, blocks={size: _ALL for size in self.windows if size is not None})
 
 
 class _Layer(BufferLayer):
@@ -79,13 +90,13 @@ class StockModel:
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
-        placed = _Placed(inputs, self._like)
+        placed = _Placed(inputs, self._like, self._lm.windows)
         cache = Cache(layers=[_Layer(placed, index) for index in range(self._layers)])
         shape = inputs.sequences, -1
         tokens, positions = inputs.tokens.view(shape), inputs.positions.view(shape)
         every = tuple(range(self._layers + 1))
-        context = ForwardContext(placed)
-        logits, states = self._lm.run_layers(ForwardInput(tokens, positions, cache, context, feature_layers=every))
+        asked = ForwardInput(tokens, positions, cache, placed.context(), feature_layers=every)
+        logits, states = self._lm.run_layers(asked)
         queries = tuple(placed.queries[index] for index in range(self._layers))
         return StepOutput(logits.flatten(0, 1), tuple(state.flatten(0, 1) for state in states), queries)
 
@@ -103,8 +114,9 @@ class StockHead:
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
-        placed = _Placed(inputs, self._like)
-        cache = Cache(layers=[_Layer(placed, index) for index in range(self._head.config.layers)])
-        context = ForwardContext(placed)
-        out = self._head.run_model(ForwardInput(inputs.tokens, inputs.positions, cache, context, states=inputs.states))
+        layers = self._head.config.layers
+        placed = _Placed(inputs, self._like, [None] * layers)
+        cache = Cache(layers=[_Layer(placed, index) for index in range(layers)])
+        asked = ForwardInput(inputs.tokens, inputs.positions, cache, placed.context(), states=inputs.states)
+        out = self._head.run_model(asked)
         return StepOutput(out.logits, (out.states,))
