@@ -99,7 +99,8 @@ _PATTERNS: dict[Class, str] = {
             |gives?|defines?|serves?|demonstrates?|outlines?|identifies|includes?|details|breaks)\b(?!\ that\b)
       | \b(?:is|are|can\ be|may\ be)\ (?:also\ )?(?:listed|described|shown|provided|presented|discussed|given|found
             |included|summarized
-            |detailed|reproduced|explained|outlined|illustrated|depicted|available)\b[^,;]{0,40}\bin\ (?:more\ detail\ in\ )?(?:the\ )?
+            |detailed|reproduced|explained|outlined|illustrated|depicted|available)\b[^,;]{0,40}\bin
+            \ (?:more\ detail\ in\ )?(?:the\ )?
             (?:[Aa]ppendi(?:x|ces|xes)|[Tt]able|[Ff]igure|[Aa]nnex|[Ee]nclosure)\b
       | ^(?:Please\ )?(?:See|Refer\ to)\ (?!to\ it\b|that\b)|^For\ [^,]*,\ (?:please\ )?(?:see|refer)\b
       | ^\[?(?:Illustration|Image|Photo)\b\W|^(?:Notes?|Sources?|Legend|Key):

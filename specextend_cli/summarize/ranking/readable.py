@@ -44,7 +44,8 @@ _LEANS = regex.compile(
       |(?:While|Although|Though|If|Because|Since|When|Unless|Once|Where)\ th(?:is|at|ese|ose)\b{_SELF}
       |One\ (?:reason|example|exception|result|consequence|explanation|answer|solution)
         \ (?:is|was|may|might|could|for\ this)\b
-      |(?:Yes|No|Exactly|Right|Correct|Sure|Then|Next|Alternatively|Even\ so|In\ other\ words|That\ is|Afterwards?|In\ this\ case),
+      |(?:Yes|No|Exactly|Right|Correct|Sure|Then|Next|Alternatively|Even\ so|In\ other\ words|That\ is|Afterwards?
+        |In\ this\ case),
       |(?:First(?:ly)?|Second(?:ly)?|Third(?:ly)?|Fourth|Fifth|Lastly),
       |(?:During|By|On|At|Since|After|Before|With|Of|From|Among|Through|Without|Like)\ (?:this|that|these|those)\b
       |(?:For\ (?:example|instance)|In\ (?:addition|particular|contrast|turn|short|fact)|As\ a\ result|Specifically),
