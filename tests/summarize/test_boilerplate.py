@@ -52,6 +52,7 @@ def test_what_only_looks_like_it_stays(name: str) -> None:
         ('The key words "MUST" and "MAY" are to be interpreted as described in RFC 2119.', "notice"),
         ("This section of the harbour was closed in 1893.", None),
         ("In this section of the harbour, you may swim.", None),
+        ("This section provides that nobody may fish in the harbour.", None),
         ("By the end of the year, the harbour was closed.", None),
         ("We will return to the harbour next week and repair the pier.", None),
     ],
