@@ -27,7 +27,8 @@ _PATTERNS: dict[Class, str] = {
         ^(?:In|Throughout)\ (?:this|the\ (?:next|following|coming))\ {_PART},?\ (?:we|you|I|it)\b
       | ^(?:This|The\ (?:next|following))(?:\ \p{{L}}+)?\ {_PART}\ (?:will\ |also\ )?
           (?:describe|explore|examine|discusse?|cover|introduce|look|take|consider|outline|present|review|explain
-            |provide|summarize|detail|list|specifie|specify|define|focuse?|addresse?|contain|give|deal|begin|offer)s?\b(?!\ (?:that|for)\b)
+            |provide|summarize|detail|list|specifie|specify|define|focuse?|addresse?|contain|give|deal|begin|offer)s?\b
+          (?!\ (?:that|for)\b)
       | ^What\ follows\b|^In\ (?:the\ following|what\ follows),
       | ^(?:By\ the\ end\ of|After\ (?:reading|completing|studying))\ th(?:is|e)\ {_PART}\b
       | \b[Yy]ou(?:\ will|['’]ll)\ (?:also\ )?(?:learn|explore|read)\ (?:about|how|what|why|more)\b
