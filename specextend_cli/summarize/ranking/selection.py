@@ -141,7 +141,7 @@ class Selector:
 
     def _to_act_on(self, scores: NDArray[np.float32], words: int) -> NDArray[np.float64]:
         """What each sentence gains because somebody may have to act on it, [sentences], in standard deviations."""
-        gains = _CONCLUSION * self._concludes - _QUESTION * self._asks
+        gains: NDArray[np.float64] = _CONCLUSION * self._concludes - _QUESTION * self._asks
         if words >= _ROOM and (found := [i for i in self._recommends if self.usable[i]]):
             gains[max(found, key=lambda i: scores[i])] = _RECOMMENDATION
         return gains
