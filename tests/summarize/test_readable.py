@@ -49,6 +49,8 @@ LEANING = [
     "While this harbour was closed, ships lay in the bay.",
     "One reason is the storm that closed the harbour.",
     "Then, the council closed the harbour for a year.",
+    "Each of these storms has closed the harbour.",
+    "The council of the town is one of these owners.",
     "Yes, the council closed the harbour for a year.",
 ]
 BROKEN = [

@@ -44,6 +44,9 @@ _LEANS = regex.compile(
       |(?:While|Although|Though|If|Because|Since|When|Unless|Once|Where)\ th(?:is|at|ese|ose)\b{_SELF}
       |One\ (?:reason|example|exception|result|consequence|explanation|answer|solution)
         \ (?:is|was|may|might|could|for\ this)\b
+      |(?:Each|One|Some|Most|Many|Much|All|None|Any|Several|Few|Two|Three|Four|Either|Neither)
+        \ of\ (?:th(?:is|at|ese|ose)|them)\b
+      |[^,]{{0,80}}\ (?:is|are|was|were)\ (?:one|some|part|all|both|examples?)\ of\ th(?:is|at|ese|ose)\b
       |(?:Yes|No|Exactly|Right|Correct|Sure|Then|Next|Alternatively|Even\ so|In\ other\ words|That\ is|Afterwards?
         |In\ this\ case),
       |(?:First(?:ly)?|Second(?:ly)?|Third(?:ly)?|Fourth|Fifth|Lastly),
