@@ -30,7 +30,7 @@ def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
 
     Up to where the gate finds that nodes cost more than they bring.
     """
-    if not _takes_graphs(lm) or lm.state_bytes:
+    if not _takes_graphs(lm) or lm.state_bytes or len(lm.keeping) < lm.layers:
         return shape
     from specextend_cli.engine.cuda.step import MOST_SLOTS
 

@@ -62,8 +62,8 @@ def begin_loading(
 ) -> Generator[Stage, None, TextGenerator]:
     """`load`, begun in a thread now if nothing has to be fetched and CUDA computes: else when the generator is run.
 
-    Its events, its result and its errors come when the generator is run. Until then only the thread may use torch. On
-    processors, which read documents as well, nothing would be gained.
+    Its events, its result and its errors come when the generator is run. Until then the caller computes nothing by
+    torch. On processors, which read documents as well, nothing would be gained.
     """
 
     def begin(put: Callable[[Stage], None]) -> TextGenerator | None:

@@ -274,13 +274,18 @@ def test_what_a_model_counts_itself_is_found() -> None:
     assert all("differ" in why for why in refused.values())
 
 
-def test_a_window_that_begins_elsewhere_is_found(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+@pytest.mark.parametrize("window", [200, 4096])
+def test_a_window_that_begins_elsewhere_is_found(
+    window: int, dtype: torch.dtype, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Though the texts of the check are shorter than the window."""
-    target = Target(LanguageModel(make(MistralConfig(**COMMON, sliding_window=200)), backend="triton"))
+    model = make(MistralConfig(**COMMON, sliding_window=window)).to(dtype)
+    target = Target(LanguageModel(model, backend="triton"))
     assert not use_checked_graphs(target, batch=2, capture=rehearsal)
     drop_graphs(target.lm)
     first_keys = fused_ops.first_keys
-    monkeypatch.setattr(fused_ops, "first_keys", lambda window, *args: first_keys(window + 1, *args))
+    monkeypatch.setattr(fused_ops, "first_keys", lambda size, *args: first_keys(size + 1, *args))
     refused = use_checked_graphs(target, batch=2, capture=rehearsal)
     assert list(refused) == both("the model")
     assert all("its logits past its windows differ" in why for why in refused.values())
@@ -343,10 +348,10 @@ def test_no_graphs_on_other_devices_parts_and_back_ends(on_gpu: SimpleNamespace,
 def test_trees_are_larger_where_their_nodes_cost_little(
     on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_gpu.state_bytes = 0
+    on_gpu.state_bytes, on_gpu.layers, on_gpu.keeping = 0, 2, (0, 1)
     lm: Any = on_gpu
     assert tree_for(lm, given) == larger
-    without: dict[str, Any] = {"device": CPU, "parts": 2, "attention": "torch", "state_bytes": 9}
+    without: dict[str, Any] = {"device": CPU, "parts": 2, "attention": "torch", "state_bytes": 9, "keeping": (0,)}
     for name, value in without.items():
         assert tree_for(SimpleNamespace(**{**vars(on_gpu), name: value}), given) == given  # type: ignore[arg-type]
     monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")

@@ -53,6 +53,8 @@ class DraftModel(NamedTuple):
     features: int = 0
     states: Tensor | None = None
     """[0, hidden], of the states' number format."""
+    windowed: bool = False
+    """Whether layers attend through windows, and ask for the positions of a working set."""
 
 
 class _Chain(NamedTuple):
@@ -124,8 +126,11 @@ class DraftGraphs(WholeDrafts):
 
     def _set_place(self, cache: KVCache) -> None:
         """Let all graphs find `cache`; an upload where it lies elsewhere than the last one."""
-        if self._place != (place := place_of(cache)):
-            self._place, held = place, self._level.inputs.place
+        place, held = place_of(cache), self._level.inputs.place
+        if not self._model.windowed:  # every chosen working set has its positions elsewhere
+            place = (*place[:-2], 0, 0)
+        if self._place != place:
+            self._place = place
             held.copy_(upload(place, held.device))
 
     def _chain(self, m: int) -> _Chain:

@@ -110,8 +110,12 @@ def _first_right(
     compute: Callable[[], Results],
 ) -> dict[str, str]:
     """Use the `graphs` of the first step by which `compute` gives what it gives without; why others are not."""
-    expected, refused = list(compute()), dict[str, str]()
+    refused = dict[str, str]()
     kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
+    try:
+        expected = list(compute())
+    except torch.OutOfMemoryError as error:
+        return {kinds[-1]: f"memory: {error}"}
     for kind, make in zip(kinds, steps, strict=True):
         try:
             model.forward_backend = graphs(make())
@@ -174,7 +178,10 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
 
 
 def _past_windows(lm: LanguageModel) -> Results:
-    """Logits of a tree behind made-up keys, more of them than windows have: to read so long a text would take long."""
+    """Logits of a tree behind made-up keys, more of them than windows have: to read so long a text would take long.
+
+    The newest value that a node must not see outweighs all others: one key too many is more than rounding.
+    """
     widest = max((window for window in lm.windows if window is not None and window <= _WIDEST), default=0)
     if not widest:
         return
@@ -183,6 +190,7 @@ def _past_windows(lm: LanguageModel) -> Results:
     cache.reserve(rows)
     across = torch.linspace(0.1, 3, cache.buffer.shape[4], device=lm.device)
     cache.rows(0, rows).copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
+    cache.rows(n, 2 * n)[1].mul_(rows)
     cache.commit()
     tree = DraftTree(torch.linspace(0, lm.vocabulary - 1, n).long().tolist(), _PARENTS, [1.0] * n)
     out = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend))
@@ -250,7 +258,7 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
         lm, of_model = drafter.lm, drafter.lm.forward_backend
         most = min(lm.vocabulary, target.lm.vocabulary)
-        return DraftModel(of_model.graphs.step, lm.vocabulary, most), of_model
+        return DraftModel(of_model.graphs.step, lm.vocabulary, most, windowed=any(lm.windows)), of_model
     return None, None
 
 
