@@ -79,7 +79,7 @@ RECURRENT: dict[str, Callable[[], PreTrainedConfig]] = {
         **MULTIPLIERS,
         layer_types=["linear_attention", "full_attention", "linear_attention"],
         num_local_experts=4,
-        num_experts_per_tok=2,
+        num_experts_per_tok=4,  # all: rounding would route some token of some random tree to another one
         shared_intermediate_size=48,
     ),
     "nemotron-h": lambda: transformers.NemotronHConfig(
