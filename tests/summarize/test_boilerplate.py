@@ -50,6 +50,8 @@ def test_what_only_looks_like_it_stays(name: str) -> None:
         ("What follows are three ways to close a harbour.", "announcement"),
         ("We will return to the price of wool in the next section.", "announcement"),
         ('The key words "MUST" and "MAY" are to be interpreted as described in RFC 2119.', "notice"),
+        ("Watch the video on harbours, and answer these questions.", "pointer"),
+        ("Read theories of the harbour are on this website.", None),
         ("This section of the harbour was closed in 1893.", None),
         ("In this section of the harbour, you may swim.", None),
         ("This section provides that nobody may fish in the harbour.", None),

@@ -105,7 +105,7 @@ _PATTERNS: dict[Class, str] = {
             (?:[Aa]ppendi(?:x|ces|xes)|[Tt]able|[Ff]igure|[Aa]nnex|[Ee]nclosure)\b
       | ^(?:Please\ )?(?:See|Refer\ to)\ (?!to\ it\b|that\b)|^For\ [^,]*,\ (?:please\ )?(?:see|refer)\b
       | ^\[?(?:Illustration|Image|Photo)\b\W|^(?:Notes?|Sources?|Legend|Key):
-      | ^(?:Watch|Read|View|Visit|Listen\ to|Check\ out)\ (?:this|these|the|\p{Lu})\b?.*
+      | ^(?:Watch|Read|View|Visit|Listen\ to|Check\ out)\ (?:(?:this|these|the)\b|\p{Lu}).*
           \b(?:video|article|website|podcast|simulation|clip)s?\b
       | ^The\ (?:rest|remainder)\ of\ this\ \p{L}+\ (?:is\ (?:organi[sz]ed|structured)|proceeds|describes|discusses)
       | ^(?:This|The\ following)\ (?:appendix|table|figure|annex)\ (?:contains?|describes?|provides?|lists?|shows?
