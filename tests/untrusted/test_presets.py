@@ -47,7 +47,7 @@ def preset(folder: Path, table: str = "", *, before: str = "", after: str = "", 
 @pytest.mark.parametrize(
     "package",
     [
-        "-r/tmp/requirements.txt",
+        "-rrequirements.txt",
         "--index-url=https://elsewhere.example",
         "-e.",
         "../../x",
