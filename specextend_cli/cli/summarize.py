@@ -261,8 +261,8 @@ class Job:
             self.output.status(format_stages(times), indent=LABELS)
             self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
             if summary.kind != "text":
-                style = summary.request.form
-                self.output.status(f"it reads as a {summary.kind}, hence {style} (--style, --length decide otherwise)")
+                told = f"kind      {summary.kind}, hence {summary.request.form}; --style and --length decide otherwise"
+                self.output.status(told, indent=LABELS)
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 

@@ -67,6 +67,26 @@ def test_the_kind_of_a_line(line: str, kind: str) -> None:
     assert (kind, line) in found(f"The harbour was founded by fishermen.\n{line}\nThe harbour was closed again.")
 
 
+ASKED = ("How do I reach the harbour?", "Who owns the ferry?", "When is the market closed?")
+ANSWER = "The harbour of Falcaster was founded by fishermen. It was closed."
+
+
+def kinds(*paragraphs: str) -> list[str]:
+    return [one.kind for one in read("\n\n".join(paragraphs), "a.txt")[1] if one.place == 0]
+
+
+def test_questions_above_their_answers_are_headings() -> None:
+    pairs = [part for asked in ASKED for part in (asked, ANSWER)]
+    _, listed = read("\n\n".join(pairs), "a.txt")
+    assert [one.heading for one in listed if one.kind == "heading"] == list(ASKED)
+    assert {(one.section, one.heading) for one in listed} == set(enumerate(ASKED, 1))
+    assert kinds(*pairs[:4]) == ["prose"] * 4  # two are no list of them
+    assert kinds(*ASKED, ANSWER) == ["prose"] * 4  # only the last one is answered
+    assert kinds(*(f"{pairs[0][:-1]}: {part}" for part in pairs)) == ["prose"] * 6  # somebody says so
+    assert kinds("Ann: Yes.", *pairs, "Bob: Well.", "Ann: No.", "Bob: So.").count("heading") == 0
+    assert kinds(*(part.replace(ANSWER, "It is closed.") for part in pairs)) == ["prose"] * 6  # no answers to quote
+
+
 def test_fenced_code_is_code() -> None:
     text = "Run this.\n```sh\nMake the harbour. Make the town.\n- x\n```\nThe harbour is made."
     assert found(text) == [

@@ -1,4 +1,4 @@
-"""Conversations, minutes and chapters are told from other texts, and summarized as their readers want."""
+"""Conversations, minutes, chapters, and questions with answers are known by what they have, and summarized as such."""
 
 from __future__ import annotations
 
@@ -30,6 +30,9 @@ CONVERSATION = "\n\n".join(
 MINUTES = f"# Minutes\n\nPresent: Lee, Cox\n\n## Decisions\n\n{text(20)}\n\n## Action items\n\n{text(20, 20)}"
 AIDS = (("Chapter 3: Tides", 0, 1), ("Learning Objectives", 1, 6), ("Tides", 7, 30), ("Key Terms", 37, 6))
 CHAPTER = "\n\n".join(f"# {heading}\n\n{text(count, start)}" for heading, start, count in AIDS)
+ASKED = ("How do I reach the harbour?", "Who owns the ferry?", "2. When is the market closed?", "What does it cost?")
+ANSWERED = [f"{SAID[n]} {SAID[n + 1]}" for n in range(4)]
+QUESTIONS = "\n\n".join(f"{line}\n\n{answer}" for line, answer in zip(ASKED, ANSWERED, strict=True))
 
 
 def kind(body: str, name: str = "a.md") -> Kind:
@@ -42,6 +45,10 @@ def kind(body: str, name: str = "a.md") -> Kind:
         (CONVERSATION, "conversation"),
         (MINUTES, "minutes"),
         (CHAPTER, "chapter"),
+        (QUESTIONS, "questions"),
+        ("\n\n".join(f"## {part}" if part in ASKED else part for part in QUESTIONS.split("\n\n")), "questions"),
+        ("\n\n".join((*ASKED, text(60))), "text"),  # nobody answers the first three
+        (f"{QUESTIONS}\n\n" + "\n\n".join(f"# Part {n}\n\n{text(3, 30 + 3 * n)}" for n in range(5)), "text"),
         (text(60), "text"),
         # Labels before a colon that are no speakers: each stands once, or there is only one.
         ("\n\n".join(f"Note: {line}" for line in SAID * 3), "text"),
@@ -72,6 +79,24 @@ def test_a_conversation_is_a_list_with_names_unless_something_else_is_asked_for(
     asked = summary(CONVERSATION, length=60, style="paragraph")
     assert asked.request.style == "paragraph"
     assert "- " not in asked.text
+
+
+def test_answers_stand_below_their_questions() -> None:
+    found = summary(QUESTIONS, length=60)
+    assert found.request.style == "outline"
+    asked = [line.removeprefix("2. ") for line in ASKED]
+    topics: list[str] = []
+    for line in found.text.split("\n"):
+        if line[0].isdigit():
+            topics.append(line[3:])
+        else:
+            assert line.removeprefix("   - ") in ANSWERED[asked.index(topics[-1])]
+    assert len(topics) >= 2
+
+
+def test_a_question_that_somebody_asks_is_no_heading() -> None:
+    talk = "\n\n".join(f"Ann: {line}\n\n{ASKED[n % 3]}\n\nBob: {line}" for n, line in enumerate(SAID))
+    assert kind(talk) == "conversation"
 
 
 ANSWERS = ("Um, yeah, I think it was on the telly.", "We need that, you know, just this one year?")

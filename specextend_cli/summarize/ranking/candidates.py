@@ -6,8 +6,9 @@ Lines that are wrapped inside a paragraph are one text; list items, table rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Literal
 
 import regex
@@ -28,6 +29,10 @@ _LOWER = regex.compile(r"[\p{Ll}\p{N}`(\"“'*_\[]")
 _UNDERLINED = regex.compile(r"[ \t][-=~^\"'+*#]{4,}[ \t]*\Z")
 _WRAPPED, _WIDE = 0.7, 60  # of a block's longest line, characters: a shorter line before a capital ends its sentence
 _NARROW = 25  # characters: so does any line that is shorter, because no paragraph is that narrow
+_ASKED = regex.compile(r"(?:\(?\w{1,3}[.)]\s+)?\p{Lu}[^:\n]{0,150}\?")
+_SAID = regex.compile(r"\p{Lu}[^:.?!\n]{0,38}:\s")  # the name of who says it
+_QUESTIONS = 3  # with their answers, at least, that make a text one of questions and answers
+_ANSWER = 8  # words of one, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,10 @@ def candidates(document: Document) -> list[Candidate]:
     """All sentences of a document, in order."""
     text, found = document.text, list[Candidate]()
     section, heading = 0, ""
-    for number, block in enumerate(_blocks(document)):
-        if block.kind == "heading":
+    blocks = list(_blocks(document))
+    asked = _asked(text, blocks)
+    for number, block in enumerate(blocks):
+        if block.kind == "heading" or number in asked:
             section, heading = section + 1, _plain_heading(text[block.start : block.end])
             found.append(Candidate(block.start, block.end, "heading", number, 0, section, heading))
             continue
@@ -78,6 +85,21 @@ def _blocks(document: Document) -> Iterator[Block]:
         end = block.end
     if document.text[end:].strip():
         yield Block("paragraph", end, len(document.text))
+
+
+def _asked(text: str, blocks: Sequence[Block]) -> set[int]:
+    """The numbers of questions that stand alone above their answers, as headings do, where a text has a list of them.
+
+    In a conversation nothing is one: there somebody asks.
+    """
+    bodies = [text[block.start : block.end].strip() for block in blocks]
+    found = set[int]()
+    for number, (body, answer) in enumerate(pairwise(bodies)):
+        answers = "?" not in answer[-2:] and len(answer.split()) >= _ANSWER and ITEM.match(answer) is None
+        if answers and _ASKED.fullmatch(body):
+            found.add(number)
+    least = max(_QUESTIONS, sum(_SAID.match(body) is not None for body in bodies))
+    return found if len(found) >= least else set()
 
 
 def _plain_heading(line: str) -> str:

@@ -16,7 +16,7 @@ from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.word_count import count_words
 
-Kind = Literal["conversation", "minutes", "chapter", "text"]
+Kind = Literal["conversation", "minutes", "chapter", "questions", "text"]
 
 
 @dataclass(frozen=True)
@@ -31,6 +31,7 @@ WANTED: Mapping[Kind, Wanted] = {
     "conversation": Wanted("bullets", 200),
     "minutes": Wanted("bullets", 200),
     "chapter": Wanted("bullets", 200),
+    "questions": Wanted("outline"),  # an answer says little without its question
     "text": Wanted("paragraph"),
 }
 
@@ -55,6 +56,7 @@ _OF_CHAPTER = [
     )
 ]
 _SIGNS = 2  # of a kind that a text of it has at least
+_QUESTIONS = 3  # headings that are questions, at least, and half of all
 _SPEAKER = regex.compile(
     r"\W{0,3}(?P<name>\p{Lu}[\p{L}\p{N}.'’ -]{0,38})(?:\ \([^()]{1,30}\))?:\ (?=\S)", regex.VERBOSE
 )
@@ -116,7 +118,11 @@ def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
     marks = _marks(text, found)
     if _signs(_OF_MINUTES, marks) >= _SIGNS:
         return "minutes"
-    return "chapter" if _signs(_OF_CHAPTER, marks) >= _SIGNS else "text"
+    if _signs(_OF_CHAPTER, marks) >= _SIGNS:
+        return "chapter"
+    headings = {one.section: one.heading for one in found if one.heading}.values()
+    asked = sum(heading.endswith("?") for heading in headings)
+    return "questions" if asked >= max(_QUESTIONS, len(headings) / 2) else "text"
 
 
 def _marks(text: str, found: Sequence[Candidate]) -> set[str]:
