@@ -6,14 +6,14 @@ Lines that are wrapped inside a paragraph are one text; list items, table rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Literal
 
 import regex
 
 from specextend_cli.documents.document import Block, Document
+from specextend_cli.summarize.ranking import questions
 from specextend_cli.summarize.sentences import spans
 
 Kind = Literal["prose", "item", "heading", "table", "code"]
@@ -29,10 +29,6 @@ _LOWER = regex.compile(r"[\p{Ll}\p{N}`(\"“'*_\[]")
 _UNDERLINED = regex.compile(r"[ \t][-=~^\"'+*#]{4,}[ \t]*\Z")
 _WRAPPED, _WIDE = 0.7, 60  # of a block's longest line, characters: a shorter line before a capital ends its sentence
 _NARROW = 25  # characters: so does any line that is shorter, because no paragraph is that narrow
-_ASKED = regex.compile(r"(?:\(?\w{1,3}[.)]\s+)?\p{Lu}[^:\n]{0,150}\?")
-_SAID = regex.compile(r"\p{Lu}[^:.?!\n]{0,38}:\s")  # the name of who says it
-_QUESTIONS = 3  # with their answers, at least, that make a text one of questions and answers
-_ANSWER = 8  # words of one, at least
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,23 +51,26 @@ class Candidate:
 def candidates(document: Document) -> list[Candidate]:
     """All sentences of a document, in order."""
     text, found = document.text, list[Candidate]()
-    section, heading = 0, ""
-    blocks = list(_blocks(document))
-    asked = _asked(text, blocks)
-    for number, block in enumerate(blocks):
-        if block.kind == "heading" or number in asked:
-            section, heading = section + 1, _plain_heading(text[block.start : block.end])
-            found.append(Candidate(block.start, block.end, "heading", number, 0, section, heading))
+    section, heading, last, place = 0, "", -1, 0
+    units = [(number, *unit) for number, block in enumerate(_blocks(document)) for unit in _units(text, block)]
+    lines = [text[start:end] if kind == "prose" else "" for _, start, end, kind in units]
+    asked = questions.headings(lines)
+    for unit, (number, start, end, kind) in enumerate(units):
+        # Same length, so that positions stay: a wrapped line ends with a space.
+        body = text[start:end].replace("\n", " ")
+        if kind == "heading" or unit in asked:
+            section, heading, last = section + 1, _plain_heading(questions.unlabelled(text[start:end])), -1
+            found.append(Candidate(start, end, "heading", number, 0, section, heading))
             continue
-        place = 0
-        for start, end, kind in _units(text, block):
-            # Same length, so that positions stay: a wrapped line ends with a space.
-            body = text[start:end].replace("\n", " ")
-            if mark := ITEM.match(body):  # "a." ends no sentence
-                body = mark[0].replace(".", ",") + body[mark.end() :]
-            for first, last in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
-                found.append(Candidate(start + first, start + last, kind, number, place, section, heading))
-                place += 1
+        if unit - 1 in asked:  # without "A:"
+            start, body = end - len(questions.unlabelled(body)), questions.unlabelled(body)
+        if mark := ITEM.match(body):  # "a." ends no sentence
+            body = mark[0].replace(".", ",") + body[mark.end() :]
+        place = place if number == last else 0
+        for first, after in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
+            found.append(Candidate(start + first, start + after, kind, number, place, section, heading))
+            place += 1
+        last = number
     return found
 
 
@@ -87,21 +86,6 @@ def _blocks(document: Document) -> Iterator[Block]:
         yield Block("paragraph", end, len(document.text))
 
 
-def _asked(text: str, blocks: Sequence[Block]) -> set[int]:
-    """The numbers of questions that stand alone above their answers, as headings do, where a text has a list of them.
-
-    In a conversation nothing is one: there somebody asks.
-    """
-    bodies = [text[block.start : block.end].strip() for block in blocks]
-    found = set[int]()
-    for number, (body, answer) in enumerate(pairwise(bodies)):
-        answers = "?" not in answer[-2:] and len(answer.split()) >= _ANSWER and ITEM.match(answer) is None
-        if answers and _ASKED.fullmatch(body):
-            found.add(number)
-    least = max(_QUESTIONS, sum(_SAID.match(body) is not None for body in bodies))
-    return found if len(found) >= least else set()
-
-
 def _plain_heading(line: str) -> str:
     lines = [part.strip().strip("#").strip() for part in line.split("\n")]
     return " ".join(part for part in lines if part and not _RULE.fullmatch(part))
@@ -109,6 +93,9 @@ def _plain_heading(line: str) -> str:
 
 def _units(text: str, block: Block) -> Iterator[tuple[int, int, Kind]]:
     """Characters [start, end) of each run of lines that is one text, and what it is."""
+    if block.kind == "heading":
+        yield block.start, block.end, "heading"
+        return
     lines = list(_lines(text, block))
     width = max((end - start for start, end in lines), default=0)
     fenced, begun = False, -1
@@ -145,5 +132,7 @@ def _kind(line: str, fenced: bool) -> Kind:
 
 def _ends(line: str, following: str, width: int) -> bool:
     """Whether a text ends with this line, although no mark says so: it is short, and a capital follows."""
+    if questions.is_question(line) or (_ENDED.search(line) and questions.is_question(following)):
+        return True
     short = len(line) < max(min(_WRAPPED * width, _WIDE), _NARROW)
     return short and (_ENDED.search(line) is not None or _LOWER.match(following) is None)

@@ -121,7 +121,7 @@ def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
     if _signs(_OF_CHAPTER, marks) >= _SIGNS:
         return "chapter"
     headings = {one.section: one.heading for one in found if one.heading}.values()
-    asked = sum(heading.endswith("?") for heading in headings)
+    asked = sum(heading.endswith(("?", "?**")) for heading in headings)
     return "questions" if asked >= max(_QUESTIONS, len(headings) / 2) else "text"
 
 
