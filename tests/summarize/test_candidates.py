@@ -82,6 +82,7 @@ def test_questions_above_their_answers_are_headings() -> None:
     assert {(one.section, one.heading) for one in listed} == set(enumerate(ASKED, 1))
     assert kinds(*pairs[:4]) == ["prose"] * 4  # two are no list of them
     assert kinds(*ASKED, ANSWER) == ["prose"] * 4  # only the last one is answered
+    assert kinds(*(part.replace("?", ". Why?") for part in pairs)).count("heading") == 0  # more than a question
     assert kinds(*(f"{pairs[0][:-1]}: {part}" for part in pairs)) == ["prose"] * 6  # somebody says so
     assert kinds("Ann: Yes.", *pairs, "Bob: Well.", "Ann: No.", "Bob: So.").count("heading") == 0
     assert kinds(*(part.replace(ANSWER, "It is closed.") for part in pairs)) == ["prose"] * 6  # no answers to quote

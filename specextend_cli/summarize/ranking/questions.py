@@ -8,7 +8,7 @@ from itertools import pairwise
 import regex
 
 _LABEL = regex.compile(r"(?:Q(?:uestion)?|A(?:nswer)?)[ ]?\d{0,3}[:.)]\s+(?=\S)")
-_ASKED = regex.compile(r"(?:\(?\w{1,3}[.)]\s+)?[*_]{0,3}\p{Lu}[^:]{0,150}\?[*_]{0,3}")
+_ASKED = regex.compile(r"(?:\(?\w{1,3}[.)]\s+)?[*_]{0,3}\p{Lu}(?:[^:?!.]|\.(?!\s+\p{Lu})){0,150}\?[*_]{0,3}")
 _SAID = regex.compile(r"\p{Lu}[^:.?!\n]{0,38}:\s")  # the name of somebody who speaks
 _LEAST = 3
 _ANSWER = 8  # words of one, at least
