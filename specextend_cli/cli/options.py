@@ -89,7 +89,7 @@ def option(names: str, help: str, metavar: str | None = None, panel: str | None 
     return typer.Option(*names.split(), help=help, metavar=metavar, rich_help_panel=panel, **settings)
 
 
-_DOCUMENT = "PDF, Word, EPUB, HTML, email, Markdown or text"
+_DOCUMENT = "PDF, Word, EPUB, HTML, email, transcripts, Markdown or text"
 Files: TypeAlias = Annotated[
     list[str] | None,
     typer.Argument(metavar="FILES…", help=f"{_DOCUMENT}, directories of them, or - for stdin.", show_default=False),

@@ -9,7 +9,10 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 LEFT_OUT = frozenset(
-    ("encoded data", "hidden text", "navigation", "outside the article", "outside the parts", "text of a drawing")
+    (
+        *("encoded data", "hidden text", "navigation", "notice", "outside the article", "outside the parts"),
+        "text of a drawing",
+    )
 )
 """Kinds of repairs that leave out words of a file."""
 

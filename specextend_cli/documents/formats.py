@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.documents.decode import encoding
+from specextend_cli.documents.transcript import is_transcript
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -157,6 +158,12 @@ _FORMATS = (
         may_match=lambda head: _header_fields(head)[0] & (_ADDRESSED | _MACHINE) != set(),
         parser=_PACKAGE + "eml:parse",
         empty="it may be only attachments",
+    ),
+    Format(
+        *("transcript", "a transcript", "transcripts", (".vtt", ".srt")),
+        matches=lambda head: is_transcript(_ascii(head).decode("utf-8", "ignore").replace("\r\n", "\n")),
+        parser=_PACKAGE + "transcript:parse",
+        empty="it may have no words",
     ),
     Format("markdown", "a Markdown text", "Markdown", (".md", ".markdown"), reader=_PACKAGE + "text:read_text"),
     Format(

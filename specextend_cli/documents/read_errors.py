@@ -80,7 +80,8 @@ def not_read(name: str, kind: str) -> InputError:
 def contradiction(name: str, kind: str) -> str:
     """ ", not a PDF": where the suffix of a file promises another format than it has; else ""."""
     promised = kind_by_suffix(Path(name).suffix) or kind
-    return f", not {FORMATS[promised].label}" if promised != kind else ""
+    agrees = promised == kind or (promised, kind) == ("text", "transcript")
+    return "" if agrees else f", not {FORMATS[promised].label}"
 
 
 def no_pages(name: str, kind: str) -> UsageError:

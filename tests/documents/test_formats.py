@@ -46,7 +46,7 @@ def test_a_format_added_to_the_registry_is_read_end_to_end(tmp_path: Path) -> No
 
 
 def test_the_order_of_formats_in_messages() -> None:
-    assert format_names() == ["PDF", "Word (DOCX)", "EPUB", "HTML", "email", "Markdown", "text"]
+    assert format_names() == ["PDF", "Word (DOCX)", "EPUB", "HTML", "email", "transcripts", "Markdown", "text"]
 
 
 @pytest.mark.parametrize("entry", FORMATS.values(), ids=FORMATS)

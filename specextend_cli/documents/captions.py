@@ -1,0 +1,82 @@
+"""Captions (WebVTT, SubRip): what is said, when, and by whom where they say so.
+
+A cue whose times are broken keeps its text: it is taken to follow the one before.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from html import unescape
+
+_ARROW = "-->"
+_TIME = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2})(?:[.,]\d{1,3})?")
+_TIMES = re.compile(rf"{_TIME.pattern}[ \t]*-->[ \t]*{_TIME.pattern}")
+_CAPTIONS = re.compile(rf"\s*(?:WEBVTT\b|(?:\d{{1,6}}[ \t]*\n)?[ \t]*{_TIMES.pattern})")
+_IDENTIFIER = re.compile(r"\s*\d+\s*")
+_COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)\b")
+_VOICE = re.compile(r"<v(?:\.[^\s>]{0,60})?[ \t]+([^>\n]{1,100})>")
+_TAG = re.compile(r"</?[a-zA-Z0-9][^<>\n]{0,200}>|\{\\[^{}\n]{0,60}\}")
+_ROLLING = re.compile(r"<\d\d:\d\d")  # words with times of their own: every cue repeats the line of the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """What is said from `start` to `end` seconds; `name`: who says it, or ""."""
+
+    start: float
+    end: float
+    name: str
+    text: str
+
+
+def is_captions(text: str) -> bool:
+    """Whether a text begins as captions do."""
+    return _CAPTIONS.match(text) is not None
+
+
+def cues(text: str) -> tuple[list[Cue], list[str]]:
+    """The cues of a file in order, and the comments and styles that are none."""
+    found, comments = list[Cue](), list[str]()
+    rolling, last, start, end = _ROLLING.search(text) is not None, "", 0.0, 0.0
+    for times, lines in _parts(text):
+        if times is None and lines and _COMMENT.match(lines[0]):
+            comments.append("\n".join(lines))
+            continue
+        if times and (match := _TIMES.search(times)):
+            start, end = _seconds(*match.groups()[:3]), _seconds(*match.groups()[3:])
+        if rolling:
+            lines = [line for line in lines if _plain(line) != last]
+            last = _plain(lines[-1]) if lines else last
+        said = _VOICE.split(" ".join(lines))
+        for name, part in zip(("", *said[1::2]), said[::2], strict=True):
+            if body := _plain(part):
+                found.append(Cue(start, end, " ".join(unescape(name).split()), body))
+    return found, comments
+
+
+def _parts(text: str) -> Iterator[tuple[str | None, list[str]]]:
+    """The line of times, None for none, and the lines below it, of each part of a file; without its header."""
+    for number, block in enumerate(re.split(r"\n(?:[ \t]*\n)+", text.strip())):
+        times: str | None = None
+        lines: list[str] = []
+        for line in block.split("\n"):
+            if _ARROW not in line:
+                lines.append(line)
+                continue
+            if lines and (times is None or _IDENTIFIER.fullmatch(lines[-1])):
+                lines.pop()  # what names the cue
+            if lines and not (number == 0 and times is None):
+                yield times, lines
+            times, lines = line, []
+        if number or times is not None:
+            yield times, lines
+
+
+def _plain(line: str) -> str:
+    return " ".join(unescape(_TAG.sub("", line)).split())
+
+
+def _seconds(hours: str | None, minutes: str, seconds: str) -> float:
+    return 3600.0 * int(hours or 0) + 60.0 * int(minutes) + int(seconds)

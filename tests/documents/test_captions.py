@@ -1,0 +1,140 @@
+"""Captions and chats: who says what, without times and marks; nothing that is said is lost."""
+
+from __future__ import annotations
+
+import pytest
+
+from specextend_cli.documents import read_bytes
+from specextend_cli.documents.document import Document
+from specextend_cli.documents.formats import detect
+
+SAID = [
+    ("Ann Lee", "The landlord of the office in Pier Street wants an answer about the lease by Friday."),
+    ("Bob", "The rent goes up by 14 percent from March, and the deposit is 27,000 euros."),
+    ("Ann Lee", "That is too much for us, because we only use half of the second floor."),
+    ("Chris", "The agent says that two years are possible if the deposit is paid up front."),
+    ("Bob", "Then we sign for two years & keep the parking spaces."),
+]
+TURNS = [f"{name}: {line}" for name, line in SAID]
+
+
+def paragraphs(document: Document) -> list[str]:
+    return [document.text[block.start : block.end].replace("\n", " ") for block in document.blocks]
+
+
+def timed(form: str, head: str = "", gap: str = "\n\n") -> str:
+    """A text with a part for each turn, one a minute."""
+    parts = (form.format(n=n + 1, m=15 + n, name=name, line=line) for n, (name, line) in enumerate(SAID))
+    return head + gap.join(parts) + "\n"
+
+
+VTT = "00:{m}:01.000 --> 00:{m}:09.500 align:start\n"
+CAPTIONS = {
+    "voices.vtt": timed(VTT + "<v.loud {name}>{line}</v>", "WEBVTT - Meeting\nKind: captions\n\n").replace(
+        "&", "&amp;"
+    ),
+    "names.vtt": timed("{n}\n" + VTT + "{name}: {line}", "\ufeffWEBVTT\n\n"),
+    "dense.vtt": timed("{n}\n" + VTT + "{name}: <i>{line}</i>", "WEBVTT\n", "\n"),
+    "names.srt": timed("{n}\n00:{m}:01,000 --> 00:{m}:09,500\n{{\\an8}}{name}: {line}"),
+    "windows.srt": timed("{n}\n00:{m}:01,000 --> 00:{m}:09,500\n{name}: {line}").replace("\n", "\r\n"),
+}
+CHATS = {
+    "brackets": timed("[12/03/2025, 10:{m}:22] {name}: {line}", gap="\n"),
+    "dashes": timed("12.03.25, 10:{m} - {name}: {line}", gap="\n"),
+    "american": timed("3/12/25, 10:{m} AM - {name}: {line}", gap="\n"),
+    "meeting": timed("10:{m}:22 From {name} to Everyone: {line}", gap="\n"),
+    "times": timed("[00:{m}:22] {name}: {line}"),
+    "above": timed("{name}  10:{m} AM\n{line}"),
+    "offset": timed("{name} (00:{m}):\n{line}"),
+}
+
+
+@pytest.mark.parametrize("name", CAPTIONS)
+def test_captions_are_turns_of_speakers(name: str) -> None:
+    document = read_bytes(name, CAPTIONS[name].encode())
+    assert (document.kind, document.unit, paragraphs(document)) == ("transcript", "section", TURNS)
+    assert [page.title for page in document.pages] == ["0:15:00"]
+    assert document.extraction.warnings == ()
+
+
+@pytest.mark.parametrize("name", CHATS)
+def test_chats_are_turns_of_speakers(name: str) -> None:
+    document = read_bytes("chat.txt", CHATS[name].encode())
+    assert (document.kind, paragraphs(document), document.extraction.warnings) == ("transcript", TURNS, ())
+
+
+def test_nicknames_begin_with_a_capital() -> None:
+    text = timed("[10:{m}] <{name}> {line}", gap="\n").replace("Ann Lee", "@ann").replace("Bob", "bob")
+    expected = [turn.replace("Ann Lee", "Ann") for turn in TURNS]
+    assert paragraphs(read_bytes("irc", text.encode())) == expected
+
+
+def test_a_speaker_goes_on_over_cues_and_what_nobody_says_is_left_out() -> None:
+    cues = ["NOTE made by a program", "STYLE\n::cue(b)"]
+    halves = [part for name, line in SAID for part in (f"{name}: {line[:30]}", line[30:])]
+    cues += [
+        f"00:{n // 10:02}:{n % 10 * 5:02}.000 --> 00:{n // 10:02}:{n % 10 * 5 + 4:02}.000\n{part}"
+        for n, part in enumerate(halves)
+    ]
+    document = read_bytes("a.vtt", ("WEBVTT\n\n" + "\n\n".join(cues)).encode())
+    spaced = [f"{name}: {line[:30].strip()} {line[30:].strip()}" for name, line in SAID]
+    assert paragraphs(document) == spaced
+    assert [edit.before for edit in document.extraction.edits] == [
+        "NOTE made by a program",
+        "STYLE ::cue(b)",
+    ]
+
+
+def test_lines_that_roll_are_read_once() -> None:
+    lines = ["the landlord wants an answer", "about the lease by friday", "and the rent goes up"]
+    cues, shown = [], ""
+    for n, line in enumerate(lines):
+        first, *others = line.split()
+        worded = first + "".join(f"<00:00:0{n}.500><c> {word}</c>" for word in others)
+        cues += [
+            f"00:00:0{n}.000 --> 00:00:0{n}.900\n{shown}\n{worded}",
+            f"00:00:0{n}.900 --> 00:00:0{n}.910\n{line}\n ",
+        ]
+        shown = line
+    document = read_bytes("a.vtt", ("WEBVTT\n\n" + "\n\n".join(cues)).encode())
+    assert document.text == " ".join(lines)
+
+
+def test_text_of_broken_cues_is_kept() -> None:
+    text = (
+        "WEBVTT\n\n00:01.000 --> 00:09.000\nThe first line.\n\n00:20 --> x\nThe second, 3 < 4.\n\nThe <b>third</b>.\n"
+    )
+    assert read_bytes("a.vtt", text.encode()).text == "The first line. The second, 3 < 4. The third."
+
+
+def test_messages_of_more_lines_and_days_and_notices() -> None:
+    lines = [
+        "[12/03/2025, 10:15:22] Messages and calls are end-to-end encrypted.",
+        "[12/03/2025, 10:16:22] Ann: The list:",
+        "bread at 10:30",
+        "",
+        "milk",
+        "[12/03/2025, 10:17:22] Bob: <Media omitted>",
+        "[12/03/2025, 10:18:22] Bob: I see. https://example.org/a: that is it",
+        "[13/03/2025, 08:01:02] Ann: Good morning.",
+    ]
+    document = read_bytes("chat.txt", "\n".join(lines).encode())
+    expected = "Ann: The list: bread at 10:30 milk Bob: I see. https://example.org/a: that is it Ann: Good morning."
+    assert " ".join(document.text.split()) == expected
+    assert [page.title for page in document.pages] == ["12/03/2025", "13/03/2025"]
+    assert len(document.extraction.edits) == 2
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        timed("{name}: {line}"),  # without times it is a text, whose speakers are known by their names
+        timed("2025-03-12 10:{m}:22 INFO: {line}", gap="\n").replace("INFO", "Error", 2),
+        timed("10:{m} Report: {line}", gap="\n"),  # one name
+        timed("10:{m} {name}{n}: {line}", gap="\n"),  # nobody speaks twice
+        "Ann: 10:15\n" * 3,
+        "Agenda\n\n09:00 Welcome: the chair\n09:15 Budget: Ms Lee\n10:00 Break\n10:30 Harbour: Mr Cox\n12:00 Lunch",
+    ],
+)
+def test_other_texts_with_times_or_names_are_texts(text: str) -> None:
+    assert detect(text.encode(), ".txt") == "text"
