@@ -81,6 +81,24 @@ def test_markdown_of_any_shape(size: int) -> None:
     assert read_bytes("a.md", text.encode()).text.endswith("Bridge")
 
 
+TIMES = "00:00:01.000 --> 00:00:02.000"
+
+
+@sizes
+@pytest.mark.parametrize("part", [f"{TIMES}\n", f"{TIMES} ", f"1\n{TIMES}\n\n", "<v A>a</v>", "<v ", "1\n", "NOTE\n\n"])
+def test_captions_of_any_shape(part: str, size: int) -> None:
+    text = f"WEBVTT\n\n{TIMES}\nA: The river rises.\n{part * (size // 10)}\n\n{TIMES}\nBridge."
+    assert read_bytes("a.vtt", text.encode()).text.endswith("Bridge.")
+
+
+@sizes
+@pytest.mark.parametrize("part", ["[", "1:00 ", "A: ", "a to ", "[1/2/25, 10:00] ", "10:00 A" + " " * 60, "\n10:00 x"])
+def test_chats_of_any_shape(part: str, size: int) -> None:
+    messages = "".join(f"10:0{n} {'AB'[n % 2]}: The river rises.\n" for n in range(8))
+    text = read_bytes("a.txt", f"{messages}10:10 A: {part * (size // 10)}\n10:20 B: Bridge.".encode()).text
+    assert text.endswith("Bridge.")
+
+
 @sizes
 @pytest.mark.parametrize("page", ["x\f", "12\f"])
 def test_many_form_feeds(page: str, size: int) -> None:
