@@ -19,9 +19,9 @@ from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cuda import draft_graphs
-from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
+from specextend_cli.engine.cuda.pending_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import _Placed
 from specextend_cli.engine.decode import decode

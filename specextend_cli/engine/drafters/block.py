@@ -47,9 +47,13 @@ class BlockDrafter(ModelDrafter):
 
     def _grown(self, shape: TreeShape) -> DraftTree:
         head, working, pending = self.head, self.working, len(self._pending)
-        rows = pending + head.config.block
-        context = head.fuse(self._take_features(pending))
-        last = self._pending[-1:]
+        features, rows = self._take_features(pending), pending + head.config.block
+        if head.drafts is not None and head.drafts.takes(pending, shape):
+            position = working.next_position
+            tree = head.drafts.grow(self._last, self._pending, features, position, working.cache, shape)
+            self._commit(pending)
+            return tree
+        context, last = head.fuse(features), self._pending[-1:]
         working.cache.reserve(rows)
         positions, backend = working.positions(rows), self.target.lm.backend
         depth = min(shape.depth, head.config.depth)
