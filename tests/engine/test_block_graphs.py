@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs
+from specextend_cli.engine.cuda import graphs
 from specextend_cli.engine.cuda.block_graphs import BlockGraphs
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import TREE_BUCKETS
@@ -21,12 +21,10 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_blocks import VARIANTS, tiny_block
 from tests.engine.tiny_models import by_generate, prompt, tiny
 from tests.helpers.decoding import WORKING_SETS, run, small
-from tests.helpers.graph_identity import check_identity, use_few_graphs
 from tests.helpers.grid import but_for, grid
 from tests.helpers.rehearsed_capture import Rehearsal
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels
-from tests.helpers.triton_marks import interpreted
 
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
 READ = 150
@@ -219,16 +217,3 @@ def test_graphs_are_dropped(target: Target, monkeypatch: pytest.MonkeyPatch) -> 
     assert isinstance(made.head.drafts, BlockGraphs)
     drop_graphs(target.lm, made)
     assert made.head.drafts is None
-
-
-@interpreted
-@pytest.mark.parametrize("drafter", ["dflash-sliding", "dspark-rnn"])
-def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_few_graphs(monkeypatch)
-    rehearsal = Rehearsal()
-    for kernel in ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys"):
-        monkeypatch.setattr(fused_ops, kernel, rehearsal.opaque(getattr(fused_ops, kernel)))
-    for module, kernel in ((draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
-        monkeypatch.setattr(module, kernel, rehearsal.opaque(getattr(module, kernel)))
-    check_identity("cpu", drafter, rehearsal, new=4, length=40, positions="absolute")
-    assert rehearsal.replays > rehearsal.captures > 0

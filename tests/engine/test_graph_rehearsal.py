@@ -182,9 +182,12 @@ KERNELS = [(fused_ops, name) for name in OURS]
 
 
 @interpreted
-@pytest.mark.parametrize(("drafter", "name"), [("eagle3", "llama"), ("self", "ministral")])
+@pytest.mark.parametrize(
+    ("drafter", "name"),
+    [("eagle3", "llama"), ("self", "ministral"), ("dflash-sliding", "ministral"), ("dspark-rnn", "llama")],
+)
 def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The latter's draft counts the positions of a window's keys, between which there are gaps."""
+    """Drafts of ministral's count the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
     for module, kernel in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):

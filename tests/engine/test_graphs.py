@@ -527,7 +527,7 @@ def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> Non
 
 
 @interpreted
-@pytest.mark.parametrize("drafter", ["none", "eagle3", "dspark-rnn"])
+@pytest.mark.parametrize("drafter", ["none", "eagle3"])
 def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
     use_few_graphs(monkeypatch)
     check_identity("cpu", drafter, Repeated(), new=4, length=40)
