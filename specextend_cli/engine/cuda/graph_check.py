@@ -234,8 +234,8 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
     if isinstance(drafter, BlockDrafter):
         holder, make = drafter.head, partial(BlockGraphs, drafter.head, shape, capture)
     elif isinstance(drafter, LevelDrafter) and model is not None and backend is not None:
-        scratch = drafter.model.new_cache(max(PENDING_BUCKETS) + MOST_SLOTS)
-        holder, make = backend, partial(DraftGraphs, model, scratch, shape, capture)
+        new_cache = partial(drafter.model.new_cache, max(PENDING_BUCKETS) + MOST_SLOTS)
+        holder, make = backend, lambda: DraftGraphs(model, new_cache(), shape, capture)
     else:
         return ""
     expected = _draft(target, drafter, shape)
