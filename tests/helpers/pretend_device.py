@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specextend_cli.engine.attention.flash_packages import checked_package
+from specextend_cli.engine.attention.flash_packages import checked_package, checked_windows
 from specextend_cli.engine.attention.hybrid import is_before_ampere, is_hopper_or_later
 from tests import ROOT
 from tests.helpers.host_operations import INDEXING, READS
@@ -206,7 +206,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         try:
             yield device
         finally:
-            for cached in (is_hopper_or_later, is_before_ampere, checked_package):
+            for cached in (is_hopper_or_later, is_before_ampere, checked_package, checked_windows):
                 cached.cache_clear()  # a real GPU may follow
 
 
@@ -303,27 +303,44 @@ def _conditions(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         raise RuntimeError("kernels differ in where they align a causal mask")
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, before: int | None = None
+) -> tuple[Tensor, Tensor]:
     queries, keys, values = (tensor.inner.float() for tensor in (q, k, v))  # type: ignore[attr-defined]
     scores = queries @ keys.transpose(2, 3) * scale
     if causal:
         hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1 + scores.shape[3] - scores.shape[2])
+        scores.masked_fill_(hidden, -torch.inf)
+    if before is not None:
+        hidden = torch.ones(scores.shape[2:], dtype=torch.bool).tril(scores.shape[3] - scores.shape[2] - before - 1)
         scores.masked_fill_(hidden, -torch.inf)
     out = (scores.softmax(-1) @ values).to(q.dtype)
     return out.transpose(1, 2).contiguous().transpose(1, 2), scores.logsumexp(-1)
 
 
 def flash_attn_func(
-    q: Tensor, k: Tensor, v: Tensor, *, softmax_scale: float, causal: bool, return_attn_probs: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    softmax_scale: float,
+    causal: bool,
+    return_attn_probs: bool,
+    window_size: tuple[int, int] = (-1, -1),
 ) -> tuple[Tensor, Tensor, None]:
-    """That of the flash-attn package: q [1, n, H, d]; k, v [1, T, H_kv, d] -> out, log-sum-exp [1, H, n]."""
+    """That of the flash-attn package: q [1, n, H, d]; k, v [1, T, H_kv, d] -> out, log-sum-exp [1, H, n].
+
+    Query i sees keys from i + T - n - window_size[0] to i + T - n + window_size[1], both included; -1: all.
+    """
     assert return_attn_probs
     assert q.dtype in (torch.float16, torch.bfloat16)
     group = q.shape[2] // k.shape[2]
     q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
     k, v = (tensor.repeat_interleave(group, 1) for tensor in (k, v))
     _conditions(q, k, v, causal=False)  # its causal mask ends with the last key
-    out, lse = _attention(q, k, v, causal, softmax_scale)
+    before, after = window_size
+    assert after in (-1, 0)
+    out, lse = _attention(q, k, v, causal or after == 0, softmax_scale, None if before < 0 else before)
     return Pretend(out.transpose(1, 2)), Pretend(lse), None
 
 
