@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from specextend_cli.engine.attention.flash_packages import checked_package, checked_windows
-from specextend_cli.engine.attention.hybrid import is_before_ampere, is_hopper_or_later
+from specextend_cli.engine.attention.hybrid import _has_windows, is_before_ampere, is_hopper_or_later
 from tests import ROOT
 from tests.helpers.host_operations import INDEXING, READS
 
@@ -206,7 +206,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         try:
             yield device
         finally:
-            for cached in (is_hopper_or_later, is_before_ampere, checked_package, checked_windows):
+            for cached in (is_hopper_or_later, is_before_ampere, checked_package, checked_windows, _has_windows):
                 cached.cache_clear()  # a real GPU may follow
 
 
@@ -325,7 +325,7 @@ def flash_attn_func(
     *,
     softmax_scale: float,
     causal: bool,
-    return_attn_probs: bool,
+    return_attn_probs: bool = True,
     window_size: tuple[int, int] = (-1, -1),
 ) -> tuple[Tensor, Tensor, None]:
     """That of the flash-attn package: q [1, n, H, d]; k, v [1, T, H_kv, d] -> out, log-sum-exp [1, H, n].
@@ -344,6 +344,30 @@ def flash_attn_func(
     return Pretend(out.transpose(1, 2)), Pretend(lse), None
 
 
+def _flash_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cum_q: None,
+    cum_k: None,
+    most_q: int,
+    most_k: int,
+    dropout: float,
+    causal: bool,
+    debug: bool,
+    *,
+    scale: float,
+    window_size_left: int | None = None,
+    window_size_right: int | None = None,
+) -> tuple[Any, ...]:
+    """CUDA's FlashAttention-2 by itself: rows before heads, key heads as they are, and windows."""
+    window = tuple(-1 if size is None else size for size in (window_size_left, window_size_right))
+    assert (most_q, most_k) == (q.shape[1], k.shape[1])
+    out, lse, _ = flash_attn_func(q, k, v, softmax_scale=scale, causal=causal, window_size=window)
+    none = torch.empty(0)
+    return out, lse, none, none, none
+
+
 def _softmax(x: Tensor, dim: int, to_float: bool) -> Tensor:
     """To float32 within the kernel, which the processor has not."""
     rows: Tensor = x.inner  # type: ignore[attr-defined]
@@ -353,6 +377,7 @@ def _softmax(x: Tensor, dim: int, to_float: bool) -> Tensor:
 _EMULATED: dict[Any, Callable[..., Any]] = {
     _aten._scaled_dot_product_flash_attention: _flash,
     _aten._scaled_dot_product_efficient_attention: _efficient,
+    _aten._flash_attention_forward: _flash_forward,
     _aten._softmax: _softmax,
 }
 

@@ -11,7 +11,7 @@ directly: `torch.nn.attention.activate_flash_attention_impl` would replace torch
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -20,12 +20,17 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.function import reading_windows
-from specextend_cli.engine.attention.hybrid import HALVES, hybrid, is_hopper_or_later, masked, merge
+from specextend_cli.engine.attention.hybrid import (
+    HALVES,
+    attends_through_windows,
+    hybrid,
+    is_attention,
+    is_hopper_or_later,
+    masked,
+    merge,
+)
+from specextend_cli.engine.attention.hybrid import through_window as torch_through_window
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-
-_ROWS = 128  # queries of the comparison, behind as many other keys
-_CLOSE = 0.03
-_WINDOWS = (1, 3, 150)  # of the comparison, the last of which passes where the queries begin
 
 
 class FlashPackage(NamedTuple):
@@ -67,22 +72,19 @@ def checked_package(device: torch.device, dtype: torch.dtype, head_dim: int) -> 
 @cache
 def checked_windows(device: torch.device, dtype: torch.dtype, head_dim: int) -> FlashPackage | None:
     """That package, if it attends through windows, too: flash-attn before 2.3 does not."""
-    package, heads = checked_package(device, dtype, head_dim), (device, dtype, head_dim)
-    has_windows = package is not None and all(_gives(package, *heads, causal=True, window=one) for one in _WINDOWS)
-    return package if has_windows else None
+    package = checked_package(device, dtype, head_dim)
+    return package if package and attends_through_windows(partial(_attend, package), device, dtype, head_dim) else None
 
 
 def through_window(
     q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
 ) -> Tensor | None:
-    """See `ReadsWindows`. By a package that has windows, in half precision on CUDA, and not with capped scores."""
-    if softmax.softcap is not None or not q.is_cuda or q.dtype not in HALVES:
-        return None
-    package = checked_windows(q.device, q.dtype, q.shape[3])
+    """See `ReadsWindows`. By a package that has windows; anything else is left to torch's kernel."""
+    fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES
+    package = checked_windows(q.device, q.dtype, q.shape[3]) if fits else None
     if package is None:
-        return None
-    out, lse = _attend(package, q, k, v, scale, causal=True, window=window)
-    return softmax.join(out, lse)[0]
+        return torch_through_window(q, k, v, scale, window, softmax)
+    return softmax.join(*_attend(package, q, k, v, scale, causal=True, window=window))[0]
 
 
 @reading_windows(through_window)
@@ -134,38 +136,5 @@ def _attend(
 
 def _is_right(package: FlashPackage, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     """Whether it gives what attention is, for a prompt's piece behind a prefix, and for a prefix alone."""
-    return all(_gives(package, device, dtype, head_dim, causal=causal) for causal in (True, False))
-
-
-def _gives(
-    package: FlashPackage,
-    device: torch.device,
-    dtype: torch.dtype,
-    head_dim: int,
-    *,
-    causal: bool,
-    window: int | None = None,
-) -> bool:
-    """Whether it gives what `masked` does."""
-    q, k, v = (
-        _waves((1, heads, rows, head_dim), step, device).to(dtype)
-        for heads, rows, step in ((4, _ROWS, 0.7), (2, 2 * _ROWS, 1.1), (2, 2 * _ROWS, 1.9))
-    )
-    mask = torch.ones(_ROWS, 2 * _ROWS, dtype=torch.bool, device=device)
-    if causal:
-        mask.tril_(_ROWS)
-    if window is not None:
-        mask.triu_(_ROWS - window + 1)
-    expected, sums = masked(q, k, v, 0.1, mask)
-    try:
-        out, lse = _attend(package, q, k, v, 0.1, causal=causal, window=window)
-    except Exception:  # what it does not take, each says in its own way
-        return False
-    if out.shape != expected.shape or lse.shape != sums.shape:
-        return False
-    return torch.allclose(out.float(), expected, atol=_CLOSE) and torch.allclose(lse, sums, atol=_CLOSE)
-
-
-def _waves(shape: tuple[int, ...], step: float, device: torch.device) -> Tensor:
-    """Numbers between -1 and 1, the same everywhere."""
-    return torch.arange(torch.Size(shape).numel(), dtype=torch.float32, device=device).mul_(step).sin_().reshape(shape)
+    attend = partial(_attend, package)
+    return all(is_attention(attend, device, dtype, head_dim, causal=causal) for causal in (True, False))
