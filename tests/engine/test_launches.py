@@ -184,7 +184,7 @@ def test_operations_of_a_level(launches: Launches, monkeypatch: pytest.MonkeyPat
     assert totals[1] > 2 * LEVEL
 
 
-BLOCK_LAYER, BLOCK_BESIDE, PATHS = 9, 19, 10
+BLOCK_LAYER, BLOCK_BESIDE, PATHS = 9, 18, 10
 """Operations of a block head's draft: of a layer, of none, and, with a Markov head, of another position."""
 BY_TORCH = 45
 """Of a layer at least, launched one by one; its attention is one."""

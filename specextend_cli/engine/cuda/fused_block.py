@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ class FusedBlock:
     """A block head's `Step`, of `depth` tokens in a row: `logits` [depth, draft vocabulary] and `states`.
 
     The last rows of its inputs are the block's, in order, those before it context, whose fused states are the inputs'
-    first ones. Words are not read: what sees what within a block is the head's own.
+    first ones; the block's go behind them. Words are not read: what sees what within a block is the head's own.
     """
 
     def __init__(self, head: BlockHead, depth: int) -> None:
@@ -50,10 +51,8 @@ class FusedBlock:
         head, config, states = self._head, self._config, inputs.states
         assert states is not None
         context, rows = len(states) - config.block, config.block
-        read = torch.empty_like(states)
-        read[:context] = states[:context]
         x = head.embedding.weight[inputs.tokens[context:]].to(states.dtype)
-        fused_ops.add_norm(x, None, self._first_norm, out=read[context:])
+        fused_ops.add_norm(x, None, self._first_norm, out=states[context:])
         at, layers, seen = (inputs.place, inputs.lengths), self._decoder.layers, dict[tuple[bool, int], Window]()
         for causal, layer in zip(config.is_causal, layers, strict=True):
             if (size := layer.window) is not None and (causal, size) not in seen:
@@ -64,12 +63,12 @@ class FusedBlock:
             words, window = self._words[causal], None if layer.window is None else seen[causal, layer.window]
             return fused_ops.attend_placed(q, q, layer.scale, *at, index, config.kv_heads, words=words, window=window)
 
-        *_, (_, normed, _) = self._decoder.run(x, read, self._norm, inputs, attend)
+        *_, (_, normed, _) = self._decoder.run(x, states, self._norm, inputs, attend)
         first = not config.predicts_next
         predicting = normed[first : first + self._depth]
         return StepOutput(head.lm_head(predicting), (predicting,))
 
-    def _mask(self, seen: Any) -> Tensor:
+    def _mask(self, seen: Sequence[int]) -> Tensor:
         """Words [rows, WORDS] of rows that see so many of the block's first ones."""
         bits = [(1 << n) - 1 for n in seen]
         words = [[word - (word >> WORD - 1 << WORD), *[0] * (WORDS - 1)] for word in bits]
