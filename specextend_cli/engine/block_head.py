@@ -23,6 +23,7 @@ from specextend_cli.engine.attention import ForwardContext, register
 from specextend_cli.engine.attention.function import Backend, attend
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.draft_head import DraftConfig, DraftHead
+from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.markov_head import ConfidenceHead, MarkovHead, MarkovKind
 
 _Rotary: TypeAlias = tuple[Tensor, Tensor]
@@ -100,7 +101,8 @@ class _Attention(nn.Module):
     def __init__(self, config: BlockConfig, index: int) -> None:
         super().__init__()
         self.layer_idx, self.head_dim, self.window = index, config.head_dim, config.windows[index]
-        self.is_causal = config.is_causal[index]
+        if self.window is not None and not config.is_causal[index]:
+            self.window += config.block  # of the context, every row sees the same: what the first one does
         for name, heads in (("q_proj", config.heads), ("k_proj", config.kv_heads), ("v_proj", config.kv_heads)):
             setattr(self, name, nn.Linear(config.hidden, heads * config.head_dim, bias=config.attention_bias))
         self.o_proj = nn.Linear(config.heads * config.head_dim, config.hidden, bias=config.attention_bias)
@@ -121,10 +123,7 @@ class _Attention(nn.Module):
         queries = apply_rotary_pos_emb(queries, queries, *own)[0]
         keys, values = self.keys(torch.cat((context, block), 1), rotary)
         keys, values = cache.update(keys, values, self.layer_idx)
-        window = self.window
-        if window is not None and not self.is_causal:
-            window += rows  # of the context, every row sees the same: what the first one does
-        attended, _ = attend(self, queries, keys, values, None, context=forward, sliding_window=window)
+        attended, _ = attend(self, queries, keys, values, None, context=forward, sliding_window=self.window)
         out: Tensor = self.o_proj(attended.reshape(1, rows, -1))
         return out
 
@@ -154,6 +153,8 @@ class BlockHead(DraftHead):
 
     config: BlockConfig
     mask_token: Tensor
+    drafts: WholeDrafts | None = None
+    """What drafts whole trees with it, if anything does."""
 
     def __init__(self, config: BlockConfig) -> None:
         super().__init__()

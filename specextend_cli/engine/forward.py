@@ -61,7 +61,7 @@ class HeadOutput(NamedTuple):
 
 
 class WholeDrafts(Protocol):
-    """Grows a draft tree without the host (`cuda/draft_graphs.py`)."""
+    """Grows a draft tree without the host (`cuda/draft_graphs.py`, `cuda/block_graphs.py`)."""
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """Whether it can, with so many pending tokens."""

@@ -164,9 +164,11 @@ def root(token: int) -> DraftTree:
     return DraftTree([token], [0], [1.0])
 
 
-def read(tokens: Tensor, parents: Tensor, scores: Tensor, *, forwards: int) -> DraftTree:
-    """A tree that was grown on a device, read in one piece."""
-    bits = scores.float().view(torch.int32).long()
-    rows = torch.stack((tokens.long(), parents.long(), bits)).cpu()
-    numbers: list[float] = rows[2].int().view(torch.float32).tolist()
-    return DraftTree(rows[0].tolist(), rows[1].tolist(), numbers, forwards=forwards)
+def read(token: int, rows: Tensor, *, forwards: int) -> DraftTree:
+    """A tree around `token` that was grown on a device, read in one piece.
+
+    `rows` [3, n] (int64) are tokens, parents and the bits of float32 scores; the first stands for the root.
+    """
+    tokens, parents, bits = rows.cpu()
+    scores: list[float] = bits.int().view(torch.float32).tolist()
+    return DraftTree([token, *tokens.tolist()[1:]], parents.tolist(), [1.0, *scores[1:]], forwards=forwards)

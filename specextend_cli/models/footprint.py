@@ -13,6 +13,8 @@ HEADROOM = 0.92
 
 _TREE_ROWS, _BATCH_ROWS = 139, 62  # of all graphs of one model: trees of up to 64 nodes, batches of up to 32 sequences
 _MOST_ROWS = 64  # of one graph
+_PENDING = (16, 8, 4, 2, 1)  # committed tokens that the graphs of a block head read
+_WIDTH = 8  # of levels of draft trees, at most
 _CUBLAS = 32 << 20  # its workspace for the stream of captures, on Hopper; elsewhere it is smaller
 PREFILL = 1024
 """Tokens of the smallest prefill step, which bound its activations."""
@@ -81,16 +83,21 @@ class Footprint:
     def graphs(self) -> int:
         """Bytes that CUDA graphs of target and draft keep (`engine/cuda`).
 
-        All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes; a workspace.
+        All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes, and a block
+        head's logits, which its graphs read themselves; a workspace.
         """
-        kept = self.graph_outputs
+        kept, draft = self.graph_outputs, self.draft
+        if isinstance(draft, BlockShape):
+            logits = draft.block + (2 * _WIDTH if draft.markov_rank else 0)  # the Markov head's, and the sums with them
+            kept += logits * (draft.output or self.target.vocab) * self.draft_item
         return kept + self.prefill(_MOST_ROWS) + _CUBLAS if kept else 0
 
     @property
     def graph_outputs(self) -> int:
         """Bytes of all graphs' outputs: each row's logits, and all layers' states and queries, or a head's two states.
 
-        One of these two is an input; other inputs, numbers and what whole drafts begin with, are small.
+        One of these two is an input; other inputs, numbers and what whole drafts begin with, are small. A block head's
+        graphs keep their inputs only: the target's states, and what its layers read.
         """
         target, draft = self.target, self.draft
         size = (_TREE_ROWS + _BATCH_ROWS) * _outputs(target) * self.item
@@ -98,6 +105,9 @@ class Footprint:
             size += _TREE_ROWS * _outputs(draft) * self.draft_item
         if isinstance(draft, HeadShape):
             size += _TREE_ROWS * ((draft.draft_vocab or target.vocab) + 2 * draft.hidden) * self.draft_item
+        if isinstance(draft, BlockShape):
+            states = draft.fused * (draft.target_hidden or target.hidden) + draft.hidden
+            size += (sum(_PENDING) * states + len(_PENDING) * draft.block * draft.hidden) * self.draft_item
         if self.predicts:
             size += _TREE_ROWS * (target.vocab + 2 * target.hidden) * self.item
         return size

@@ -11,7 +11,13 @@ import pytest
 import torch
 
 from specextend_cli.engine.attention import flash_packages
-from specextend_cli.engine.attention.flash_packages import FLASH_ATTN, FLASH_ATTN_4, checked_package, installed
+from specextend_cli.engine.attention.flash_packages import (
+    FLASH_ATTN,
+    FLASH_ATTN_4,
+    checked_package,
+    checked_windows,
+    installed,
+)
 from specextend_cli.engine.attention_backends import BACKENDS, preferred
 from specextend_cli.errors import UsageError
 from specextend_cli.runtime.devices import check_attention
@@ -20,7 +26,7 @@ CPU, CUDA = torch.device("cpu"), torch.device("cuda")
 FUNCTION = """
 import torch
 
-def flash_attn_func(q, k, v, *, softmax_scale, causal, {asked}=False):
+def flash_attn_func(q, k, v, *, softmax_scale, causal, {asked}=False{window}):
     assert {asked}
     q, k, v = (x.transpose(1, 2).float() for x in (q, k, v))
     k, v = (x.repeat_interleave(q.shape[1] // k.shape[1], 1) for x in (k, v))
@@ -28,9 +34,12 @@ def flash_attn_func(q, k, v, *, softmax_scale, causal, {asked}=False):
     if causal:
         hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1 + {offset})
         scores = scores.masked_fill(hidden, -torch.inf)
+    if {before} >= 0:
+        scores = scores.masked_fill(torch.ones(scores.shape[2:]).tril({offset} - {before} - 1) > 0, -torch.inf)
     out = (scores.softmax(-1) @ v).transpose(1, 2).to(torch.bfloat16)
     return (out, scores.logsumexp(-1){rest})
 """
+WINDOW, BEFORE = ", window_size=(-1, -1)", "window_size[0]"
 LAST_KEYS, FIRST_KEYS = "scores.shape[3] - scores.shape[2]", "0"
 Install = Callable[..., None]
 
@@ -43,6 +52,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     def forget() -> None:
         installed.cache_clear()
         checked_package.cache_clear()
+        checked_windows.cache_clear()
         for name in [name for name in sys.modules if name.partition(".")[0] == "flash_attn"]:
             del sys.modules[name]
 
@@ -60,16 +70,15 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     forget()
 
 
-def two(install: Install, offset: str = LAST_KEYS) -> None:
-    source = FUNCTION.format(asked="return_attn_probs", offset=offset, rest=", None")
+def two(install: Install, offset: str = LAST_KEYS, window: str = WINDOW, before: str = BEFORE) -> None:
+    source = FUNCTION.format(asked="return_attn_probs", offset=offset, rest=", None", window=window, before=before)
     install("flash-attn", "flash_attn/__init__.py", source)
 
 
 def four(install: Install) -> None:
     """It has no `flash_attn/__init__.py` of its own, so that `flash_attn` is found without any function."""
-    install(
-        "flash-attn-4", "flash_attn/cute/__init__.py", FUNCTION.format(asked="return_lse", offset=LAST_KEYS, rest="")
-    )
+    source = FUNCTION.format(asked="return_lse", offset=LAST_KEYS, rest="", window=WINDOW, before=BEFORE)
+    install("flash-attn-4", "flash_attn/cute/__init__.py", source)
 
 
 def test_none_is_installed(install: Install) -> None:
@@ -127,3 +136,21 @@ def test_where_one_is_wrong_the_other_is_used(install: Install) -> None:
     two(install, offset=FIRST_KEYS)
     four(install)
     assert checked_package(CPU, torch.bfloat16, 64) is FLASH_ATTN_4
+
+
+WINDOWS = {
+    "right": {},
+    "none": {"window": "", "before": "-1"},
+    "ignored": {"before": "-1"},
+    "one key more": {"before": "window_size[0] + (window_size[0] >= 0)"},
+    "one key less": {"before": "max(window_size[0] - 1, 0) * (window_size[0] >= 0) - (window_size[0] < 0)"},
+    "as large as it": {"before": "min(window_size[0], 100)"},
+}
+
+
+@pytest.mark.parametrize("how", WINDOWS)
+def test_windows_are_checked_for_themselves(install: Install, how: str) -> None:
+    """Without them, the package still reads prompts of layers that see everything."""
+    two(install, **WINDOWS[how])
+    assert checked_package(CPU, torch.bfloat16, 64) is FLASH_ATTN
+    assert (checked_windows(CPU, torch.bfloat16, 64) is FLASH_ATTN) == (how == "right")

@@ -17,7 +17,7 @@ from specextend_cli.engine.attention import flash_packages
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_graphs, fused_ops, graph_check, graphs
+from specextend_cli.engine.cuda import fused_ops, graph_check, graphs, pending_graphs
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
@@ -44,7 +44,7 @@ def rehearsal(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
     made = Rehearsal()
     replace_kernels(monkeypatch, made.opaque)
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))  # all of them are captured in test_graphs
-    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 1))
+    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 1))
     return made
 
 

@@ -12,7 +12,7 @@ from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_graphs, draft_ops, fused_ops, graphs
+from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs, pending_graphs
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -85,7 +85,7 @@ def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str
     """
     replace_kernels(monkeypatch, rehearsal.opaque)
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
-    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 4, 1))
+    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 4, 1))
     if layers == "stock":
         only_stock_layers(monkeypatch)
 
@@ -182,9 +182,12 @@ KERNELS = [(fused_ops, name) for name in OURS]
 
 
 @interpreted
-@pytest.mark.parametrize(("drafter", "name"), [("eagle3", "llama"), ("self", "ministral")])
+@pytest.mark.parametrize(
+    ("drafter", "name"),
+    [("eagle3", "llama"), ("self", "ministral"), ("dflash-sliding", "ministral"), ("dspark-rnn", "llama")],
+)
 def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The latter's draft counts the positions of a window's keys, between which there are gaps."""
+    """Drafts of ministral's count the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
     for module, kernel in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):

@@ -19,9 +19,9 @@ from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cuda import draft_graphs
-from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
+from specextend_cli.engine.cuda.pending_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import _Placed
 from specextend_cli.engine.decode import decode
@@ -114,16 +114,14 @@ def layers(whose: str, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch) 
 
 
 def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
-    """What is said of a model that could not be fused, and of a block head."""
-    names, blocks = {"the model"}, set[str]()
+    """What is said of a model that could not be fused."""
+    names = {"the model"}
     for one in model_drafters(drafter):
-        if isinstance(one, BlockDrafter):
-            blocks.add("the draft head runs without CUDA graphs")
         if isinstance(one, EagleDrafter):
             names.add("the draft head")
         elif isinstance(one, LMDrafter) and not one.is_self:
             names.add("the draft model")
-    return blocks | ({f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set())
+    return {f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set()
 
 
 @grid(drafter=DRAFTERS, policy=POLICIES, whose=LAYERS)
@@ -133,15 +131,17 @@ def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str,
     _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
     made = DRAFTERS[drafter](target, retrieval)
     assert set(captured.prepare(made)) == expected_refusals(made, layers)
-    models = [one for one in model_drafters(made) if not isinstance(one, BlockDrafter)]  # block heads have no graphs
+    blocks = [one for one in model_drafters(made) if isinstance(one, BlockDrafter)]
+    models = [one for one in model_drafters(made) if not isinstance(one, BlockDrafter)]
     own = [one for one in models if not getattr(one, "is_self", False)]
-    assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models)
+    of_blocks = len(PENDING_BUCKETS) * len(blocks)
+    assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models) + of_blocks
     written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
     assert written == by_generate(NEW)
     assert meter.accepted_lengths == without.accepted_lengths
     captured.check()
     in_drafts = captured.taken.replays - len(captured.taken.rows)
-    assert (in_drafts > 0) == bool(models)
+    assert (in_drafts > 0) == bool(models or blocks)
 
 
 def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
@@ -237,7 +237,7 @@ def test_more_pending_tokens_than_a_graph_reads(captured: Captured, drafter: str
 WINDOWED = {"gemma3": "keeps transformers' layers", "mistral-window": "", "gpt-oss": "keeps transformers' layers"}
 
 
-@grid(name=WINDOWED, drafter=["ngram", "random", "self", "eagle3"], policy=("full", "retrieval"))
+@grid(name=WINDOWED, drafter=["ngram", "random", "self", "eagle3", "dflash"], policy=("full", "retrieval"))
 def test_models_with_windows(kernels_of_torch: None, name: str, drafter: str, policy: str) -> None:
     """Trees behind more keys than a window has, and drafts whose working set has gaps."""
     captured = captured_of(LanguageModel(tiny(name), backend="triton"))
@@ -297,7 +297,7 @@ def test_plain_decoding_replays_one_graph(captured: Captured, layers: str) -> No
     captured.check()
 
 
-@grid(drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"], whose=LAYERS)
+@grid(drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle", "dspark"], whose=LAYERS)
 def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: str, layers: str) -> None:
     target, retrieval = captured.target, small("retrieval", top_k=60)
     made = DRAFTERS[drafter](target, retrieval)
@@ -310,7 +310,7 @@ def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: s
     assert all(one.working.cache.capacity > 256 for one in model_drafters(made))  # the working set has grown, too
 
 
-@grid(drafter=["lm", "eagle3", "blend-eagle"], whose=LAYERS)
+@grid(drafter=["lm", "eagle3", "blend-eagle", "blend-block"], whose=LAYERS)
 def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, drafter: str, layers: str) -> None:
     target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
     made = DRAFTERS[drafter](target, retrieval)

@@ -145,7 +145,7 @@ def test_chunks_that_end_with_sentences_are_uploaded_when_they_are_chosen(
     "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
 )
 @pytest.mark.parametrize("layers", ["fused", pytest.param("stock", marks=pytest.mark.full)])
-@pytest.mark.parametrize("drafter", but_for(("none", "self", "eagle3"), READS))
+@pytest.mark.parametrize("drafter", but_for(("none", "self", "eagle3", "dspark"), READS))
 def test_reads_and_uploads_of_a_step_by_graphs(
     pretend: PretendDevice,
     graphs: Repeated,
@@ -163,9 +163,10 @@ def test_reads_and_uploads_of_a_step_by_graphs(
         assert one.reads.total() <= READS[drafter], one
         assert one.uploads.total() <= BY_GRAPHS[drafter], one
         assert not one.waits
-    if drafter.startswith("eagle") or drafter in ("self", "lm"):
+    if drafter.startswith(("eagle", "d")) or drafter in ("self", "lm"):
+        where = {"dflash": "drafters/block", "dspark": "tree"}.get(drafter, "cuda/draft_graphs")
         assert {place.split(":")[0] for one in found for place in one.reads} == {
-            "engine/cuda/draft_graphs.py",
+            f"engine/{where}.py",
             "engine/acceptance.py",
         }
         assert {one.reads.total() for one in found} == {2}

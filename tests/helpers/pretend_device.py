@@ -23,8 +23,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specextend_cli.engine.attention.flash_packages import checked_package
-from specextend_cli.engine.attention.hybrid import is_before_ampere, is_hopper_or_later
+from specextend_cli.engine.attention.flash_packages import checked_package, checked_windows
+from specextend_cli.engine.attention.hybrid import _has_windows, is_before_ampere, is_hopper_or_later
 from tests import ROOT
 from tests.helpers.host_operations import INDEXING, READS
 
@@ -206,7 +206,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         try:
             yield device
         finally:
-            for cached in (is_hopper_or_later, is_before_ampere, checked_package):
+            for cached in (is_hopper_or_later, is_before_ampere, checked_package, checked_windows, _has_windows):
                 cached.cache_clear()  # a real GPU may follow
 
 
@@ -303,28 +303,69 @@ def _conditions(q: Tensor, k: Tensor, v: Tensor, causal: bool) -> None:
         raise RuntimeError("kernels differ in where they align a causal mask")
 
 
-def _attention(q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float) -> tuple[Tensor, Tensor]:
+def _attention(
+    q: Tensor, k: Tensor, v: Tensor, causal: bool, scale: float, before: int | None = None
+) -> tuple[Tensor, Tensor]:
     queries, keys, values = (tensor.inner.float() for tensor in (q, k, v))  # type: ignore[attr-defined]
     scores = queries @ keys.transpose(2, 3) * scale
     if causal:
         hidden = torch.ones(scores.shape[2:], dtype=torch.bool).triu(1 + scores.shape[3] - scores.shape[2])
+        scores.masked_fill_(hidden, -torch.inf)
+    if before is not None:
+        hidden = torch.ones(scores.shape[2:], dtype=torch.bool).tril(scores.shape[3] - scores.shape[2] - before - 1)
         scores.masked_fill_(hidden, -torch.inf)
     out = (scores.softmax(-1) @ values).to(q.dtype)
     return out.transpose(1, 2).contiguous().transpose(1, 2), scores.logsumexp(-1)
 
 
 def flash_attn_func(
-    q: Tensor, k: Tensor, v: Tensor, *, softmax_scale: float, causal: bool, return_attn_probs: bool
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    softmax_scale: float,
+    causal: bool,
+    return_attn_probs: bool = True,
+    window_size: tuple[int, int] = (-1, -1),
 ) -> tuple[Tensor, Tensor, None]:
-    """That of the flash-attn package: q [1, n, H, d]; k, v [1, T, H_kv, d] -> out, log-sum-exp [1, H, n]."""
+    """That of the flash-attn package: q [1, n, H, d]; k, v [1, T, H_kv, d] -> out, log-sum-exp [1, H, n].
+
+    Query i sees keys from i + T - n - window_size[0] to i + T - n + window_size[1], both included; -1: all.
+    """
     assert return_attn_probs
     assert q.dtype in (torch.float16, torch.bfloat16)
     group = q.shape[2] // k.shape[2]
     q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
     k, v = (tensor.repeat_interleave(group, 1) for tensor in (k, v))
     _conditions(q, k, v, causal=False)  # its causal mask ends with the last key
-    out, lse = _attention(q, k, v, causal, softmax_scale)
+    before, after = window_size
+    assert after in (-1, 0)
+    out, lse = _attention(q, k, v, causal or after == 0, softmax_scale, None if before < 0 else before)
     return Pretend(out.transpose(1, 2)), Pretend(lse), None
+
+
+def _flash_forward(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    cum_q: None,
+    cum_k: None,
+    most_q: int,
+    most_k: int,
+    dropout: float,
+    causal: bool,
+    debug: bool,
+    *,
+    scale: float,
+    window_size_left: int | None = None,
+    window_size_right: int | None = None,
+) -> tuple[Any, ...]:
+    """CUDA's FlashAttention-2 by itself: rows before heads, key heads as they are, and windows."""
+    window = tuple(-1 if size is None else size for size in (window_size_left, window_size_right))
+    assert (most_q, most_k) == (q.shape[1], k.shape[1])
+    out, lse, _ = flash_attn_func(q, k, v, softmax_scale=scale, causal=causal, window_size=window)
+    none = torch.empty(0)
+    return out, lse, none, none, none
 
 
 def _softmax(x: Tensor, dim: int, to_float: bool) -> Tensor:
@@ -336,6 +377,7 @@ def _softmax(x: Tensor, dim: int, to_float: bool) -> Tensor:
 _EMULATED: dict[Any, Callable[..., Any]] = {
     _aten._scaled_dot_product_flash_attention: _flash,
     _aten._scaled_dot_product_efficient_attention: _efficient,
+    _aten._flash_attention_forward: _flash_forward,
     _aten._softmax: _softmax,
 }
 

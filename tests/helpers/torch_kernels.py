@@ -31,10 +31,10 @@ def replace_kernels(
 ) -> None:
     """Let graphs compute by these. `wrap` is applied to each."""
     for kernel in (add_norm, rope_and_store, store, gated, attend_placed, first_keys):
-        monkeypatch.setattr(fused_ops, kernel.__name__, wrap(_on_host(kernel)))
+        monkeypatch.setattr(fused_ops, kernel.__name__, wrap(on_host(kernel)))
     for kernel in (best, advance):
-        monkeypatch.setattr(draft_ops, kernel.__name__, wrap(_on_host(kernel)))
-    monkeypatch.setattr(graphs, "pack", wrap(_on_host(pack)))
+        monkeypatch.setattr(draft_ops, kernel.__name__, wrap(on_host(kernel)))
+    monkeypatch.setattr(graphs, "pack", wrap(on_host(pack)))
 
 
 def replace_attention(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -50,7 +50,7 @@ def replace_attention(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "pack", Tensor.clone)
 
 
-def _on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
+def on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """The kernel, unseen by whoever watches PyTorch's operations; tensors of a pretend device are read as they are."""
 
     def run(*args: Any, **kwargs: Any) -> Any:

@@ -11,7 +11,7 @@ directly: `torch.nn.attention.activate_flash_attention_impl` would replace torch
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, NamedTuple
@@ -19,11 +19,18 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import HALVES, hybrid, is_hopper_or_later, masked, merge
+from specextend_cli.engine.attention.function import reading_windows
+from specextend_cli.engine.attention.hybrid import (
+    HALVES,
+    attends_through_windows,
+    hybrid,
+    is_attention,
+    is_hopper_or_later,
+    masked,
+    merge,
+)
+from specextend_cli.engine.attention.hybrid import through_window as torch_through_window
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-
-_ROWS = 128  # queries of the comparison, behind as many other keys
-_CLOSE = 0.03
 
 
 class FlashPackage(NamedTuple):
@@ -62,6 +69,25 @@ def checked_package(device: torch.device, dtype: torch.dtype, head_dim: int) -> 
     return next((package for package in packages if _is_right(package, device, dtype, head_dim)), None)
 
 
+@cache
+def checked_windows(device: torch.device, dtype: torch.dtype, head_dim: int) -> FlashPackage | None:
+    """That package, if it attends through windows, too: flash-attn before 2.3 does not."""
+    package = checked_package(device, dtype, head_dim)
+    return package if package and attends_through_windows(partial(_attend, package), device, dtype, head_dim) else None
+
+
+def through_window(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
+) -> Tensor | None:
+    """See `ReadsWindows`. By a package that has windows; anything else is left to torch's kernel."""
+    fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES
+    package = checked_windows(q.device, q.dtype, q.shape[3]) if fits else None
+    if package is None:
+        return torch_through_window(q, k, v, scale, window, softmax)
+    return softmax.join(*_attend(package, q, k, v, scale, causal=True, window=window))[0]
+
+
+@reading_windows(through_window)
 def flash_attn(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
@@ -98,34 +124,17 @@ def _function(package: FlashPackage) -> Callable[..., Any] | None:
 
 
 def _attend(
-    package: FlashPackage, q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool
+    package: FlashPackage, q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool, window: int | None = None
 ) -> tuple[Tensor, Tensor]:
+    """Output and log-sum-exps; a causal mask, and a window, end with the last key."""
+    sizes = {} if window is None else {"window_size": (window - 1, 0)}  # keys before a query's own, and after it
     function = import_module(package.module).flash_attn_func
     rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
-    out, lse, *_ = function(*rows_first, softmax_scale=scale, causal=causal, **{package.with_lse: True})
+    out, lse, *_ = function(*rows_first, softmax_scale=scale, causal=causal, **{package.with_lse: True}, **sizes)
     return out.transpose(1, 2), lse
 
 
 def _is_right(package: FlashPackage, device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     """Whether it gives what attention is, for a prompt's piece behind a prefix, and for a prefix alone."""
-    q, k, v = (
-        _waves((1, heads, rows, head_dim), step, device).to(dtype)
-        for heads, rows, step in ((4, _ROWS, 0.7), (2, 2 * _ROWS, 1.1), (2, 2 * _ROWS, 1.9))
-    )
-    everything = torch.ones(_ROWS, 2 * _ROWS, dtype=torch.bool, device=device)
-    for causal, mask in ((True, everything.tril(_ROWS)), (False, everything)):
-        expected, sums = masked(q, k, v, 0.1, mask)
-        try:
-            out, lse = _attend(package, q, k, v, 0.1, causal=causal)
-        except Exception:  # what it does not take, each says in its own way
-            return False
-        if out.shape != expected.shape or lse.shape != sums.shape:
-            return False
-        if not torch.allclose(out.float(), expected, atol=_CLOSE) or not torch.allclose(lse, sums, atol=_CLOSE):
-            return False
-    return True
-
-
-def _waves(shape: tuple[int, ...], step: float, device: torch.device) -> Tensor:
-    """Numbers between -1 and 1, the same everywhere."""
-    return torch.arange(torch.Size(shape).numel(), dtype=torch.float32, device=device).mul_(step).sin_().reshape(shape)
+    attend = partial(_attend, package)
+    return all(is_attention(attend, device, dtype, head_dim, causal=causal) for causal in (True, False))

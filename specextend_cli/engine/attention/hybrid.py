@@ -11,12 +11,14 @@ kernels are torch's own, cuDNN's among them; `flash_packages` has others.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.attention.function import reading_windows
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
@@ -24,6 +26,9 @@ HALVES = (torch.float16, torch.bfloat16)
 Kernel: TypeAlias = Literal["cudnn", "flash", "efficient"]
 """torch's on GPUs: cuDNN's, FlashAttention-2, the memory-efficient one."""
 _PIECE = 512  # tokens
+_ROWS = 128  # queries of a comparison, behind as many other keys
+_CLOSE = 0.03
+_WINDOWS = (1, 3, 150)  # of a comparison, the last of which passes where the queries begin
 _SCORES = 1 << 24
 """Scores that are computed at a time where no flash kernel can: 64 MB."""
 
@@ -109,6 +114,76 @@ def _has_cudnn(device: torch.device, dtype: torch.dtype, d: int) -> bool:
     return True
 
 
+def through_window(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
+) -> Tensor | None:
+    """See `ReadsWindows`. By torch's FlashAttention-2, in half precision from Ampere on: cuDNN's has no windows.
+
+    Capped scores are left to blocks.
+    """
+    fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES and not is_before_ampere(q.device)
+    if not fits or not _has_windows(q.device, q.dtype, q.shape[3]):
+        return None
+    return softmax.join(*_windowed(q, k, v, scale, causal=True, window=window))[0]
+
+
+def _windowed(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool, window: int) -> tuple[Tensor, Tensor]:
+    """Of queries that are the last of the keys: output [1, H, n, d] and log-sum-exps [1, H, n]."""
+    rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
+    sizes = {"window_size_left": window - 1, "window_size_right": 0}  # keys before a query's own, and after it
+    attend = _aten._flash_attention_forward
+    out, lse, *_ = attend(*rows_first, None, None, q.shape[2], k.shape[2], 0.0, causal, False, scale=scale, **sizes)
+    return out.transpose(1, 2), lse
+
+
+@cache
+def _has_windows(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+    """Whether torch's kernel is there for such heads, and attends through windows as it should."""
+    return attends_through_windows(_windowed, device, dtype, head_dim)
+
+
+def attends_through_windows(
+    attend: Callable[..., tuple[Tensor, Tensor]], device: torch.device, dtype: torch.dtype, head_dim: int
+) -> bool:
+    """Whether `attend` gives for a prompt's piece, behind a prefix and through a `window`, what attention is."""
+    return all(is_attention(attend, device, dtype, head_dim, causal=True, window=window) for window in _WINDOWS)
+
+
+def is_attention(
+    attend: Callable[..., tuple[Tensor, Tensor]],
+    device: torch.device,
+    dtype: torch.dtype,
+    head_dim: int,
+    *,
+    causal: bool,
+    **window: int,
+) -> bool:
+    """Whether `attend` (q, k, v, scale, causal and perhaps a `window`) gives what `masked` does."""
+    q, k, v = (
+        _waves((1, heads, rows, head_dim), step, device).to(dtype)
+        for heads, rows, step in ((4, _ROWS, 0.7), (2, 2 * _ROWS, 1.1), (2, 2 * _ROWS, 1.9))
+    )
+    mask = torch.ones(_ROWS, 2 * _ROWS, dtype=torch.bool, device=device)
+    if causal:
+        mask.tril_(_ROWS)
+    for size in window.values():
+        mask.triu_(_ROWS - size + 1)
+    expected, sums = masked(q, k, v, 0.1, mask)
+    try:
+        out, lse = attend(q, k, v, 0.1, causal=causal, **window)
+    except Exception:  # what it does not take, each says in its own way
+        return False
+    if out.shape != expected.shape or lse.shape != sums.shape:
+        return False
+    return torch.allclose(out.float(), expected, atol=_CLOSE) and torch.allclose(lse, sums, atol=_CLOSE)
+
+
+def _waves(shape: tuple[int, ...], step: float, device: torch.device) -> Tensor:
+    """Numbers between -1 and 1, the same everywhere."""
+    return torch.arange(torch.Size(shape).numel(), dtype=torch.float32, device=device).mul_(step).sin_().reshape(shape)
+
+
+@reading_windows(through_window)
 def hybrid(
     q: Tensor,
     k: Tensor,

@@ -58,7 +58,7 @@ class _Layer:
     window: int | None
 
 
-class _Weights:
+class Weights:
     """Reads modules, and remembers which parameters were read. Its methods raise CannotFuseError."""
 
     def __init__(self) -> None:
@@ -131,7 +131,7 @@ class _Weights:
                 raise CannotFuseError(f"it has {name}, which the fused forward does not know")
 
 
-class _Rotary:
+class Rotary:
     """RoPE by a model's own module, at one address: the benchmark exchanges the module."""
 
     def __init__(self, owner: Any, name: str) -> None:
@@ -162,7 +162,7 @@ _Attend: TypeAlias = Callable[[Tensor, int], Tensor]
 """Queries [b, H, n, d] of a layer, its number -> [b, H, n, d]. The layer's keys are in the cache by then."""
 
 
-class _Decoder:
+class Decoder:
     """Layers over a cache at a place."""
 
     def __init__(self, layers: Sequence[_Layer], heads: int, kv_heads: int, factor: float = 1.0) -> None:
@@ -175,8 +175,10 @@ class _Decoder:
         """Of every layer: the states behind it, their norm for the next one (or `last`), and its queries.
 
         `x` are the states before the first layer, which attends from `read`. `attend`: by the tree kernel, if None.
+        `read` may have more rows than `x`, ahead of its own: of them, every layer computes keys and values only.
         """
-
+        ahead, every = len(read) - len(x), read
+        behind = read[ahead:] if ahead else None  # where norms go
         seen = fused_ops.windows(inputs, [] if attend else [layer.window for layer in self.layers])
 
         def attend_placed(q: Tensor, index: int) -> Tensor:
@@ -190,17 +192,18 @@ class _Decoder:
                 *(qkv, self.heads, self.kv_heads, layer.rope, layer.qk_norms),
                 *(inputs.place, inputs.starts, inputs.positions, index),
             )
-            q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
+            q = q[ahead:].view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
             out = (attend or attend_placed)(q, index)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
-            x, read = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
-            added = layer.down(fused_ops.gated(layer.gate_up(read)))
+            x, normed = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
+            added = layer.down(fused_ops.gated(layer.gate_up(normed)))
             after = self.layers[index + 1].attention_norm if index + 1 < len(self.layers) else last
             if after is None:
-                x = read = x + added * self.factor if self.factor != 1.0 else x + added
+                x = normed = x + added * self.factor if self.factor != 1.0 else x + added
             else:
-                x, read = fused_ops.add_norm(x, added, after, factor=self.factor)
-            yield x, read, q
+                x, normed = fused_ops.add_norm(x, added, after, factor=self.factor, out=behind)
+            read = every if ahead else normed
+            yield x, normed, q
 
 
 class FusedModel:
@@ -219,10 +222,10 @@ class FusedModel:
             raise CannotFuseError("its logits are capped or scaled")
         self._head: Any = lm.model.get_output_embeddings()
         self._embedding: Any = lm.model.get_input_embeddings()
-        self._rotary = _Rotary(decoder, "rotary_emb")
+        self._rotary = Rotary(decoder, "rotary_emb")
         self.is_current = self._rotary.is_current
         _, _, kv_heads, _, head_dim = lm.new_cache(1).buffer.shape
-        weights, width = _Weights(), self._embedding.weight.shape[1]
+        weights, width = Weights(), self._embedding.weight.shape[1]
         layers = [
             weights.layer(module, self._rotary.rope, scale, window, width, head_dim)
             for module, scale, window in zip(decoder.layers, lm.scales, lm.windows, strict=True)
@@ -237,7 +240,7 @@ class FusedModel:
         weights.check_complete(lm.model)
         heads = layers[0].qkv.weight.shape[0] // head_dim - 2 * kv_heads
         self._multipliers = lm.multipliers
-        self._decoder = _Decoder(layers, heads, kv_heads, lm.multipliers.residual)
+        self._decoder = Decoder(layers, heads, kv_heads, lm.multipliers.residual)
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
@@ -288,14 +291,14 @@ class FusedHead:
     """An EAGLE head's `Step`."""
 
     def __init__(self, head: EagleHead) -> None:
-        config, weights = head.config, _Weights()
+        config, weights = head.config, Weights()
         self._parts, self._config = head, config
-        self._rotary = _Rotary(head, "rotary")
+        self._rotary = Rotary(head, "rotary")
         self.is_current = self._rotary.is_current
         width, scale = config.hidden, config.head_dim**-0.5
         modules: Any = head.layers
         layers = [weights.layer(module, self._rotary.rope, scale, None, width, config.head_dim) for module in modules]
-        self._decoder = _Decoder(layers, config.heads, config.kv_heads)
+        self._decoder = Decoder(layers, config.heads, config.kv_heads)
         self._hidden_norm = weights.norm(modules[0].hidden_norm, width) if config.generation == 3 else None
         self._norm = weights.norm(head.norm, width) if config.generation == 3 else None
         norms = (part for name, part in head.named_children() if name in ("input_norm", "fc_norm"))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from heapq import heappop, heappush
+from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -20,7 +21,7 @@ from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.eagle import check_fits
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.drafters.opt_tree import best_tokens
+from specextend_cli.engine.drafters.opt_tree import Candidates, best_tokens
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, read
 
@@ -46,9 +47,13 @@ class BlockDrafter(ModelDrafter):
 
     def _grown(self, shape: TreeShape) -> DraftTree:
         head, working, pending = self.head, self.working, len(self._pending)
-        rows = pending + head.config.block
-        context = head.fuse(self._take_features(pending))
-        last = self._pending[-1:]
+        features, rows = self._take_features(pending), pending + head.config.block
+        if head.drafts is not None and head.drafts.takes(pending, shape):
+            position = working.next_position
+            tree = head.drafts.grow(self._last, self._pending, features, position, working.cache, shape)
+            self._commit(pending)
+            return tree
+        context, last = head.fuse(features), self._pending[-1:]
         working.cache.reserve(rows)
         positions, backend = working.positions(rows), self.target.lm.backend
         depth = min(shape.depth, head.config.depth)
@@ -66,19 +71,37 @@ def block_tree(head: BlockHead, token: int, last: Tensor, out: BlockOutput, shap
 
     `last` [1] is `token` on the device. Nodes with a score below `shape.floor` are left out.
     """
-    tree = _by_marginals(head, token, out, shape) if head.markov_head is None else _by_paths(head, last, out, shape)
-    return replace(tree, tokens=[token, *tree.tokens[1:]]).best(shape.nodes)
-
-
-def _by_marginals(head: BlockHead, token: int, out: BlockOutput, shape: TreeShape) -> DraftTree:
-    """The nodes of highest product, in order of their scores."""
     width = min(shape.width, out.logits.shape[-1])
-    shares, ids = best_tokens(out.logits, width, head.vocabulary)
+    if head.markov_head is None:
+        return tree_of_marginals(token, marginals(head, out, *best_tokens(out.logits, width, head.vocabulary)), shape)
+    found = Candidates(width, head.vocabulary, last.device)
+    follow_paths(head, last, out, found)
+    return tree_of_paths(token, found.rows, shape)
+
+
+class Growing(Protocol):
+    """See `Candidates`."""
+
+    tokens: Tensor
+    above: Tensor
+
+    def add_children(self, logits: Tensor, trust: Tensor | None = None) -> None:
+        """Of each node of the level."""
+
+
+def marginals(head: BlockHead, out: BlockOutput, shares: Tensor, ids: Tensor) -> Tensor:
+    """What the host reads of the best tokens of each position, shares and ids [d, width]: [2, d, width] (int64)."""
     if head.confidence_head is not None:
         shares = shares * head.confidence_head(out.states)[:, None]
-    packed = torch.stack((shares.float().view(torch.int32).long(), ids)).cpu()
+    return torch.stack((shares.float().view(torch.int32).long(), ids))
+
+
+def tree_of_marginals(token: int, found: Tensor, shape: TreeShape) -> DraftTree:
+    """The nodes of highest product, in order of their scores; `found` are `marginals`, of which the host reads."""
+    packed = found.cpu()
     levels: list[list[float]] = packed[0].int().view(torch.float32).tolist()
     choices: list[list[int]] = packed[1].tolist()
+    width = len(levels[0])
     tokens, parents, scores = [token], [0], [1.0]
     # (minus score, order, parent, its score, depth, rank): the next best sibling of a node is known when it is taken.
     heap = [(-levels[0][0], 0, 0, 1.0, 0, 0)]
@@ -97,32 +120,28 @@ def _by_marginals(head: BlockHead, token: int, out: BlockOutput, shape: TreeShap
     return _of_one_forward(DraftTree(tokens, parents, scores))
 
 
-def _by_paths(head: BlockHead, last: Tensor, out: BlockOutput, shape: TreeShape) -> DraftTree:
-    """At each position, the children of the most probable paths so far."""
-    markov, confidence, device = head.markov_head, head.confidence_head, last.device
+def follow_paths(head: BlockHead, last: Tensor, out: BlockOutput, found: Growing) -> None:
+    """At each position, add the children of the most probable paths so far, the first of which is the `last` token."""
+    markov, confidence = head.markov_head, head.confidence_head
     assert markov is not None
-    width, vocabulary = min(shape.width, out.logits.shape[-1]), head.vocabulary
-    level, scores, memory = torch.zeros(1, dtype=torch.long, device=device), torch.ones(1, device=device), None
-    before = last
-    tokens, parents, found, count = [last], [level], [scores], 1
+    before, memory = last, markov.start(last)
     for logits, state in zip(out.logits, out.states, strict=True):
         embedded = markov.markov_w1(before).to(state.dtype)
         states = state.expand(len(before), -1)
-        bias, memory = markov(embedded, states, markov.start(before) if memory is None else memory)
-        shares, ids = best_tokens(logits + bias, width, vocabulary)
-        children = scores[:, None] * shares
+        bias, memory = markov(embedded, states, memory)
+        trust: Tensor | None = None
         if confidence is not None:
             features = torch.cat((states, embedded), -1) if head.config.confidence_reads_token else states
-            children = children * confidence(features)[:, None]
-        tokens.append(ids.flatten())
-        parents.append(level.repeat_interleave(width))
-        found.append(children.flatten())
-        scores, chosen = children.flatten().topk(min(width, children.numel()))
-        before, level, memory = ids.flatten()[chosen], count + chosen, memory[chosen // width]
-        count += children.numel()
-    tree = _of_one_forward(read(torch.cat(tokens), torch.cat(parents), torch.cat(found), forwards=1))
+            trust = confidence(features)
+        found.add_children(logits + bias, trust)
+        before, memory = found.tokens, memory[found.above]
+
+
+def tree_of_paths(token: int, rows: Tensor, shape: TreeShape) -> DraftTree:
+    """The best of all candidates, `rows` as `tree.read` takes them, of which the host reads."""
+    tree = read(token, rows, forwards=1)
     enough = sum(score >= shape.floor for score in tree.scores)
-    return tree.best(min(shape.nodes, max(enough, 1))) if tree.is_finite else tree
+    return _of_one_forward(tree.best(min(shape.nodes, max(enough, 1))) if tree.is_finite else tree)
 
 
 def _of_one_forward(tree: DraftTree) -> DraftTree:

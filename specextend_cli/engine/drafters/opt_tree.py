@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from heapq import nlargest
 from typing import TypeAlias
 
@@ -84,36 +83,53 @@ def _on_device(
     token: int, first: Tensor, expand: Expand, shape: TreeShape, vocabulary: Tensor | None, width: int
 ) -> DraftTree:
     """All candidates, as tensors that the host reads when all levels are grown."""
-    device = first.device
-    tokens = [torch.zeros(1, dtype=torch.long, device=device)]  # the root's, which the host knows
-    parents = [tokens[0]]
-    scores = [torch.ones(1, device=device)]
-    level_scores, level_tokens = (best[0] for best in best_tokens(first, width, vocabulary))
-    level = torch.arange(1, width + 1, device=device)
-    above = torch.zeros(width, dtype=torch.long, device=device)  # rows of the level before
-    tokens.append(level_tokens)
-    parents.append(torch.zeros(width, dtype=torch.long, device=device))
-    scores.append(level_scores)
-    count = 1 + width
+    device, ran = first.device, max(min(shape.depth, shape.forwards), 1)
+    found = Candidates(width, vocabulary, device)
+    found.add_children(first)
     ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # [frontier, slots in the cache]
-
-    for depth in range(1, min(shape.depth, shape.forwards)):
-        own = torch.eye(len(level_tokens), dtype=torch.bool, device=device)
+    for depth in range(1, ran):
+        own = torch.eye(len(found.tokens), dtype=torch.bool, device=device)
         ancestors = torch.cat((ancestors, own), 1)
-        probabilities, ids = best_tokens(expand(level_tokens, above, depth, ancestors), width, vocabulary)
-        children = level_scores[:, None] * probabilities
-        tokens.append(ids.flatten())
-        parents.append(level.repeat_interleave(width))
-        scores.append(children.flatten())
-        # The next level expands the most probable children. All of them stay candidates for the tree.
-        level_scores, chosen = children.flatten().topk(min(width, children.numel()))
-        level_tokens, level = ids.flatten()[chosen], count + chosen
-        above = chosen // width
-        ancestors = ancestors[above]
-        count += children.numel()
-    ran = max(min(shape.depth, shape.forwards), 1)
-    tree = read(torch.cat(tokens), torch.cat(parents), torch.cat(scores), forwards=ran)
-    return replace(tree, tokens=[token, *tree.tokens[1:]])
+        found.add_children(expand(found.tokens, found.above, depth, ancestors))
+        ancestors = ancestors[found.above]
+    return read(token, found.rows, forwards=ran)
+
+
+class Candidates:
+    """All nodes of a tree that grows on a device, the root first, and the level of `tokens` [w] that is expanded next.
+
+    `above` [w] are the level's parents, as rows of the level before.
+    """
+
+    def __init__(self, width: int, vocabulary: Tensor | None, device: torch.device) -> None:
+        self.tokens = self.above = self._nodes = torch.zeros(1, dtype=torch.long, device=device)
+        self._scores = torch.ones(1, device=device)
+        self._width, self._vocabulary = width, vocabulary
+        self._found = [(self.tokens, self._nodes, self._scores)]
+        self._count = 1
+
+    def add_children(self, logits: Tensor, trust: Tensor | None = None) -> None:
+        """The best ones of each node, by logits [w, draft vocabulary]; the best of all are the next level.
+
+        `trust` [w] multiplies the probabilities of a node's children.
+        """
+        width = self._width
+        shares, ids = best_tokens(logits, width, self._vocabulary)
+        children = self._scores[:, None] * shares
+        if trust is not None:
+            children = children * trust[:, None]
+        self._found.append((ids.flatten(), self._nodes.repeat_interleave(width), children.flatten()))
+        # All of them stay candidates for the tree.
+        self._scores, chosen = children.flatten().topk(min(width, children.numel()))
+        self.tokens, self._nodes = ids.flatten()[chosen], self._count + chosen
+        self.above = chosen // width
+        self._count += children.numel()
+
+    @property
+    def rows(self) -> Tensor:
+        """All of them, as `tree.read` takes them."""
+        tokens, parents, scores = (torch.cat(parts) for parts in zip(*self._found, strict=True))
+        return torch.stack((tokens, parents, scores.view(torch.int32).long()))
 
 
 def best_tokens(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
