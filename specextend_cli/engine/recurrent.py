@@ -140,7 +140,6 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         """Keep the uncommitted blocks."""
         self.state, self._block = self.base, None
 
-    @torch.inference_mode()
     def keep(self, last: int, path: Tensor) -> None:
         """Keep the rows `path` [m] of the uncommitted tree, of which the host knows the `last`."""
         depth, place = self.rows.place(last)
@@ -279,6 +278,7 @@ class RecurrentStates:
             layer.commit()
         self.drop()
 
+    @torch.inference_mode()
     def keep(self, path: Sequence[int]) -> None:
         """Keep the rows `path`: all of a block, or nodes of a tree from its root on."""
         if not self.layers:

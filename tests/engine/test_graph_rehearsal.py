@@ -12,7 +12,7 @@ from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_graphs, draft_ops, fused_ops, graphs
+from specextend_cli.engine.cuda import draft_graphs, draft_ops, fused_ops, graphs, recurrent_ops
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -178,18 +178,21 @@ def test_layers_that_attend_by_the_keys_of_others_run_without_graphs(monkeypatch
 
 
 OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys")
-KERNELS = [(fused_ops, name) for name in OURS]
+KERNELS = [(fused_ops, name) for name in OURS] + [(recurrent_ops, name) for name in ("windows", "recur")]
 
 
 @interpreted
-@pytest.mark.parametrize(("drafter", "name"), [("eagle3", "llama"), ("self", "ministral")])
+@pytest.mark.parametrize(
+    ("drafter", "name"),
+    [("eagle3", "llama"), ("self", "ministral"), ("random", "qwen3.5"), ("random", "falcon-h1"), ("random", "lfm2")],
+)
 def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The latter's draft counts the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
     for module, kernel in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
         monkeypatch.setattr(module, kernel, rehearsal.opaque(getattr(module, kernel)))
-    positions = "compact" if name == "llama" else "absolute"
+    positions = "absolute" if name == "ministral" else "compact"
     check_identity("cpu", drafter, rehearsal, new=4, length=40, name=name, positions=positions)
     assert rehearsal.replays > rehearsal.captures > 0
 
