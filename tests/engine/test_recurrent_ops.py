@@ -28,6 +28,7 @@ def words_of(form: str | None) -> Tensor | None:
         return None
     words = torch.zeros(len(TREE) + SURPLUS, WORDS, dtype=torch.long)
     words[: len(TREE), 0] = torch.tensor(TREE.ancestors)
+    words[-1] = -1  # as while it is captured: bits of rows that there are not
     return words
 
 

@@ -34,7 +34,11 @@ CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
 _INTEGERS = ("words", "place", "lengths", "starts", "positions", "at", "last")
 _FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32")
-_FIXED |= {"decay": "*fp32"} | dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32") | {"mask": "*i1", "firsts": "*i32"}
+_FIXED |= (
+    {"decay": "*fp32"}
+    | dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
+    | {"mask": "*i1", "firsts": "*i32"}
+)
 _OWN = (
     "q",
     "k",

@@ -52,10 +52,11 @@ def window_rows(
         sequence = row * 0
         path = tl.load(words + row * WORDS)
         bit = tl.arange(0, 64)
+        before = bit <= row  # while it is captured, a graph's masks have bits of rows that there are not
         node_of = tl.full([WIDE], -1, tl.int32)
         taken = tl.full([], 0, tl.int32)
         for back in tl.static_range(SIZE):
-            node = tl.max(tl.where((path >> bit) & 1 != 0, bit, -1), 0)
+            node = tl.max(tl.where(((path >> bit) & 1 != 0) & before, bit, -1), 0)
             node_of = tl.where(column == SIZE - 1 - back, node, node_of)
             if node >= 0:
                 path = path ^ (tl.full([], 1, tl.int64) << node)
@@ -67,8 +68,8 @@ def window_rows(
     is_new = node_of[None] >= 0
     value = tl.load(new + node_of[None].to(tl.int64) * new_row + channel * new_channel, mask=inside & is_new, other=0.0)
     state = _state_at(at, _CONVOLUTION, layer, sequence, CHANNELS * SIZE, new)
-    before = tl.load(state + channel * SIZE + column[None] + taken, mask=inside & ~is_new, other=0.0)
-    value = tl.where(is_new, value, before)
+    old = tl.load(state + channel * SIZE + column[None] + taken, mask=inside & ~is_new, other=0.0)
+    value = tl.where(is_new, value, old)
     if not KEEPS:
         tl.store(out + (row * CHANNELS + channel) * SIZE + column[None], value, mask=inside)
     if KEEPS or not TREE:
