@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest, slots_for
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.cpu.native_model import run_natively
-from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
@@ -30,8 +29,6 @@ from tests.helpers.decoding import NEW, POLICIES, check_batch_attention, run, sm
 from tests.helpers.decoding import decode_together as run_batch
 from tests.helpers.draft_trees import trees
 from tests.helpers.grid import but_for, grid, pairs
-from tests.helpers.repeated_capture import Repeated
-from tests.helpers.torch_kernels import replace_kernels
 
 SOME = ("qwen3.5", "lfm2", "granite-h", "falcon-h1")
 """One of each kind: a delta net, convolutions, Mamba-2 between layers of attention and beside them."""
