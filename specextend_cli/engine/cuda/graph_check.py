@@ -38,6 +38,7 @@ from specextend_cli.engine.tree import DraftTree
 _READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
 _KEPT = (0, 1, 3)  # a path in it
+_DIFFER = 3  # sequences of a batch with states of their own
 _WIDEST = 4096  # positions of a window that is checked: keys of larger ones take gigabytes
 _COMMON = 0.5  # of a draft's nodes in half precision: rounding may expand another one of two that are nearly equal
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
@@ -59,7 +60,8 @@ def use_checked_graphs(
     Returns what does not run as it could, in words, and why.
     """
     lm = target.lm
-    refused = _use_for_model(lm, "the model", tuple(b for b in BATCH_BUCKETS if b // 2 < batch), capture)
+    batches = tuple(b for b in BATCH_BUCKETS if b // 2 < batch)
+    refused = _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
     for one in model_drafters(drafter) if drafter else ():
         if isinstance(one, BlockDrafter):  # context and block are two inputs, of which one grows by what was accepted
             refused["the draft head runs without CUDA graphs"] = "a block head runs by torch's kernels, once a draft"
@@ -82,12 +84,14 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
             one.model.forward_backend = None
 
 
-def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
+def _use_for_model(
+    lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture, *, nodes: int | None = None
+) -> dict[str, str]:
     if len(lm.keeping) < sum(kind.attends for kind in layer_kinds(lm.config)):  # and other states (Gemma 3n)
         return {f"{name} runs without CUDA graphs": "some of its layers attend by the keys of others"}
 
     steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
-    graphs = partial(GraphedModel, lm, capture=capture, batches=batches)
+    graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
 
 
@@ -172,13 +176,13 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             cache.rollback()
     length = cache.length
     for b in {min(batches), max(batches)} if batches else ():
-        slots = BatchedKVCache(lm.config, cache, b, length + 2 * b + 1)
+        slots = BatchedKVCache(lm.config, cache, b, length + 2 * _DIFFER + 1)
         for number in range(b):
-            if lm.state_bytes:  # which cannot be gone back from
+            if not lm.state_bytes:
+                cache.rollback(length - 3 * number)
+            elif number < _DIFFER:  # there is no way back: a token more
                 lm.forward(ids[number : number + 1].to(lm.device), slots.at.new_full((1,), cache.length), cache)
                 cache.commit()
-            else:
-                cache.rollback(length - 3 * number)
             slots.add(cache, number)
         context = ForwardContext(BatchedAttention(None), slots.mask())
         some = ids[-b:].to(lm.device)[:, None]

@@ -54,6 +54,7 @@ class Graphs(Generic[S]):
         scratch: KVCache,
         capture: Capture,
         *,
+        trees: Sequence[int] = TREE_BUCKETS,
         batches: Sequence[int] = (),
         states: Tensor | None = None,
     ) -> None:
@@ -64,7 +65,7 @@ class Graphs(Generic[S]):
         if at is None:
             raise RuntimeError("the states of its recurrent layers differ, or are several")
         # No scratch cache of several sequences: all of them write into one.
-        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in TREE_BUCKETS)]
+        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
         inputs = [StepInputs(rows, b, device, states if b == 1 else None, more=len(at)) for rows, b in shapes]
         for held in inputs:
             own = held.rows // held.sequences
@@ -75,11 +76,9 @@ class Graphs(Generic[S]):
             graphs = [Graph(held, *capture(body, device)) for held, body in zip(inputs, bodies, strict=True)]
             # After all of them, which must not overwrite what these read: outputs.
             self.last = torch.zeros(1, dtype=torch.long, device=device)
-            trees = [graph for graph in graphs if graph.out.recorded]
-            keeping = [partial(keep, graph.out.recorded, graph.inputs, self.last) for graph in trees]
-            self.keeping = {
-                graph.inputs.rows: capture(body, device)[1] for graph, body in zip(trees, keeping, strict=True)
-            }
+            kept = {graph.inputs.rows: graph for graph in graphs if graph.out.recorded}
+            keeping = {rows: partial(keep, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()}
+            self.keeping = {rows: capture(body, device)[1] for rows, body in keeping.items()}
         self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
         self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
 
@@ -145,16 +144,21 @@ def _queries(graph: Graph, layers: Sequence[int], n: int) -> dict[int, LayerQuer
 class GraphedModel(ForwardBackend[ModelOutput]):
     """A language model's `ForwardBackend`: trees of one sequence, and batches of one token each."""
 
-    def __init__(self, lm: LanguageModel, step: Step, capture: Capture, *, batches: Sequence[int]) -> None:
+    def __init__(
+        self, lm: LanguageModel, step: Step, capture: Capture, *, batches: Sequence[int], nodes: int | None = None
+    ) -> None:
+        """`nodes`: of the largest tree of a model with states, whose graphs keep more than others'."""
         self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
         self._bits = 1 << torch.arange(WORD, device=lm.device)
         self._forwards = 0  # that ran so far
-        scratch = lm.new_cache(max(TREE_BUCKETS))
+        scratch, trees = lm.new_cache(max(TREE_BUCKETS)), TREE_BUCKETS
         if scratch.states:
+            fits = min((bucket for bucket in trees if bucket >= (nodes or max(trees))), default=max(trees))
+            trees = tuple(bucket for bucket in trees if bucket <= fits)
             some = torch.arange(2, device=lm.device)
             lm.forward(some, some, scratch)
             scratch.commit()
-        self.graphs = Graphs(step, scratch, capture, batches=batches)
+        self.graphs = Graphs(step, scratch, capture, trees=trees, batches=batches)
 
     def slots(self, sequences: int) -> int:
         """See `ForwardBackend`."""
