@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -168,18 +169,19 @@ class Home:
     """Memory for the states of all layers, `states` by layer, each [slots, ...]; what lies there may be changed.
 
     `addresses` are those of the first layer's states of its convolution and of its recurrence (0 without): the other
-    layers' follow. None where layers differ, or have several states.
+    layers' follow. None where layers differ, have several states, or recurrences that are not in single precision.
     """
 
     def __init__(self, like: Sequence[State], slots: int = 1) -> None:
         first, count = like[0], len(like)
         kinds = {tuple((i, part.shape) for parts in state for i, part in parts.items()) for state in like}
-        if len(kinds) > 1 or first.conv.keys() != {0} or not first.recurrent.keys() <= {0}:
+        wide = all(part.dtype == torch.float32 for part in first.recurrent.values())
+        if len(kinds) > 1 or first.conv.keys() != {0} or not first.recurrent.keys() <= {0} or not wide:
             self.states = [each.made(lambda part: part.new_zeros(slots, *part.shape[1:])) for each in like]
             self.addresses: tuple[int, int] | None = None
             return
         self._whole = first.made(lambda part: part.new_zeros(count, slots, *part.shape[1:]))
-        self.states = [self._whole.made(lambda part, number=number: part[number]) for number in range(count)]
+        self.states = [self._whole.made(itemgetter(number)) for number in range(count)]
         self.addresses = self._whole.conv[0].data_ptr(), self._whole.recurrent[0].data_ptr() if first.recurrent else 0
 
     def take(self, states: Sequence[State]) -> None:

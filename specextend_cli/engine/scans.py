@@ -103,8 +103,8 @@ def _torch_path(function: Callable[..., Any]) -> Callable[..., Any]:
 def _convolve(original: Callable[..., Tensor], layer: Any, windows: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Of the rows' windows [n, channels, size] (see `RecurrentLayer.update_conv_state`): outputs [1, channels, n]."""
     kwargs = {name: value for name, value in kwargs.items() if name in _parameters(original)}
-    outputs: Tensor = _torch_path(original)(windows, *args, **kwargs)
-    return layer.convolved(outputs[..., -1])
+    outputs: Tensor = layer.convolved(_torch_path(original)(windows, *args, **kwargs)[..., -1])
+    return outputs
 
 
 def _scan(spec: Scan, file: Any, original: Callable[..., Any], layer: Any, *args: Any, **kwargs: Any) -> Any:
