@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import zip_longest
+from typing import Any
 
 import pytest
 import torch
@@ -40,8 +42,8 @@ BY_LEVELS = "the draft model runs without CUDA graphs"
 TREE = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
 
 
-def made(name: str) -> Captured:
-    return captured_of(LanguageModel(tiny(name), backend="triton"))
+def made(name: str, dtype: torch.dtype = torch.float32) -> Captured:
+    return captured_of(LanguageModel(tiny(name).to(dtype), backend="triton"))
 
 
 @pytest.fixture(autouse=True)
@@ -71,6 +73,13 @@ def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
     assert len(verified) >= meter.steps
     if drafter != "self":  # which has forwards of its own
         assert captured.asked == [(1, 64), (1, 64), (1, 22)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", but_for(("nemotron-h",), RECURRENT))
+def test_half_precision(name: str, dtype: torch.dtype) -> None:
+    """What is computed differs by rounding, also where logits are in single precision."""
+    assert made(name, dtype).prepare() == KEPT
 
 
 @pytest.mark.parametrize("name", but_for(("qwen3.5", "lfm2"), RECURRENT))
@@ -207,6 +216,21 @@ def test_what_cannot_be_kept_is_an_error() -> None:
     lm.forward_tree(TREE, 30, other, context=ForwardContext(lm.backend))
     with pytest.raises(RuntimeError, match="before the next forward"):
         one.keep([0])
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_states_that_are_not_kept_are_found_at_load(name: str) -> None:
+    """Graphs that keep paths return nothing: here they do nothing."""
+    repeated = Repeated()
+
+    def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+        first, replay = repeated(body, device)
+        return first, replay if first is not None else lambda: None
+
+    lm = LanguageModel(tiny(name), backend="triton")
+    refused = use_checked_graphs(Target(lm), capture=capture)
+    assert "its logits after a tree differ" in refused["the model runs without CUDA graphs"]
+    assert lm.forward_backend is None
 
 
 @pytest.mark.parametrize("empty", [True, False])
