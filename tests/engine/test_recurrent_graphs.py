@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cuda import fused, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
@@ -188,7 +189,7 @@ def test_states_that_others_took_stay_as_they_were(name: str) -> None:
     lm, tokens = by_graphs(name), prompt(30)
     cache, other = read_in_order(lm, tokens), lm.new_cache(40)
 
-    def step(token: int) -> None:
+    def step(token: int, cache: KVCache = cache) -> None:
         lm.forward_tree(DraftTree([token], [0], [1.0]), cache.length, cache, context=ForwardContext(lm.backend))
         cache.keep([0])
 
@@ -199,6 +200,10 @@ def test_states_that_others_took_stay_as_they_were(name: str) -> None:
         step(token)
     assert_same_states(cache, read_in_order(lm, [*tokens, 3, 4, 5, 6]))
     assert_same_states(other, read_in_order(lm, [*tokens, 3]))
+    step(4, other)
+    other.append(cache.rows(32, 34), cache.states)  # over what a graph has left
+    step(7, other)
+    assert_same_states(other, read_in_order(lm, [*tokens, 3, 4, 5, 6, 7]))
     cache.rollback(31)
     assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
     step(7)
@@ -213,9 +218,18 @@ def test_what_cannot_be_kept_is_an_error() -> None:
     lm.forward_tree(TREE, 10, one, context=ForwardContext(lm.backend))
     with pytest.raises(RuntimeError, match="has to be said"):
         one.commit()
-    lm.forward_tree(TREE, 30, other, context=ForwardContext(lm.backend))
-    with pytest.raises(RuntimeError, match="before the next forward"):
-        one.keep([0])
+    captured = made("qwen3.5")
+    captured.prepare()
+    requests = [BatchRequest(prompt(40), Stop(3)) for _ in range(2)]
+    for between in (
+        lambda lm: lm.forward_tree(TREE, 30, other, context=ForwardContext(lm.backend)),
+        lambda lm: decode_together(lm, requests, 2),
+    ):
+        one = read_in_order(captured.lm, prompt(40)[:10])
+        captured.lm.forward_tree(TREE, 10, one, context=ForwardContext(lm.backend))
+        between(captured.lm)
+        with pytest.raises(RuntimeError, match="before the next forward"):
+            one.keep([0])
 
 
 @pytest.mark.parametrize("name", SOME)
