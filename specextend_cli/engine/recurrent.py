@@ -5,6 +5,8 @@ of tokens leads to a new one, which takes the place of the committed one when th
 node goes on from its parent's state, level by level (`scans.py`). Of a verified tree the layers' inputs are kept, not a
 state for each node, which would take megabytes a layer: a cut back repeats the recurrence along the accepted path,
 without the matrix products around it.
+
+CUDA graphs read committed states where they lie, and write new ones beside them (`Home`, `RecurrentStates.place`).
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ def _state_at(
     at: tl.tensor, which: tl.constexpr, layer: tl.tensor, sequence: tl.tensor, size: tl.constexpr, like: tl.tensor
 ) -> tl.tensor:
     """The address of a layer's state of one sequence, of `size` numbers in the format of the pointer `like`."""
-    base = tl.load(at + which).to(tl.pointer_type(like.dtype.element_ty))
+    base = tl.multiple_of(tl.load(at + which).to(tl.pointer_type(like.dtype.element_ty)), 16)
     return base + (layer * tl.load(at) + sequence * tl.load(at + 1)) * size
 
 
