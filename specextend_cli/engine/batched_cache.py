@@ -13,7 +13,7 @@ from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attribution import AttentionRecorder, attention
 from specextend_cli.engine.cache import BufferLayer, KVCache, LayerKind, NoLayer, layer_kinds
-from specextend_cli.engine.recurrent import RecurrentLayer
+from specextend_cli.engine.recurrent import Home, State
 from specextend_cli.engine.transfer import upload
 
 
@@ -47,30 +47,26 @@ class BatchedRecurrentLayer(LinearAttentionCacheLayerMixin):
     No token of a batch is padding, and none is taken back, so transformers' functions change the states where they lie.
     """
 
-    def __init__(self, capacity: int, states: int = 1) -> None:
+    def __init__(self, states: int = 1) -> None:
         super().__init__(number_of_states=states)
-        self._capacity = capacity
-        self._conv: dict[int, Tensor] = {}
-        self._recurrent: dict[int, Tensor] = {}
+        self.held = State({}, {})
 
-    def add(self, slot: int, read: RecurrentLayer) -> None:
+    def add(self, slot: int, read: State) -> None:
         """Copy the states after a prompt."""
-        for held, given in ((self._conv, read.state.conv), (self._recurrent, read.state.recurrent)):
+        for held, given in zip(self.held, read, strict=True):
             for i, state in given.items():
-                if i not in held:
-                    held[i] = state.new_zeros(self._capacity, *state.shape[1:])
                 held[i][slot] = state[0]
 
     def move(self, slot: int, to: int) -> None:
         """Copy a slot's states into another."""
-        for held in (self._conv, self._recurrent):
+        for held in self.held:
             for state in held.values():
                 state[to] = state[slot]
 
     def use(self, slots: int) -> None:
         """Show the first `slots`."""
         for i in range(self.number_of_states):
-            conv, recurrent = self._conv.get(i), self._recurrent.get(i)
+            conv, recurrent = (held.get(i) for held in self.held)
             self.conv_states[i] = None if conv is None else conv[:slots]
             self.recurrent_states[i] = None if recurrent is None else recurrent[:slots]
             self.has_previous_state[i] = True
@@ -101,9 +97,9 @@ class BatchedRecurrentLayer(LinearAttentionCacheLayerMixin):
 class _LayerWithState(BatchedRecurrentLayer, _Layer):  # type: ignore[override]
     """A layer that attends and has a state beside."""
 
-    def __init__(self, slots: BatchedKVCache, index: int, number: int, states: int) -> None:
+    def __init__(self, slots: BatchedKVCache, index: int, states: int) -> None:
         _Layer.__init__(self, slots, index)
-        BatchedRecurrentLayer.__init__(self, number, states)
+        BatchedRecurrentLayer.__init__(self, states)
 
 
 class BatchedKVCache(Cache):
@@ -124,15 +120,16 @@ class BatchedKVCache(Cache):
         self.states: list[BatchedRecurrentLayer] = []
         states = getattr(config, "number_of_conv_states", 1)
         kinds = enumerate(layer_kinds(config))
-        super().__init__(layers=[self._layer(like.attending, number, kind, slots, states) for number, kind in kinds])
+        self._home: Home | None = None
+        super().__init__(layers=[self._layer(like.attending, number, kind, states) for number, kind in kinds])
 
-    def _layer(self, attending: list[int], number: int, kind: LayerKind, slots: int, states: int) -> Any:
+    def _layer(self, attending: list[int], number: int, kind: LayerKind, states: int) -> Any:
         """What transformers sees of a layer."""
         if not kind.recurs:
             return _Layer(self, attending.index(number)) if kind.attends else NoLayer()
-        layer = BatchedRecurrentLayer(slots, states)
+        layer = BatchedRecurrentLayer(states)
         if kind.attends:
-            layer = _LayerWithState(self, attending.index(number), slots, states)
+            layer = _LayerWithState(self, attending.index(number), states)
         self.states.append(layer)
         return layer
 
@@ -150,8 +147,12 @@ class BatchedKVCache(Cache):
         """Copy a prompt's cache into the next slot. Equal numbers are equal prompts, whose rows are read together."""
         self._prompts.append((prompt, read.length))
         self.buffer[:, :, self.used, :, : read.length] = read.rows(0, read.length)
+        if self.states and self._home is None:
+            self._home = Home([one.state for one in read.states.layers], self.buffer.shape[2])
+            for layer, held in zip(self.states, self._home.states, strict=True):
+                layer.held = held
         for layer, one in zip(self.states, read.states.layers, strict=True):
-            layer.add(self.used, one)
+            layer.add(self.used, one.state)
         self._set([*self.rows, read.length])
 
     def drop(self, slot: int) -> None:
@@ -176,6 +177,11 @@ class BatchedKVCache(Cache):
         if min(self.rows) == self.longest:
             return None
         return torch.arange(self.longest + 1, device=self.lengths.device) <= self.lengths[:, None]
+
+    def place_states(self) -> tuple[int, ...] | None:
+        """Where the states lie, as in `RecurrentStates.place`; new ones take their place. None: not in one piece."""
+        home = self._home and self._home.addresses
+        return (self.buffer.shape[2], 1, *home, *home) if home else None
 
     def _set(self, rows: list[int]) -> None:
         self.rows = rows

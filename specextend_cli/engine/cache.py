@@ -167,12 +167,15 @@ class KVCache(Cache):
             self.buffer = self.buffer.new_empty(0)  # frees the old buffer before the new one is allocated
             self.buffer = in_large_pages(self.buffer.new_empty(*outer, _rounded(capacity), head_dim))
 
-    def reserve(self, rows: int, parents: Sequence[int] | Tensor | None = None) -> None:
+    def reserve(
+        self, rows: int, parents: Sequence[int] | Tensor | None = None, *, computes_states: bool = True
+    ) -> None:
         """Room for a forward of `rows` tokens after those already reserved.
 
-        Layers with states read `parents`: whose states nodes of a tree go on from (see `Rows.add_tree`).
+        Layers with states read `parents`: whose states nodes of a tree go on from (see `Rows.add_tree`). Not
+        `computes_states`: they do not take part.
         """
-        if self.states:
+        if self.states and computes_states:
             self.states.begin_forward(rows, parents, self.buffer.device)
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:

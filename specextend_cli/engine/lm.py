@@ -194,7 +194,7 @@ class LanguageModel:
     ) -> Output:
         """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`."""
         if self.forward_backend:
-            cache.reserve(len(tree))
+            cache.reserve(len(tree), computes_states=False)
             if out := self.forward_backend.run_tree(tree, position, cache, context, features):
                 return Output(out.logits[0], None if out.features is None else out.features[0, : len(tree)])
             cache.end = cache.start  # those rows are reserved again

@@ -5,12 +5,15 @@ of tokens leads to a new one, which takes the place of the committed one when th
 node goes on from its parent's state, level by level (`scans.py`). Of a verified tree the layers' inputs are kept, not a
 state for each node, which would take megabytes a layer: a cut back repeats the recurrence along the accepted path,
 without the matrix products around it.
+
+CUDA graphs read committed states where they lie, and write new ones beside them (`Home`, `RecurrentStates.place`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from operator import itemgetter
 from typing import Any, NamedTuple, TypeAlias
 
 import torch
@@ -35,6 +38,10 @@ class State(NamedTuple):
     def nbytes(self) -> int:
         """Memory held."""
         return sum(part.nbytes for part in (*self.conv.values(), *self.recurrent.values()))
+
+    def made(self, make: Callable[[Tensor], Tensor]) -> State:
+        """What `make` makes of each part."""
+        return State(*({i: make(part) for i, part in parts.items()} for parts in self))
 
 
 _NOTHING = State({}, {})
@@ -107,6 +114,10 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         self._columns[state_idx] = torch.cat((self._columns[state_idx], conv_states[0]), -1)
         return self._columns[state_idx][:, rows.windows(size)].transpose(0, 1)
 
+    def convolved(self, outputs: Tensor) -> Tensor:
+        """Outputs [n, channels] of a tree's rows as the layer wants them: [1, channels, n]."""
+        return outputs.T[None]
+
     def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
         """The state that the layer computed; in a tree of several rows it is that of no row, and dropped."""
         if not self.rows.levels:
@@ -132,7 +143,6 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         """Keep the uncommitted blocks."""
         self.state, self._block = self.base, None
 
-    @torch.inference_mode()
     def keep(self, last: int, path: Tensor) -> None:
         """Keep the rows `path` [m] of the uncommitted tree, of which the host knows the `last`."""
         depth, place = self.rows.place(last)
@@ -157,6 +167,32 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         return -1
 
 
+class Home:
+    """Memory for the states of all layers, `states` by layer, each [slots, ...]; what lies there may be changed.
+
+    `addresses` are those of the first layer's states of its convolution and of its recurrence (0 without): the other
+    layers' follow. None where layers differ, have several states, or recurrences that are not in single precision.
+    """
+
+    def __init__(self, like: Sequence[State], slots: int = 1) -> None:
+        first, count = like[0], len(like)
+        kinds = {tuple((i, part.shape) for parts in state for i, part in parts.items()) for state in like}
+        wide = all(part.dtype == torch.float32 for part in first.recurrent.values())
+        if len(kinds) > 1 or first.conv.keys() != {0} or not first.recurrent.keys() <= {0} or not wide:
+            self.states = [each.made(lambda part: part.new_zeros(slots, *part.shape[1:])) for each in like]
+            self.addresses: tuple[int, int] | None = None
+            return
+        self._whole = first.made(lambda part: part.new_zeros(count, slots, *part.shape[1:]))
+        self.states = [self._whole.made(itemgetter(number)) for number in range(count)]
+        self.addresses = self._whole.conv[0].data_ptr(), self._whole.recurrent[0].data_ptr() if first.recurrent else 0
+
+    def take(self, states: Sequence[State]) -> None:
+        """Copy states [1, ...] that lie elsewhere."""
+        for kind in (0, 1):
+            for i, part in self._whole[kind].items():
+                torch.stack([state[kind][i] for state in states], out=part)
+
+
 class RecurrentStates:
     """The states of a cache's recurrent layers after its committed tokens; no layers: nothing to do."""
 
@@ -164,6 +200,10 @@ class RecurrentStates:
         self.rows = Rows()
         self.layers: list[RecurrentLayer] = []
         self._marked: tuple[int, list[State]] = 0, []
+        self._homes: list[Home] = []  # two, which take turns: a step writes into the one that it does not read
+        self._is_home = False  # whether the committed states lie in the first
+        self._placed = 0  # uncommitted rows of a forward that read the states there
+        self._keep_row: Callable[[int], None] | None = None
 
     def __bool__(self) -> bool:
         return bool(self.layers)
@@ -196,19 +236,63 @@ class RecurrentStates:
         for layer in self.layers:
             layer.finish()
 
+    def place(self) -> tuple[int, ...] | None:
+        """Where the committed states lie, one layer behind the other, for a forward that reads them there.
+
+        Slots of a layer; how far the next sequence is from one, in slots; the addresses of the convolutions' and the
+        recurrences' states (0 if there are none), then where the new ones are to go. None where none are committed, or
+        other rows are uncommitted.
+        """
+        if self.rows.block or self.rows.tree or self._placed or not self.layers[0].state.conv:
+            return None
+        states = [layer.state for layer in self.layers]
+        self._homes = self._homes or [Home(states), Home(states)]
+        old, new = self._homes
+        if old.addresses is None or new.addresses is None:
+            return None
+        if not self._is_home:
+            old.take(states)
+            self._set(old.states)
+            self._is_home = True
+        return 1, 0, *old.addresses, *new.addresses
+
+    def wait(self, rows: int, keep: Callable[[int], None]) -> None:
+        """A forward of so many rows has read the states at their place; `keep` puts those after a row into the new."""
+        self._placed, self._keep_row = rows, keep
+
+    def _set(self, states: Sequence[State]) -> None:
+        for layer, state in zip(self.layers, states, strict=True):
+            layer.state = state
+
+    def _copies(self) -> list[State]:
+        """The committed states, which nothing changes."""
+        return [layer.state.made(Tensor.clone) if self._is_home else layer.state for layer in self.layers]
+
     def commit(self) -> None:
         """Keep the uncommitted blocks."""
         if not self.layers:
             return
-        if self.rows.tree:
+        if self._placed == 1:
+            self.keep((0,))
+            return
+        if self.rows.tree or self._placed:
             raise RuntimeError("which nodes of a tree are kept has to be said")
+        self._is_home &= not self.rows.block
         for layer in self.layers:
             layer.commit()
         self.drop()
 
+    @torch.inference_mode()
     def keep(self, path: Sequence[int]) -> None:
         """Keep the rows `path`: all of a block, or nodes of a tree from its root on."""
         if not self.layers:
+            return
+        if self._keep_row is not None:
+            if path:
+                self._keep_row(path[-1])
+                self._homes.reverse()
+                self._set(self._homes[0].states)
+            self.drop()
             return
         if not self.rows.tree:
             if len(path) != self.rows.block:
@@ -219,6 +303,7 @@ class RecurrentStates:
             raise RuntimeError("an uncommitted block is behind the tree")
         if path:
             index = upload(path, self.rows.device)
+            self._is_home = False
             for layer in self.layers:
                 layer.keep(path[-1], index)
         self.drop()
@@ -228,10 +313,11 @@ class RecurrentStates:
         for layer in self.layers:
             layer.drop()
         self.rows.clear()
+        self._placed, self._keep_row = 0, None
 
     def mark(self, length: int) -> None:
         """Remember the states after the `length` committed tokens."""
-        self._marked = length, [layer.state for layer in self.layers]
+        self._marked = length, self._copies()
 
     def is_marked(self, length: int) -> bool:
         """Whether the states after so many tokens are remembered."""
@@ -243,6 +329,7 @@ class RecurrentStates:
             return
         if not self.is_marked(length):
             raise RuntimeError(f"the states after {length} tokens are not known any more")
+        self._is_home = False
         for number, layer in enumerate(self.layers):
             layer.state = self._marked[1][number] if length else _NOTHING
         if not length:
@@ -250,5 +337,5 @@ class RecurrentStates:
 
     def take(self, other: RecurrentStates) -> None:
         """Those of another cache of the model, whose committed tokens are the same."""
-        for own, their in zip(self.layers, other.layers, strict=True):
-            own.state = their.state
+        self._is_home = False
+        self._set(other._copies())

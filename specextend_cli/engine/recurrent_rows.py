@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 from torch import Tensor
@@ -114,9 +114,15 @@ class Rows:
         self.levels, self._places, self._windows, self.layer = [], [], {}, None
 
 
-RUNNING: ContextVar[Rows | None] = ContextVar("recurrent rows", default=None)
+class Running(Protocol):
+    """What a forward tells the functions of its recurrent layers: `layer` is the one that is computed."""
+
+    layer: Any
 
 
-def running() -> Rows | None:
-    """The rows of the forward that runs in this thread, if they are a tree of several."""
+RUNNING: ContextVar[Running | None] = ContextVar("recurrent rows", default=None)
+
+
+def running() -> Running | None:
+    """Of the forward that runs in this thread, if it is over a tree of several rows, or captured."""
     return RUNNING.get()

@@ -100,21 +100,21 @@ def _torch_path(function: Callable[..., Any]) -> Callable[..., Any]:
     return innermost
 
 
-def _convolve(
-    original: Callable[..., Tensor], layer: RecurrentLayer, windows: Tensor, *args: Any, **kwargs: Any
-) -> Tensor:
+def _convolve(original: Callable[..., Tensor], layer: Any, windows: Tensor, *args: Any, **kwargs: Any) -> Tensor:
     """Of the rows' windows [n, channels, size] (see `RecurrentLayer.update_conv_state`): outputs [1, channels, n]."""
     kwargs = {name: value for name, value in kwargs.items() if name in _parameters(original)}
-    outputs: Tensor = _torch_path(original)(windows, *args, **kwargs)
-    return outputs[..., -1].T[None]
+    outputs: Tensor = layer.convolved(_torch_path(original)(windows, *args, **kwargs)[..., -1])
+    return outputs
 
 
-def _scan(spec: Scan, file: Any, original: Callable[..., Any], layer: RecurrentLayer, *args: Any, **kwargs: Any) -> Any:
+def _scan(spec: Scan, file: Any, original: Callable[..., Any], layer: Any, *args: Any, **kwargs: Any) -> Any:
     """The outputs [1, n, ...] of the tree's rows, level by level, and a state that nobody reads."""
     known = _parameters(original)
     bound = inspect.signature(_torch_path(original)).bind(
         *args, **{name: value for name, value in kwargs.items() if name in known}
     )
+    if not isinstance(layer, RecurrentLayer):  # a captured forward has kernels for it (`cuda/placed_states.py`)
+        return layer.scan(bound.arguments)
     step = _torch_path(getattr(file, spec.step) if spec.step else original)
     given = {**bound.arguments, **dict(spec.fixed), spec.wanted: True}
     given.pop("kwargs", None)

@@ -11,10 +11,11 @@ from specextend_cli.models.shape import HeadShape, Shape
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
-_TREE_ROWS, _BATCH_ROWS = 139, 62  # of all graphs of one model: trees of up to 64 nodes, batches of up to 32 sequences
-_MOST_ROWS = 64  # of one graph
+_TREES, _BATCH_ROWS = (1, 2, 4, 8, 12, 16, 32, 64), 62  # graphs of trees by rows; rows of all those of batches
+_TREE_ROWS, _MOST_ROWS = sum(_TREES), max(_TREES)
 _PENDING = (16, 8, 4, 2, 1)  # committed tokens that the graphs of a block head read
 _WIDTH = 8  # of levels of draft trees, at most
+_STATES = 4  # of a sequence at once, by graphs: two that take turns, one that was read last, and one to spare
 _CUBLAS = 32 << 20  # its workspace for the stream of captures, on Hopper; elsewhere it is smaller
 PREFILL = 1024
 """Tokens of the smallest prefill step, which bound its activations."""
@@ -81,16 +82,24 @@ class Footprint:
 
     @property
     def graphs(self) -> int:
-        """Bytes that CUDA graphs of target and draft keep (`engine/cuda`).
+        """Bytes that CUDA graphs of target and draft keep (`engine/cuda`), beyond those that `at` counts.
 
         All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes, and a block
-        head's logits, which its graphs read themselves; a workspace.
+        head's logits, which its graphs read themselves; a workspace. By graphs, no node of a tree
+        has a state of its own: either those are kept, or what is counted for the states.
         """
-        kept, draft = self.graph_outputs, self.draft
-        if isinstance(draft, BlockShape):
-            logits = draft.block + (2 * _WIDTH if draft.markov_rank else 0)  # the Markov head's, and the sums with them
-            kept += logits * (draft.output or self.target.vocab) * self.draft_item
-        return kept + self.prefill(_MOST_ROWS) + _CUBLAS if kept else 0
+        drafts, shared = self._draft_outputs, self.prefill(_MOST_ROWS) + self._block_logits + _CUBLAS
+        spare = max(self.tree.nodes - _STATES, 0) * self.target.state_bytes
+        return max(self.graph_outputs + shared - spare, drafts + shared if drafts else 0)
+
+    @property
+    def _block_logits(self) -> int:
+        """Bytes of a block head's logits: the Markov head's, too, and the sums with them."""
+        draft = self.draft
+        if not isinstance(draft, BlockShape):
+            return 0
+        rows = draft.block + (2 * _WIDTH if draft.markov_rank else 0)
+        return rows * (draft.output or self.target.vocab) * self.draft_item
 
     @property
     def graph_outputs(self) -> int:
@@ -99,9 +108,17 @@ class Footprint:
         One of these two is an input; other inputs, numbers and what whole drafts begin with, are small. A block head's
         graphs keep their inputs only: the target's states, and what its layers read.
         """
-        target, draft = self.target, self.draft
-        size = (_TREE_ROWS + _BATCH_ROWS) * _outputs(target) * self.item
-        if isinstance(draft, Shape):
+        target, rows = self.target, _TREE_ROWS
+        if target.state:  # graphs of trees up to the preset's
+            most = min((n for n in _TREES if n >= self.tree.nodes), default=_MOST_ROWS)
+            rows = sum(n for n in _TREES if n <= most)
+        numbers = (rows + _BATCH_ROWS) * _outputs(target) + rows * _recorded(target)
+        return numbers * self.item + self._draft_outputs
+
+    @property
+    def _draft_outputs(self) -> int:
+        target, draft, size = self.target, self.draft, 0
+        if isinstance(draft, Shape) and not draft.state:
             size += _TREE_ROWS * _outputs(draft) * self.draft_item
         if isinstance(draft, HeadShape):
             size += _TREE_ROWS * ((draft.draft_vocab or target.vocab) + 2 * draft.hidden) * self.draft_item
@@ -125,7 +142,16 @@ class Footprint:
 
 
 def _outputs(model: Shape) -> int:
-    """Numbers that a graph of a language model keeps of a row; recurrent layers do not run as graphs."""
-    if model.state:
+    """Numbers that a graph of a language model keeps of a row."""
+    return (model.layers + 1) * model.hidden + model.attending_layers * model.heads * model.head_dim + model.vocab
+
+
+def _recorded(model: Shape) -> int:
+    """Numbers kept of a tree's row for states: as many as recurrent layers project a state of the model to.
+
+    Where their weights are not known they are Mamba-2's, which keep ten times the model's width.
+    """
+    if not model.state:
         return 0
-    return (model.layers + 1) * model.hidden + model.layers * model.heads * model.head_dim + model.vocab
+    recurrent = model.layers - model.attending_layers or model.layers  # or each of them does both
+    return recurrent * (model.recurrence // model.hidden or 10 * model.hidden)

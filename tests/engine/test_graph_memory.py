@@ -23,6 +23,7 @@ from specextend_cli.models.shape import HeadShape, Shape
 from tests.engine.tiny_models import tiny
 from tests.helpers.decoding import DRAFTERS, small
 from tests.helpers.graph_identity import SHAPE
+from tests.helpers.grid import but_for
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
 
@@ -87,8 +88,27 @@ def test_what_graphs_keep_is_counted(drafter: str, layers: str, monkeypatch: pyt
     assert counted <= kept <= 1.15 * counted, (counted, kept)
 
 
+@pytest.mark.parametrize("nodes", [12, 60])
+@pytest.mark.parametrize(
+    "name", but_for(("qwen3.5",), ("qwen3.5", "qwen3-next", "olmo-hybrid", "lfm2", "falcon-h1", "bamba"))
+)
+def test_what_graphs_keep_of_recurrent_layers(name: str, nodes: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of trees up to the preset's; what states can be computed of is counted roughly."""
+    replace_kernels(monkeypatch)
+    target, capture, tree = Target(LanguageModel(tiny(name), backend="triton")), Keeping(), TreeShape(nodes=nodes)
+    use_checked_graphs(target, None, tree, batch=32, capture=capture)
+    backend = target.lm.forward_backend
+    assert isinstance(backend, GraphedModel)
+    assert max(backend.graphs.trees) == min(rows for rows in TREE_BUCKETS if rows >= nodes)
+    assert set(backend.graphs.keeping) == set(backend.graphs.trees) - {1}
+    shape = Shape.from_config(target.lm.config.to_dict())
+    counted = Footprint(shape, None, Retrieval(), tree, item=4).graph_outputs
+    kept = size_of([*capture.results(), *(tensor for held in inputs_of(backend) for tensor in tensors_of(held))])
+    assert 0.6 * counted <= kept <= 1.3 * counted, (counted, kept)
+
+
 def test_rows_are_those_of_all_graphs() -> None:
-    assert sum(TREE_BUCKETS) == footprint._TREE_ROWS
+    assert sorted(TREE_BUCKETS) == list(footprint._TREES)
     assert sum(BATCH_BUCKETS) == footprint._BATCH_ROWS
     assert PENDING_BUCKETS == footprint._PENDING
     assert max(*TREE_BUCKETS, *BATCH_BUCKETS) == footprint._MOST_ROWS
@@ -98,8 +118,12 @@ def test_what_is_shared_is_counted_once() -> None:
     shape = Shape.from_config(tiny().config.to_dict())
     made = Footprint(shape, None, Retrieval(), TreeShape())
     assert made.graphs - made.graph_outputs == made.prefill(footprint._MOST_ROWS) + footprint._CUBLAS
-    recurrent = Footprint(shape.model_copy(update={"state": 1}), None, Retrieval(), TreeShape())
-    assert recurrent.graphs == 0
+    few, many = (
+        Footprint(shape.model_copy(update={"state": state}), None, Retrieval(), TreeShape(nodes=12))
+        for state in (1, 10**9)
+    )
+    assert few.graphs == few.graph_outputs + few.prefill(footprint._MOST_ROWS) + footprint._CUBLAS - 8 * 4
+    assert many.graphs == 0  # less than the nodes' states, for which there is memory
 
 
 def test_logits_that_a_block_head_reads_itself_are_counted() -> None:

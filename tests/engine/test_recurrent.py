@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest, slots_for
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.cpu.native_model import run_natively
-from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
@@ -30,8 +29,6 @@ from tests.helpers.decoding import NEW, POLICIES, check_batch_attention, run, sm
 from tests.helpers.decoding import decode_together as run_batch
 from tests.helpers.draft_trees import trees
 from tests.helpers.grid import but_for, grid, pairs
-from tests.helpers.repeated_capture import Repeated
-from tests.helpers.torch_kernels import replace_kernels
 
 SOME = ("qwen3.5", "lfm2", "granite-h", "falcon-h1")
 """One of each kind: a delta net, convolutions, Mamba-2 between layers of attention and beside them."""
@@ -248,30 +245,10 @@ def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     assert slots_for(lm, 100, 3 * (100 * row + lm.state_bytes)) == 3
 
 
-def test_other_ways_to_run_decline() -> None:
-    for name in SOME:
-        with pytest.raises(CannotCompileError, match="recurrent"):
-            run_natively(LanguageModel(tiny(name), backend="split"))
-        lm = model(name)
-        assert "recurrent" in use_checked_graphs(Target(lm))["the model runs without CUDA graphs"]
-        assert lm.forward_backend is None
-
-
-@grid(name=["qwen3.5", "granite-h"], drafter=["lm", "eagle1", "eagle3", "blend-eagle"])
-def test_what_drafts_by_graphs_drafts_the_same(name: str, drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The target runs itself; whatever graphs of its draft models have computed before is NaN."""
-    replace_kernels(monkeypatch)
-    target, retrieval, capture = Target(LanguageModel(tiny(name), backend="triton")), small("retrieval"), Repeated()
-    shape = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
-    without = run(target, ALL[drafter](target, retrieval), prompt(), retrieval, shape=shape)[1]
-    made = ALL[drafter](target, retrieval)
-    assert set(use_checked_graphs(target, made, shape, capture=capture)) == {"the model runs without CUDA graphs"}
-    at_load, capture.replays = capture.captures, 0
-    written, meter = run(target, made, prompt(), retrieval, shape=shape)
-    assert written == by_generate(NEW, name=name)
-    assert meter.accepted_lengths == without.accepted_lengths
-    assert capture.replays > meter.steps
-    assert capture.captures == at_load > 0
+@pytest.mark.parametrize("name", SOME)
+def test_the_native_forward_declines(name: str) -> None:
+    with pytest.raises(CannotCompileError, match="recurrent"):
+        run_natively(LanguageModel(tiny(name), backend="split"))
 
 
 HYBRID = {**COMMON, "num_hidden_layers": 4}

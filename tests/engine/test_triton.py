@@ -47,7 +47,9 @@ def test_in_the_interpreter() -> None:
     here = Path(__file__)
     files = "test_graphs.py", "test_graph_rehearsal.py"
     graphed = [f"{here.with_name(name)}::test_with_the_kernels_themselves" for name in files]
-    graphed += [str(here.with_name(name)) for name in ("test_fused_ops.py", "test_draft_ops.py")]
+    graphed += [
+        str(here.with_name(name)) for name in ("test_fused_ops.py", "test_draft_ops.py", "test_recurrent_ops.py")
+    ]
     command = [sys.executable, "-m", "pytest", __file__, *graphed, "-m", "not gpu", "-p", "no:cacheprovider"]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True)

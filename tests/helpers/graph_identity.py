@@ -26,12 +26,14 @@ def use_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
 def check_identity(
     device: str, drafter: str, capture: Capture, *, new: int, length: int, name: str = "llama", **changes: str
 ) -> None:
-    """Everything by graphs, with fused layers, writes what `generate` does, and drafts what is drafted without."""
+    """Everything by graphs, fused if it can be, writes what `generate` does, and drafts what is drafted without."""
     target = Target(LanguageModel(tiny(name).to(device), backend="triton"))
     retrieval = small("retrieval", **changes)
     _, without = run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new, shape=SHAPE)
     made = DRAFTERS[drafter](target, retrieval)
-    assert not use_checked_graphs(target, made, SHAPE, batch=2, capture=capture)
+    refused = use_checked_graphs(target, made, SHAPE, batch=2, capture=capture)
+    assert set(refused.values()) <= {"some of its layers are recurrent"}, refused
+    assert target.lm.forward_backend is not None
     written, meter = run(target, made, prompt(length), retrieval, new=new, shape=SHAPE)
     assert written == generate(tiny(name).to(device), prompt(length), new)
     assert meter.accepted_lengths == without.accepted_lengths

@@ -9,6 +9,7 @@ import ctypes
 from collections.abc import Callable
 from copy import copy
 from importlib import import_module
+from math import prod
 from typing import Any
 
 import pytest
@@ -19,10 +20,10 @@ from torch.utils._python_dispatch import _disable_current_modes
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import Window
-from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs
+from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs, recurrent_ops
 from specextend_cli.engine.cuda.draft_ops import Level
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
-from specextend_cli.engine.cuda.step import WORDS, StepInputs
+from specextend_cli.engine.cuda.step import WORDS, Recurrence, StepInputs
 from tests.helpers.pretend_device import Pretend
 
 
@@ -34,6 +35,8 @@ def replace_kernels(
         monkeypatch.setattr(fused_ops, kernel.__name__, wrap(on_host(kernel)))
     for kernel in (best, advance):
         monkeypatch.setattr(draft_ops, kernel.__name__, wrap(on_host(kernel)))
+    for kernel in (windows, recur):
+        monkeypatch.setattr(recurrent_ops, kernel.__name__, wrap(on_host(kernel)))
     monkeypatch.setattr(graphs, "pack", wrap(on_host(pack)))
 
 
@@ -267,3 +270,60 @@ def advance(level: Level, shares: Tensor, tokens: Tensor, begin: Tensor | None =
     held.starts.fill_(start)
     held.lengths.copy_(torch.tensor([start + width, slots + width]))
     level.count.fill_(size + len(children))
+
+
+def windows(
+    new: Tensor, size: int, layer: int, at: Tensor, words: Tensor | None, last: Tensor | None = None
+) -> Tensor | None:
+    inputs = new.transpose(1, 2).flatten(0, 1)
+    rows, channels = inputs.shape
+    out = new.new_empty(rows, channels, size)
+    for row in range(rows) if last is None else last.tolist():
+        before, target = (_state(at, which, layer, row, words, (channels, size), new) for which in (0, 2))
+        out[row] = torch.cat((before, inputs[_path(row, words)].T), -1)[:, -size:]
+        if words is None or last is not None:
+            target.copy_(out[row])
+    return out if last is None else None
+
+
+def recur(
+    given: Recurrence, dtype: torch.dtype, layer: int, at: Tensor, words: Tensor | None, last: Tensor | None = None
+) -> Tensor | None:
+    (rows, heads, width), each = given.v.shape, given.v.shape[1] // given.k.shape[1]
+    q, k = (part.float().repeat_interleave(each, 1, output_size=heads) for part in (given.q, given.k))
+    if given.normed:
+        q, k = (part * torch.rsqrt((part * part).sum(-1, keepdim=True) + 1e-6) for part in (q, k))
+    out = torch.empty(rows, heads, width, dtype=dtype)
+    shape = (heads, k.shape[-1], width) if given.beta is not None else (heads, width, k.shape[-1])
+    for row in range(rows) if last is None else last.tolist():
+        before, target = (_state(at, which, layer, row, words, shape, given.decay) for which in (1, 3))
+        state = before if given.beta is not None else before.transpose(1, 2)
+        for node in _path(row, words):
+            state = state * given.decay[node].exp()[:, None, None]
+            value = given.v[node].float()
+            if given.beta is not None:
+                value = (value - (state * k[node][..., None]).sum(1)) * given.beta[node].float()[:, None]
+            state = state + k[node][..., None] * value[:, None]
+        out[row] = (state * (q[row] * given.scale)[..., None]).sum(1)
+        if words is None or last is not None:
+            target.copy_(state if given.beta is not None else state.transpose(1, 2))
+    return out if last is None else None
+
+
+def _path(row: int, words: Tensor | None) -> list[int]:
+    """The rows from the root to one; nothing for one that is in no tree."""
+    if words is None:
+        return [row]
+    return [node for node in range(row + 1) if int(words[row, 0]) >> node & 1]
+
+
+def _state(
+    at: Tensor, which: int, layer: int, row: int, words: Tensor | None, shape: tuple[int, ...], like: Tensor
+) -> Tensor:
+    """The memory of a layer's state; `which` counts the addresses."""
+    by_layer, by_sequence, *addresses = at.tolist()
+    count = prod(shape)
+    offset = (layer * by_layer + (row if words is None else 0) * by_sequence) * count
+    size = like.element_size()
+    memory = (ctypes.c_char * (count * size)).from_address(addresses[which] + offset * size)
+    return torch.frombuffer(memory, dtype=like.dtype).view(shape)

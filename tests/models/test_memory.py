@@ -110,7 +110,7 @@ def test_a_prediction_layer_and_states_are_counted() -> None:
     short, long = estimated(preset, context=4096), estimated(preset, context=8192)
     assert long.kv - short.kv == 4096 * 8 * 2 * 4 * 256 * 2  # of 8 of 32 layers
     assert short.kv - 4096 * shape.kv_bytes_per_token() == shape.state_bytes == 24 * 4 * (32 * 128 * 128 + 8192 * 4)
-    assert graph_bytes(plain) == 0 < graph_bytes(preset)  # of the layer's graphs
+    assert graph_bytes(plain) == 0 < graph_bytes(preset)  # of the layer's graphs; the target's take the nodes' states
 
 
 def test_the_shapes_of_recurrent_presets_are_those_of_their_configurations() -> None:

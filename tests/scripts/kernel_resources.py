@@ -32,9 +32,13 @@ GROUPS = 4  # heads for each key head; the number of rows decides the launch
 NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
 CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
-_INTEGERS = ("words", "place", "lengths", "starts", "positions")
+_INTEGERS = ("words", "place", "lengths", "starts", "positions", "at", "last")
 _FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32")
-_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32") | {"mask": "*i1", "firsts": "*i32"}
+_FIXED |= (
+    {"decay": "*fp32"}
+    | dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
+    | {"mask": "*i1", "firsts": "*i32"}
+)
 _OWN = (
     "q",
     "k",
@@ -51,7 +55,7 @@ _OWN = (
     "q_weight",
     "k_weight",
 )
-_OWN += ("keys", "values", "like", "gate_up")
+_OWN += ("keys", "values", "like", "gate_up", "new", "beta")
 _WIDTHS = (576, 4096, 8192)
 
 
@@ -119,7 +123,21 @@ def launches(arch: int) -> Iterator[Launch]:
     for causal in (True, False):
         sizes = {"SLOTS": 16 if causal else 128, "BLOCK": 256, "CAUSAL": causal}
         yield Launch("first_keys", torch.float32, 0, tuple(sizes.items()), warps=1)
+    yield from _of_states()
     yield Launch("pack_mask", torch.float32, 64, (("mask_t", 1),), warps=1)
+
+
+def _of_states() -> Iterator[Launch]:
+    """Of recurrent layers: a token of each sequence, a tree, and what is kept of it."""
+    for dtype, (tree, keeps) in product(DTYPES, ((False, False), (True, False), (True, True))):
+        how = {"WORDS": 2, "TREE": tree, "KEEPS": keeps}
+        for channels, size in ((2048, 3), (8192, 4)):
+            wide = {"CHANNELS": channels, "SIZE": size, "WIDE": power_of_two(size), "BLOCK": 256}
+            yield Launch("window_rows", dtype, 0, tuple((wide | how).items()))
+        for k, v, delta in ((128, 128, True), (128, 64, False), (256, 64, False)):
+            shape = {"HEADS": 32, "KEY_HEADS": 16, "K": k, "V": v, "BLOCK_K": k, "BLOCK_V": 2048 // k}
+            layout = {"BY_K": v if delta else 1, "BY_V": 1 if delta else k, "DELTA": delta, "NORMS": delta}
+            yield Launch("recur_rows", dtype, 0, tuple((shape | layout | how).items()))
 
 
 def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Resources]]:
@@ -137,9 +155,9 @@ def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Reso
 
 def _kernel(launch: Launch) -> Any:
     from specextend_cli.engine.attention import triton_kernels
-    from specextend_cli.engine.cuda import fused_kernels
+    from specextend_cli.engine.cuda import fused_kernels, recurrent_kernels
 
-    modules = (triton_kernels, fused_kernels)
+    modules = (triton_kernels, fused_kernels, recurrent_kernels)
     return next(getattr(module, launch.kernel) for module in modules if hasattr(module, launch.kernel))
 
 

@@ -213,7 +213,7 @@ class FusedModel:
         decoder: Any = lm.model.get_decoder()
         config: Any = lm.config
         if lm.state_bytes:
-            raise CannotFuseError("some of its layers are recurrent, and run by torch's kernels")
+            raise CannotFuseError("some of its layers are recurrent")
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotFuseError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
         if not lm.softmax_is_plain:
@@ -248,7 +248,7 @@ class FusedModel:
         states, normed, queries = zip(*self._decoder.run(first, read, self._norm, inputs), strict=True)
         layers = self._decoder.layers
         asked = (LayerQueries(q, layer.scale, layer.window) for q, layer in zip(queries, layers, strict=True))
-        return StepOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), tuple(asked))
+        return StepOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), dict(enumerate(asked)))
 
     def read(self, prompt: ForwardInput, cache: KVCache) -> ModelOutput:
         """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""

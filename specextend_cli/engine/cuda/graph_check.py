@@ -17,6 +17,7 @@ from torch import Tensor
 from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.block_head import BlockHead
+from specextend_cli.engine.cache import layer_kinds
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.block_graphs import BlockGraphs
 from specextend_cli.engine.cuda.capture import Capture, cuda_graph
@@ -39,6 +40,8 @@ from specextend_cli.engine.tree import DraftTree
 
 _READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
+_KEPT = (0, 1, 3)  # a path in it
+_DIFFER = 3  # sequences of a batch with states of their own
 _WIDEST = 4096  # positions of a window that is checked: keys of larger ones take gigabytes
 _COMMON = 0.5  # of a draft's nodes in half precision: rounding may expand another one of two that are nearly equal
 _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
@@ -60,10 +63,13 @@ def use_checked_graphs(
     Returns what does not run as it could, in words, and why.
     """
     lm = target.lm
-    refused = _use_for_model(lm, "the model", tuple(b for b in BATCH_BUCKETS if b // 2 < batch), capture)
+    batches = tuple(b for b in BATCH_BUCKETS if b // 2 < batch)
+    refused = _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
     for one in model_drafters(drafter) if drafter else ():
         if isinstance(one, EagleDrafter):
             refused |= _use_for_head(one.head, lm.backend, capture)
+        elif isinstance(one, LMDrafter) and one.lm.state_bytes:  # each level goes on from states of the one before
+            refused["the draft model runs without CUDA graphs"] = "some of its layers are recurrent"
         elif isinstance(one, LMDrafter) and not one.is_self:
             refused |= _use_for_model(one.lm, "the draft model", (), capture)
         if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
@@ -82,15 +88,14 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
             one.head.drafts = None
 
 
-def _use_for_model(lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture) -> dict[str, str]:
-    # Which state a layer goes on from, only the host knows.
-    if lm.state_bytes:
-        return {f"{name} runs without CUDA graphs": "some of its layers are recurrent, and run by torch's kernels"}
-    if len(lm.keeping) < lm.layers:  # and have states of a shape of their own (Gemma 3n)
+def _use_for_model(
+    lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture, *, nodes: int | None = None
+) -> dict[str, str]:
+    if len(lm.keeping) < sum(kind.attends for kind in layer_kinds(lm.config)):  # and other states (Gemma 3n)
         return {f"{name} runs without CUDA graphs": "some of its layers attend by the keys of others"}
 
     steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
-    graphs = partial(GraphedModel, lm, capture=capture, batches=batches)
+    graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
 
 
@@ -140,8 +145,9 @@ def _first_right(
 
 def _difference(results: Results, expected: Sequence[tuple[str, Tensor]]) -> str:
     """In what they differ; "" if that may be rounding."""
+    dtype = next(found.dtype for name, found in expected if name == "keys")  # logits may be in a wider format
     for (name, ours), (_, theirs) in zip(results, expected, strict=True):
-        size = disagreement(ours, theirs)
+        size = disagreement(ours, theirs, dtype)
         if size is not None:
             return f"its {name} differ from those without, by {size:.0%} of their size"
     return ""
@@ -151,7 +157,7 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
     """Logits, states, queries and keys of a token and of a tree, behind two lengths; logits of a batch."""
     cache = lm.new_cache(sum(_READ) + len(_PARENTS))
     ids = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, sum(_READ) + len(_PARENTS)).long()
-    features, record = (0, lm.layers), frozenset((0, lm.layers - 1))
+    features, record = (0, lm.layers), frozenset((lm.keeping[0], lm.keeping[-1]))
     for read in _READ:
         positions = torch.arange(cache.length, cache.length + read, device=lm.device)
         last = ForwardContext(lm.backend, record=record, record_last=True)
@@ -168,12 +174,20 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             yield "states", out.features.clone()
             yield "queries", torch.cat([context.queries[layer][0] for layer in sorted(record)])
             yield "keys", cache.rows(cache.start, cache.end).clone()
+            if lm.state_bytes:  # what comes next goes on from states that a graph left
+                cache.keep(_KEPT[: len(parents)])
+                parts = lm.forward_tree(tree, cache.length, cache, context=context)
+                yield "logits after a tree", parts.logits.clone()
             cache.rollback()
     length = cache.length
     for b in {min(batches), max(batches)} if batches else ():
-        slots = BatchedKVCache(lm.config, cache, b, length + 1)
+        slots = BatchedKVCache(lm.config, cache, b, length + 2 * _DIFFER + 1)
         for number in range(b):
-            cache.rollback(length - 3 * number)
+            if not lm.state_bytes:
+                cache.rollback(length - 3 * number)
+            elif number < _DIFFER:  # there is no way back: a token more
+                lm.forward(ids[number : number + 1].to(lm.device), slots.at.new_full((1,), cache.length), cache)
+                cache.commit()
             slots.add(cache, number)
         context = ForwardContext(BatchedAttention(None), slots.mask())
         some = ids[-b:].to(lm.device)[:, None]
@@ -266,6 +280,8 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
         made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
+        if drafter.lm.state_bytes:
+            return None, None
         lm, of_model = drafter.lm, drafter.lm.forward_backend
         most = min(lm.vocabulary, target.lm.vocabulary)
         return DraftModel(of_model.graphs.step, lm.vocabulary, most, windowed=any(lm.windows)), of_model

@@ -20,13 +20,14 @@ from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda.capture import Capture, without_collections
 from specextend_cli.engine.cuda.fused import FusedModel
+from specextend_cli.engine.cuda.placed_states import keep
 from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree, Nodes
 
-TREE_BUCKETS = (64, 32, 16, 12, 8, 4, 2, 1)
+TREE_BUCKETS: tuple[int, ...] = (64, 32, 16, 12, 8, 4, 2, 1)
 """Nodes of a forward's rows, in the order of their capture."""
 BATCH_BUCKETS = (32, 16, 8, 4, 2)
 """Sequences; one is a tree with one node."""
@@ -53,22 +54,31 @@ class Graphs(Generic[S]):
         scratch: KVCache,
         capture: Capture,
         *,
+        trees: Sequence[int] = TREE_BUCKETS,
         batches: Sequence[int] = (),
         states: Tensor | None = None,
     ) -> None:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
         self.step = step
         device = scratch.buffer.device
+        at = scratch.states.place() if scratch.states else ()
+        if at is None:
+            raise RuntimeError("the states of its recurrent layers differ, or are several")
         # No scratch cache of several sequences: all of them write into one.
-        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in TREE_BUCKETS)]
-        inputs = [StepInputs(rows, b, device, states if b == 1 else None) for rows, b in shapes]
+        shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
+        inputs = [StepInputs(rows, b, device, states if b == 1 else None, more=len(at)) for rows, b in shapes]
         for held in inputs:
             own = held.rows // held.sequences
             behind = [*[0] * held.sequences, *[own] * held.sequences, own, *place_of(scratch)]
-            held.set([*[0] * held.rows, *range(held.rows), *[-1] * (held.rows * WORDS), *behind])
+            held.set([*[0] * held.rows, *range(held.rows), *[-1] * (held.rows * WORDS), *behind, *at])
         bodies = [partial(step, held) for held in inputs]
         with without_collections():
             graphs = [Graph(held, *capture(body, device)) for held, body in zip(inputs, bodies, strict=True)]
+            # After all of them, which must not overwrite what these read: outputs.
+            self.last = torch.zeros(1, dtype=torch.long, device=device)
+            kept = {graph.inputs.rows: graph for graph in graphs if graph.out.recorded}
+            keeping = {rows: partial(keep, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()}
+            self.keeping = {rows: capture(body, device)[1] for rows, body in keeping.items()}
         self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
         self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
 
@@ -120,7 +130,7 @@ def _room(cache: KVCache, n: int, rows: int) -> tuple[int, int]:
     """The reserved rows of a forward of n tokens, with memory for the `rows` that its graph writes."""
     start, end = cache.start, cache.end
     if start + rows > cache.capacity:
-        cache.reserve(rows - n)
+        cache.reserve(rows - n, computes_states=False)
         cache.start, cache.end = start, end
     return start, end
 
@@ -134,10 +144,21 @@ def _queries(graph: Graph, layers: Sequence[int], n: int) -> dict[int, LayerQuer
 class GraphedModel(ForwardBackend[ModelOutput]):
     """A language model's `ForwardBackend`: trees of one sequence, and batches of one token each."""
 
-    def __init__(self, lm: LanguageModel, step: Step, capture: Capture, *, batches: Sequence[int]) -> None:
+    def __init__(
+        self, lm: LanguageModel, step: Step, capture: Capture, *, batches: Sequence[int], nodes: int | None = None
+    ) -> None:
+        """`nodes`: of the largest tree of a model with states, whose graphs keep more than others'."""
         self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
         self._bits = 1 << torch.arange(WORD, device=lm.device)
-        self.graphs = Graphs(step, lm.new_cache(max(TREE_BUCKETS)), capture, batches=batches)
+        self._forwards = 0  # that ran so far
+        scratch, trees = lm.new_cache(max(TREE_BUCKETS)), TREE_BUCKETS
+        if scratch.states:
+            fits = min((bucket for bucket in trees if bucket >= (nodes or max(trees))), default=max(trees))
+            trees = tuple(bucket for bucket in trees if bucket <= fits)
+            some = torch.arange(2, device=lm.device)
+            lm.forward(some, some, scratch)
+            scratch.commit()
+        self.graphs = Graphs(step, scratch, capture, trees=trees, batches=batches)
 
     def slots(self, sequences: int) -> int:
         """See `ForwardBackend`."""
@@ -156,6 +177,8 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if b == 1 and is_prompt and isinstance(step, FusedModel):
             fits = isinstance(cache, KVCache) and inputs.context.backend is triton_tree and step.is_current()
             return step.read(inputs, cache) if fits and isinstance(cache, KVCache) else None
+        if isinstance(cache, KVCache) and cache.states:  # a level of a draft goes on from states of the one before
+            return None
         graph = _replay_tree(self.graphs, inputs, inputs.tokens[0], inputs.positions[0])
         if graph is None:
             return None
@@ -171,20 +194,34 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if graph is None or not _suits(cache, context) or not self.graphs.step.is_current():
             return None
         rows = graph.inputs.rows
+        at = cache.states.place() if cache.states else ()
+        if at is None:
+            return None
         start, end = _room(cache, n, rows)
         more = [0] * (rows - n)
         positions = [position + depth for depth in tree.depths]
         words = [0] * (WORDS * n)  # as integers with a sign; no graph has more rows than a word has bits
         words[::WORDS] = [bits - (bits >> WORD - 1 << WORD) for bits in tree.ancestors]
-        behind = (start, end, n, *place_of(cache))
+        behind = (start, end, n, *place_of(cache), *at)
         held = graph.inputs
         held.set([*tree.tokens, *more, *positions, *more, *words, *more, *more, *behind])
         graph.replay()
+        self._forwards += 1
+        if at:
+            cache.states.wait(n, partial(self._keep_states, rows, self._forwards))
         if held.words is not None:
             mask = (held.words[:n, :1] & self._bits[:n]) != 0
             tree.lies_at(Nodes(held.tokens[:n].clone(), held.positions[:n] - position, mask))
         context.queries.update(_queries(graph, sorted(context.record), n))
         return ModelOutput(graph.out.logits[None, :n], _features(graph, feature_layers, n))
+
+    def _keep_states(self, rows: int, forward: int, row: int) -> None:
+        """Put the states after a row of a tree where they are to go. RuntimeError: others were computed since."""
+        if forward != self._forwards:
+            raise RuntimeError("the states of a tree have to be kept before the next forward")
+        if rows > 1:  # of a single one they are there
+            self.graphs.last.fill_(row)
+            self.graphs.keeping[rows]()
 
     def takes_batch(self, cache: BatchedKVCache) -> bool:
         """See `ForwardBackend`."""
@@ -194,6 +231,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
             and graph.inputs.rows <= cache.buffer.shape[2]
             and cache.buffer.dtype in _FLOATS
             and cache.buffer.shape[5] <= MOST_HEAD_DIM
+            and not (cache.states and cache.place_states() is None)
             and self.graphs.step.is_current()
         )
 
@@ -204,17 +242,18 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         held = graph.inputs
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
             held.starts.zero_()
-        if self._places.get(held.rows) != (place := place_of(cache)):
-            held.place.copy_(torch.tensor(place, dtype=torch.long), non_blocking=True)
+        if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.place_states() or ()))):
+            held.lie_at(place)
             self._places[held.rows] = place
         held.tokens[:b] = inputs.tokens[:, 0]
         held.starts[:b] = cache.lengths
         held.positions.copy_(held.starts)
         torch.add(held.starts, 1, out=held.lengths[:-1])
         graph.replay()
+        self._forwards += 1
         if attention.recorder is not None:
             keys = cache.buffer[0, :, :b, :, : cache.longest + 1]
-            for layer, asked in enumerate(graph.out.queries):
+            for layer, asked in enumerate(graph.out.queries.values()):
                 seen, mask = slice(None), inputs.context.tree_mask
                 if asked.window is not None:
                     _, seen, mask = inputs.context.within(asked.window, 1, keys.shape[3], keys.device)[0]

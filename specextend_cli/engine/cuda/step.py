@@ -7,7 +7,8 @@ one tensor, so that the host can set it by one upload.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -78,22 +79,57 @@ class StepInputs:
         # Hundreds of numbers, which NumPy takes in half the time.
         self.packed.copy_(torch.from_numpy(np.array(numbers, np.int64)), non_blocking=True)
 
+    def lie_at(self, place: Sequence[int]) -> None:
+        """Where a cache lies, and what the caller wants beside."""
+        both = self._behind[-len(place) :]
+        both.copy_(torch.tensor(place, dtype=torch.long), non_blocking=True)
+
     def set_place(self, start: int, length: int, tree: int, place: Sequence[int]) -> None:
         """Where one sequence's new rows and keys are."""
         self._behind.copy_(torch.tensor((start, length, tree, *place), dtype=torch.long), non_blocking=True)
+
+
+class Recurrence(NamedTuple):
+    """What a recurrence reads of each row: `q`, `k` [rows, key heads, K] and `v` [rows, heads, V].
+
+    `decay` [rows, heads] float32 are logarithms of what the state is multiplied by first. With `beta` [rows, heads] it
+    follows the delta rule and its states are [heads, K, V]; without, Mamba-2's, and they are [heads, V, K]. `normed`:
+    queries and keys are normalized first. Queries are multiplied by `scale`.
+    """
+
+    q: Tensor
+    k: Tensor
+    v: Tensor
+    decay: Tensor
+    beta: Tensor | None
+    normed: bool = False
+    scale: float = 1.0
+
+
+class Recorded(NamedTuple):
+    """What one layer's state after any row can be computed of: a convolution's inputs [b, channels, n], and its size.
+
+    `recurrence` is None for layers that are nothing but a convolution.
+    """
+
+    new: Tensor
+    size: int
+    recurrence: Recurrence | None
 
 
 class StepOutput(NamedTuple):
     """Of one forward: `logits` [rows, vocabulary]; hidden `states`, each [rows, hidden]; every layer's `queries`.
 
     A language model's states are the inputs of its layers and the output of its final norm; a draft head's is the one
-    that its next step reads. Queries are [sequences, heads, rows of a sequence, head_dim]. They lie in the graph's
-    memory and are valid until any graph runs: what is kept has to be copied.
+    that its next step reads. Queries, by the layer's number, are [sequences, heads, rows of a sequence, head_dim].
+    `recorded` is of a tree, in the order of the layers with states. All lie in the graph's memory and are valid until
+    any graph runs: what is kept has to be copied.
     """
 
     logits: Tensor
     states: tuple[Tensor, ...]
-    queries: tuple[LayerQueries, ...] = ()
+    queries: Mapping[int, LayerQueries] = MappingProxyType({})
+    recorded: tuple[Recorded, ...] = ()
 
 
 class Step(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -12,8 +13,9 @@ from transformers.cache_utils import Cache
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block
-from specextend_cli.engine.cache import BufferLayer
+from specextend_cli.engine.cache import BufferLayer, NoLayer, layer_kinds
 from specextend_cli.engine.cuda import fused_ops
+from specextend_cli.engine.cuda.placed_states import PlacedState, running
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
@@ -30,17 +32,17 @@ class _Placed:
         self.inputs, self.like, self.windows = inputs, like, windows
         self.seen = fused_ops.windows(inputs, windows)
         self.queries: dict[int, LayerQueries] = {}
-        self.layer_of: dict[int, int] = {}
+        self.layer_of: dict[int, tuple[int, int]] = {}
         """Layers by the address of their new keys, by which attention knows which layer it is asked for."""
 
     def __call__(
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
-        layer, inputs = self.layer_of[k.data_ptr()], self.inputs
-        window = self.windows[layer]
-        self.queries[layer] = LayerQueries(q, scale, window, softmax)
+        (number, index), inputs = self.layer_of[k.data_ptr()], self.inputs
+        window = self.windows[number]
+        self.queries[number] = LayerQueries(q, scale, window, softmax)
         return fused_ops.attend_placed(
-            *(q, self.like, scale, inputs.place, inputs.lengths, layer, k.shape[1]),
+            *(q, self.like, scale, inputs.place, inputs.lengths, index, k.shape[1]),
             words=inputs.words,
             softmax=softmax,
             window=self.seen[window],
@@ -52,16 +54,16 @@ class _Placed:
 
 
 class _Layer(BufferLayer):
-    """One layer of a cache at a place."""
+    """One layer of a cache at a place: the model's layer `number`, the `index`-th of those that attend."""
 
-    def __init__(self, placed: _Placed, index: int) -> None:
+    def __init__(self, placed: _Placed, number: int, index: int) -> None:
         super().__init__()
-        self.placed, self.index = placed, index
+        self.placed, self.number, self.index = placed, number, index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Store new rows [b, heads, n, d], which also stand for the layer's."""
         placed = self.placed
-        placed.layer_of[key_states.data_ptr()] = self.index
+        placed.layer_of[key_states.data_ptr()] = self.number, self.index
         inputs = placed.inputs
         fused_ops.store(key_states, value_states, placed.like, inputs.place, inputs.starts, self.index)
         return key_states, value_states
@@ -75,11 +77,19 @@ class _Layer(BufferLayer):
         return 0
 
 
+class _LayerWithState(PlacedState, _Layer):  # type: ignore[override]
+    """A layer that attends and has a state beside."""
+
+    def __init__(self, placed: _Placed, number: int, index: int, state: int) -> None:
+        _Layer.__init__(self, placed, number, index)
+        PlacedState.__init__(self, placed.inputs, state)
+
+
 class StockModel:
     """A language model's `Step`."""
 
     def __init__(self, lm: LanguageModel) -> None:
-        self._lm, self._layers = lm, lm.layers
+        self._lm, self._kinds = lm, layer_kinds(lm.config)
         self._like = torch.empty(1, dtype=lm.dtype, device=lm.device)
         self._decoder: Any = lm.model.get_decoder()
         self._rotary = getattr(self._decoder, "rotary_emb", None)
@@ -91,14 +101,31 @@ class StockModel:
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
         placed = _Placed(inputs, self._like, self._lm.windows)
-        cache = Cache(layers=[_Layer(placed, index) for index in range(self._layers)])
+        layers = self._layers(placed)
+        states = [layer for layer in layers if isinstance(layer, PlacedState)]
+        cache = Cache(layers=layers)
         shape = inputs.sequences, -1
         tokens, positions = inputs.tokens.view(shape), inputs.positions.view(shape)
-        every = tuple(range(self._layers + 1))
+        every = tuple(range(self._lm.layers + 1))
         asked = ForwardInput(tokens, positions, cache, placed.context(), feature_layers=every)
-        logits, states = self._lm.run_layers(asked)
-        queries = tuple(placed.queries[index] for index in range(self._layers))
-        return StepOutput(logits.flatten(0, 1), tuple(state.flatten(0, 1) for state in states), queries)
+        with running() if states else nullcontext():
+            logits, hidden = self._lm.run_layers(asked)
+        recorded = [layer.recorded for layer in states if layer.recorded and inputs.words is not None]
+        rows = tuple(state.flatten(0, 1) for state in hidden)
+        return StepOutput(logits.flatten(0, 1), rows, placed.queries, tuple(recorded))
+
+    def _layers(self, placed: _Placed) -> list[Any]:
+        """What transformers sees of each layer."""
+        layers, index, state = list[Any](), 0, 0
+        for number, kind in enumerate(self._kinds):
+            if kind.attends and kind.recurs:
+                layers.append(_LayerWithState(placed, number, index, state))
+            elif kind.recurs:
+                layers.append(PlacedState(placed.inputs, state))
+            else:
+                layers.append(_Layer(placed, number, index) if kind.attends else NoLayer())
+            index, state = index + kind.attends, state + kind.recurs
+        return layers
 
 
 class StockHead:
@@ -116,7 +143,7 @@ class StockHead:
         """See `Step`."""
         layers = self._head.config.layers
         placed = _Placed(inputs, self._like, [None] * layers)
-        cache = Cache(layers=[_Layer(placed, index) for index in range(layers)])
+        cache = Cache(layers=[_Layer(placed, index, index) for index in range(layers)])
         asked = ForwardInput(inputs.tokens, inputs.positions, cache, placed.context(), states=inputs.states)
         out = self._head.run_model(asked)
         return StepOutput(out.logits, (out.states,))

@@ -1,0 +1,356 @@
+"""Models with recurrent layers by CUDA graphs: what is written, accepted and left in the states is as without them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import zip_longest
+from typing import Any
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.batch import BatchRequest
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.config import Sampling
+from specextend_cli.engine.cuda import fused, graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.drafters import LMDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
+from tests.engine.test_graphs import Captured, captured_of, emitted
+from tests.engine.test_host_reads import BY_GRAPHS, READS, SAMPLED, steps
+from tests.engine.test_launches import Launches, added
+from tests.engine.test_recurrent import SOME, assert_same_states, read_in_order
+from tests.engine.tiny_models import RECURRENT, VOCABULARY, by_generate, generate, make, prompt, tiny
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, check_batch_attention, decode_together, run, small
+from tests.helpers.draft_gates import Impatient
+from tests.helpers.draft_trees import trees
+from tests.helpers.graph_identity import SHAPE
+from tests.helpers.grid import but_for, grid, pairs
+from tests.helpers.pretend_device import Pretend, PretendDevice
+from tests.helpers.repeated_capture import Repeated
+from tests.helpers.torch_kernels import replace_attention, replace_kernels
+
+KEPT = {"the model keeps transformers' layers": "some of its layers are recurrent"}
+BY_LEVELS = "the draft model runs without CUDA graphs"
+TREE = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
+
+
+def made(name: str, dtype: torch.dtype = torch.float32) -> Captured:
+    return captured_of(LanguageModel(tiny(name).to(dtype), backend="triton"))
+
+
+@pytest.fixture(autouse=True)
+def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_kernels(monkeypatch)
+    monkeypatch.setattr(graphs, "TREE_BUCKETS", (32, 12, 4, 1))  # all of them are captured in test_graphs
+
+
+PROPOSING = ("none", "ngram", "random", "self", "lm", "eagle1", "eagle3", "blend-eagle", "dspark")
+
+
+@pairs(SOME, name=RECURRENT, drafter=PROPOSING, policy=POLICIES)
+def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
+    captured = made(name)
+    target, retrieval = captured.target, small(policy)
+    _, without = run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, shape=SHAPE)
+    drafts = DRAFTERS[drafter](target, retrieval)
+    refused = captured.prepare(drafts)
+    assert refused.items() >= KEPT.items()
+    assert (BY_LEVELS in refused) == (drafter == "self")
+    captured.forget()
+    written, meter = run(target, drafts, prompt(), retrieval, shape=SHAPE)
+    assert written == by_generate(NEW, name=name)
+    assert meter.accepted_lengths == without.accepted_lengths
+    assert captured.taken.captures == captured.at_load
+    verified = [rows for rows in captured.taken.rows if rows in (32, 12, 4, 1)]
+    assert len(verified) >= meter.steps
+    if drafter != "self":  # which has forwards of its own
+        assert captured.asked == [(1, 64), (1, 64), (1, 22)]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("name", but_for(("nemotron-h",), RECURRENT))
+def test_half_precision(name: str, dtype: torch.dtype) -> None:
+    """What is computed differs by rounding, also where logits are in single precision."""
+    assert made(name, dtype).prepare() == KEPT
+
+
+@pytest.mark.parametrize("name", but_for(("qwen3.5", "lfm2"), RECURRENT))
+@pytest.mark.parametrize("drafter", ["none", "ngram"])
+def test_texts_and_caches_in_turn(name: str, drafter: str) -> None:
+    """Two targets of one model, whose texts are of other lengths every time, by the same graphs."""
+    captured = made(name)
+    captured.prepare()
+    other = Target(captured.lm)
+    for length in (40, 150, 9):
+        texts = prompt(150)[:length], prompt(160, 5)[:length]
+        streams, written = [], [list[int](), list[int]()]
+        for target, tokens in zip((captured.target, other), texts, strict=True):
+            gate = Impatient(SHAPE, enabled=False)
+            streams.append(decode(target, DRAFTERS[drafter](target, small("full")), tokens, stop=Stop(12), gate=gate))
+        for events in zip_longest(*streams):
+            for event, found in zip(events, written, strict=True):
+                found.extend(event.tokens if isinstance(event, Step) else ())
+        assert written == [generate(tiny(name), tokens, 12) for tokens in texts]
+    assert captured.taken.captures == captured.at_load
+    assert all(n > 1 for _, n in captured.asked)
+
+
+@grid(name=SOME, drafter=["lm", "eagle3", "blend-eagle"])
+def test_models_that_are_suspended(name: str, drafter: str) -> None:
+    captured = made(name)
+    target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
+    drafts = DRAFTERS[drafter](target, retrieval)
+    captured.prepare(drafts)
+    for _ in range(3):
+        captured.forget()
+        events = decode(target, drafts, prompt(), stop=Stop(NEW), retrieval=retrieval, gate=gate, prefill_chunk=64)
+        written = [token for event in events if isinstance(event, Step) for token in event.tokens]
+        assert written == by_generate(NEW, name=name)
+        captured.check()
+
+
+@pairs(SOME, name=RECURRENT, drafter=["none", "ngram", "eagle3"], temperature=[0.7, 1.0])
+def test_samples_are_those_of_plain_decoding(name: str, drafter: str, temperature: float) -> None:
+    captured = made(name)
+    target, retrieval, sampling = captured.target, small("retrieval"), Sampling(temperature=temperature, seed=5)
+    plain = run(target, DRAFTERS["none"](target, retrieval), prompt(), retrieval, sampling)[0]
+    drafts = DRAFTERS[drafter](target, retrieval)
+    captured.prepare(drafts)
+    assert run(target, drafts, prompt(), retrieval, sampling)[0] == plain
+
+
+LMS: dict[str, LanguageModel] = {}
+
+
+def by_graphs(name: str) -> LanguageModel:
+    """Made once: hypothesis asks for it often."""
+    if name not in LMS:
+        LMS[name] = LanguageModel(tiny(name), backend="triton")
+        assert use_checked_graphs(Target(LMS[name]), capture=Repeated()) == KEPT
+    return LMS[name]
+
+
+@pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
+@settings(max_examples=12, deadline=None)
+@given(data=st.data(), length=st.integers(1, 40))
+def test_a_cut_back_leaves_the_states_of_the_path(name: str, data: st.DataObject, length: int) -> None:
+    """Of tree after tree, whatever they are, and wherever a path ends; a block between them runs without graphs."""
+    with pytest.MonkeyPatch.context() as patch:
+        replace_kernels(patch)
+        lm, read = by_graphs(name), prompt(40)[-length:]
+        target = Target(lm)
+        target.begin(200)
+        target.prefill(torch.tensor(read))
+        for _ in range(data.draw(st.integers(1, 4))):
+            tree, chosen = data.draw(trees(vocabulary=VOCABULARY)), data.draw(st.integers(0, 100))
+            logits = target.verify(tree).logits.clone()
+            path = [chosen % len(tree)]
+            while path[0]:
+                path.insert(0, tree.parents[path[0]])
+            target.keep(path)
+            read = [*read, *(tree.tokens[node] for node in path)]
+            ids = torch.tensor(read)
+            expected = lm.forward(
+                ids, torch.arange(len(read)), lm.new_cache(len(read)), logits_to_keep=len(path)
+            ).logits
+            torch.testing.assert_close(logits[path], expected, atol=1e-3, rtol=1e-3)
+            if data.draw(st.booleans()):
+                target.prefill(torch.tensor([1, 2, 3]))
+                read += [1, 2, 3]
+        assert_same_states(target.cache, read_in_order(lm, read))
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_what_is_dropped_leaves_no_trace(name: str) -> None:
+    lm, tokens = by_graphs(name), prompt(30)
+    cache = read_in_order(lm, tokens)
+    for tree in (TREE, DraftTree([3], [0], [1.0])):
+        for _ in range(2):
+            lm.forward_tree(tree, 30, cache, context=ForwardContext(lm.backend))
+            cache.rollback()
+    assert_same_states(cache, read_in_order(lm, tokens))
+    lm.forward_tree(DraftTree([3], [0], [1.0]), 30, cache, context=ForwardContext(lm.backend))
+    cache.commit()  # a single node is no tree
+    assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_states_that_others_took_stay_as_they_were(name: str) -> None:
+    """A mark, and another cache's: graphs change the states of a cache where they lie."""
+    lm, tokens = by_graphs(name), prompt(30)
+    cache, other = read_in_order(lm, tokens), lm.new_cache(40)
+
+    def step(token: int, cache: KVCache = cache) -> None:
+        lm.forward_tree(DraftTree([token], [0], [1.0]), cache.length, cache, context=ForwardContext(lm.backend))
+        cache.keep([0])
+
+    step(3)
+    cache.mark()
+    other.append(cache.rows(0, 31), cache.states)
+    for token in (4, 5, 6):
+        step(token)
+    assert_same_states(cache, read_in_order(lm, [*tokens, 3, 4, 5, 6]))
+    assert_same_states(other, read_in_order(lm, [*tokens, 3]))
+    step(4, other)
+    other.append(cache.rows(32, 34), cache.states)  # over what a graph has left
+    step(7, other)
+    assert_same_states(other, read_in_order(lm, [*tokens, 3, 4, 5, 6, 7]))
+    cache.rollback(31)
+    assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
+    step(7)
+    assert_same_states(cache, read_in_order(lm, [*tokens, 3, 7]))
+    cache.begin(10)
+    assert cache.states.nbytes == 0
+
+
+def test_what_cannot_be_kept_is_an_error() -> None:
+    lm = by_graphs("qwen3.5")
+    one, other = read_in_order(lm, prompt(40)[:10]), read_in_order(lm, prompt(30))
+    lm.forward_tree(TREE, 10, one, context=ForwardContext(lm.backend))
+    with pytest.raises(RuntimeError, match="has to be said"):
+        one.commit()
+    captured = made("qwen3.5")
+    captured.prepare()
+    requests = [BatchRequest(prompt(40), Stop(3)) for _ in range(2)]
+    for between in (
+        lambda lm: lm.forward_tree(TREE, 30, other, context=ForwardContext(lm.backend)),
+        lambda lm: decode_together(lm, requests, 2),
+    ):
+        one = read_in_order(captured.lm, prompt(40)[:10])
+        captured.lm.forward_tree(TREE, 10, one, context=ForwardContext(lm.backend))
+        between(captured.lm)
+        with pytest.raises(RuntimeError, match="before the next forward"):
+            one.keep([0])
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_states_that_are_not_kept_are_found_at_load(name: str) -> None:
+    """Graphs that keep paths return nothing: here they do nothing."""
+    repeated = Repeated()
+
+    def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+        first, replay = repeated(body, device)
+        return first, replay if first is not None else lambda: None
+
+    lm = LanguageModel(tiny(name), backend="triton")
+    refused = use_checked_graphs(Target(lm), capture=capture)
+    assert "its logits after a tree differ" in refused["the model runs without CUDA graphs"]
+    assert lm.forward_backend is None
+
+
+@pytest.mark.parametrize("empty", [True, False])
+def test_forwards_that_graphs_leave_to_the_model(empty: bool) -> None:
+    """The first token of all, and a tree behind uncommitted rows."""
+    lm, tokens = by_graphs("qwen3.5"), prompt(30)
+    cache = lm.new_cache(64) if empty else read_in_order(lm, tokens)
+    if not empty:
+        lm.forward(torch.tensor([5, 6]), torch.tensor([30, 31]), cache)
+    found = lm.forward_tree(TREE, cache.end, cache, context=ForwardContext(lm.backend)).logits
+    before = [] if empty else [*tokens, 5, 6]
+    read = torch.tensor([*before, 3, 4, 6, 7])  # nodes 0, 1, 3 and 4
+    expected = lm.forward(read, torch.arange(len(read)), lm.new_cache(64), logits_to_keep=4).logits
+    torch.testing.assert_close(found[[0, 1, 3, 4]], expected, atol=1e-3, rtol=1e-3)
+
+
+@pytest.mark.parametrize("slots", but_for((3,), (1, 3, 4)))
+@pytest.mark.parametrize("name", but_for(SOME, sorted({*RECURRENT} - {"nemotron-h"})))  # its layer 1 does not attend
+def test_batches(name: str, slots: int) -> None:
+    """Prompts of many lengths, slots that are filled again; tokens, states and attention."""
+    captured = made(name)
+    without = emitted(captured.lm, slots)
+    captured.prepare()
+    for _ in range(2):  # the second time with another cache
+        captured.forget()
+        ours = emitted(captured.lm, slots)
+        assert ours[0] == without[0]
+        for mine, theirs in zip((*ours[1], *ours[2]), (*without[1], *without[2]), strict=True):
+            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
+        assert captured.taken.captures == captured.at_load
+        assert all(sequences == 1 for sequences, _ in captured.asked)
+        assert set(captured.taken.rows) == {1: {2}, 3: {2, 4}, 4: {2, 4}}[slots]
+    check_batch_attention(captured.lm, (0, 1), stop=4)
+    assert captured.taken.captures == captured.at_load
+
+
+def test_a_larger_batch_than_was_captured() -> None:
+    captured = made("granite-h")
+    without = emitted(captured.lm, 6)
+    captured.prepare()
+    assert emitted(captured.lm, 6)[0] == without[0]
+    assert set(captured.taken.rows) - {1} == {2, 4}
+
+
+def test_batches_between_the_steps_of_a_text() -> None:
+    """One runner serves both, and neither finds the other's states."""
+    captured = made("qwen3.5")
+    captured.prepare()
+    drafts, tokens, written = DRAFTERS["ngram"](captured.target, small("full")), prompt(), []
+    texts = [prompt(length) for length in (40, 33)]
+    expected = [generate(tiny("qwen3.5"), text, 6) for text in texts]
+    for event in decode(captured.target, drafts, tokens, stop=Stop(12)):
+        if isinstance(event, Step):
+            written.extend(event.tokens)
+            assert decode_together(captured.lm, [BatchRequest(text, Stop(6)) for text in texts], 2) == expected
+    assert written == by_generate(12, name="qwen3.5")
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_recurrent_draft_models_grow_level_by_level(name: str) -> None:
+    captured = captured_of(LanguageModel(tiny(), backend="triton"))
+    target, retrieval = captured.target, small("retrieval")
+    drafts = LMDrafter(LanguageModel(tiny(name, 1), backend="triton"), target, retrieval)
+    assert captured.prepare(drafts) == {BY_LEVELS: "some of its layers are recurrent"}
+    assert drafts.lm.forward_backend is None
+    assert run(target, drafts, prompt(), retrieval, shape=SHAPE)[0] == by_generate(NEW)
+
+
+@pytest.fixture
+def on_device(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> PretendDevice:
+    replace_attention(monkeypatch)
+    monkeypatch.setattr(fused, "Tensor", Pretend)
+    return pretend
+
+
+@pytest.mark.parametrize("drafter", but_for(("none", "eagle3"), ("none", "ngram", "lm", "eagle1", "eagle3")))
+@pytest.mark.parametrize("name", ["qwen3.5", "lfm2", "bamba"])
+def test_reads_and_uploads_of_a_step(on_device: PretendDevice, name: str, drafter: str) -> None:
+    """The tree with all that its states need is one upload; the path another, where keys move."""
+    found = list(steps(on_device, drafter, SAMPLED, graphs=Repeated(), name=name))
+    assert len(found) > 5
+    for one in found:
+        assert one.reads.total() <= READS[drafter], one
+        assert one.uploads.total() <= BY_GRAPHS[drafter], one
+        assert not one.waits
+
+
+MOST = {"qwen3.5": 46, "lfm2": 25, "granite-h": 43}
+"""Launches of a recurrent layer and its MLP; without graphs, a tree of five levels takes 290, 27 and 419."""
+
+
+@pytest.mark.parametrize("name", MOST)
+def test_launches_of_a_recurrent_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many for a tree as for one token; a path is kept by two, however long it is, or one without recurrence."""
+    found = []
+    for layers in (1, 2):
+        counting = Launches()
+        replace_kernels(monkeypatch, counting.of_kernel)
+        monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))
+        kind = "conv" if name == "lfm2" else "linear_attention"
+        config = RECURRENT[name]()
+        sizes = {"num_hidden_layers": 1 + layers, "layer_types": ["full_attention", *[kind] * layers]}
+        model = make(type(config)(**{**config.to_dict(), **sizes, "num_local_experts": 0}))
+        assert use_checked_graphs(Target(LanguageModel(model, backend="triton")), capture=counting) == KEPT
+        found.append(counting.bodies)
+    of_tree, of_one, of_keeping = (added(more, fewer) for fewer, more in zip(*found, strict=True))
+    assert of_tree == of_one
+    assert of_one.total() <= MOST[name], of_one
+    assert of_keeping == {"windows": 1} | ({} if name == "lfm2" else {"recur": 1})
