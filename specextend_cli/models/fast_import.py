@@ -9,17 +9,21 @@ program's own process only: a program that uses this package as a library may ne
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from threading import Thread, current_thread
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
-_NEEDED = ("models.auto.modeling_auto", "models.llama.modeling_llama")  # for targets, for heads
+_NEEDED = {
+    "transformers.models.auto.modeling_auto",  # for targets
+    "transformers.models.llama.modeling_llama",  # for heads
+}
 _UNUSED = tuple(
     f"is_{package}_available" for package in ("torch_distributed", "scipy", "sklearn", "vision", "torchvision")
 )
@@ -30,30 +34,28 @@ _DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "disallow_
 own_process = False
 """Whether the process is the program's own; the console script sets it."""
 
-
-_ahead: Thread | None = None
-
-
-def import_ahead() -> None:
-    """Begin `import_transformers` in a thread, beside what the caller does meanwhile: reading a document."""
-    global _ahead
-
-    def attempt() -> None:
-        with suppress(Exception):  # tried again by whoever needs it
-            import_transformers()
-
-    if _ahead is None:
-        _ahead = Thread(target=attempt)  # no daemon: Python must not end in the middle of an import
-        _ahead.start()
+_turn = RLock()
 
 
 def import_transformers() -> None:
-    """Import the parts of transformers that every model needs."""
-    if _ahead is not None and _ahead is not current_thread():
-        _ahead.join()
-    with _without_unused() if own_process else nullcontext(), _without_compiler() if own_process else nullcontext():
-        for name in _NEEDED:
-            import_module(f"transformers.{name}")
+    """Import the parts of transformers that every model needs; a second thread waits for the first."""
+    with _turn:
+        if not sys.modules.keys() >= _NEEDED:
+            with _quickly() if own_process else nullcontext():
+                for name in sorted(_NEEDED):
+                    import_module(name)
+
+
+@contextmanager
+def _quickly() -> Iterator[None]:
+    # What imports make is there to stay: the collector would look through it again and again, now and later.
+    gc.disable()
+    try:
+        with _without_unused(), _without_compiler():
+            yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -57,6 +57,11 @@ def prepare(title: str, directory: Path, engine: EngineOptions) -> Iterator[Stag
         yield from load_library(directory, device_of(engine.device))
 
 
+def import_ahead() -> None:
+    """Begin `import_transformers` in a thread: an error is that of the next call."""
+    in_thread(lambda put: import_transformers())
+
+
 def begin_loading(
     preset: Preset, engine: EngineOptions, load: Callable[[], Generator[Stage, None, TextGenerator]]
 ) -> Generator[Stage, None, TextGenerator]:
