@@ -140,13 +140,13 @@ class Documents:
 def begin_reading(files: Sequence[str] | None, options: ReadOptions) -> Begun | None:
     """Begin to read the first of these files in a thread, for `Documents`: another process parses it meanwhile.
 
-    None where there is none, or what reading takes (a pipe, a password) is there only once, or OCR would be begun in vain.
+    None where there is none, where a pipe would be emptied, and where OCR might be begun in vain.
     """
-    is_once = options.password_file is not None
-    if not files or is_once or options.ocr or options.ocr_lang or not os.path.isfile(files[0]):  # noqa: PTH113 - no errors
-        return None
-    source = Source(files[0], options=options)
-    return source, in_thread(partial(_read, source))
+    is_plain = not (options.password_file or options.ocr or options.ocr_lang)
+    if files and files[0] != STDIN and is_plain and os.path.isfile(files[0]):  # noqa: PTH113 - never raises
+        source = Source(files[0], options=options)
+        return source, in_thread(partial(_read, source))
+    return None
 
 
 def _read(source: Source, put: Callable[[Stage], object]) -> Document:
