@@ -156,7 +156,7 @@ def test_without_a_gpu_only_imports_begin(presets, monkeypatch: pytest.MonkeyPat
         is_done.set()
 
     monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
-    monkeypatch.setattr(model_loading, "import_transformers", imports)
+    monkeypatch.setattr(model_loading, "import_patiently", imports)
     with made_by(presets["one"], "auto", mode=mode) as made:
         made.load_ahead()
         assert made._loading is None
