@@ -324,10 +324,11 @@ class Summarizer:
         engine, mode = self.options.engine, self.settings.mode
         if mode == "extractive":
             return
-        import_ahead()
-        is_new = self._generator is None and self._loading is None
-        if mode == "abstractive" and is_new and may_be_cuda(engine.device) and not is_shared():
-            self._loading = begin_loading(self.preset, engine, self._load)
+        if mode == "abstractive" and may_be_cuda(engine.device) and not is_shared():
+            if self._generator is None and self._loading is None:
+                self._loading = begin_loading(self.preset, engine, self._load)
+        else:
+            import_ahead()
 
     def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""
