@@ -151,7 +151,7 @@ def begin_reading(files: Sequence[str] | None, options: ReadOptions) -> Begun | 
     return None
 
 
-def _read(source: Source, put: Callable[[Stage], object]) -> Document:
+def _read(source: Source, put: Callable[[Stage], None]) -> Document:
     return source.read(
         lambda done, total: put(Stage("reading", done, total, "pages")),
         lambda done, total: put(Stage("recognizing", done, total, "pages")),
