@@ -36,12 +36,13 @@ own_process = False
 
 _PAUSE = 0.02  # seconds before each of 1,500 modules
 
-_turn, _idle = RLock(), Event()
+_turn, _idle, _needed = RLock(), Event(), Event()
 
 
 def import_transformers() -> None:
     """Import the parts of transformers that every model needs, or wait until another thread has."""
-    with idle():
+    _needed.set()
+    with idle():  # which ends a pause
         _import()
 
 
@@ -80,8 +81,8 @@ class _Patience(MetaPathFinder):
         self._thread = current_thread()
 
     def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """None, in this thread after a pause unless the other one is idle."""
-        if current_thread() is self._thread:
+        """None, in this thread after a pause unless the other one is idle, or somebody waits for these imports."""
+        if current_thread() is self._thread and not _needed.is_set():
             _idle.wait(_PAUSE)
 
 

@@ -87,6 +87,7 @@ def test_imports_beside_other_work_wait_until_it_rests(monkeypatch: pytest.Monke
     monkeypatch.setattr(fast_import, "_PAUSE", 60.0)
     monkeypatch.setattr(fast_import, "own_process", False)
     monkeypatch.setattr(fast_import, "_NEEDED", {"patient_one"})
+    monkeypatch.setattr(fast_import, "_needed", threading.Event())
     finders = list(sys.meta_path)
     thread = threading.Thread(target=fast_import.import_patiently, daemon=True)
     thread.start()
