@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 import traceback
@@ -107,10 +108,14 @@ def main() -> None:
             code = _in_process_group(sys.argv[1:]) if is_shared() else run(sys.argv[1:])
     except KeyboardInterrupt:
         code = Exit.SIGINT
-    if is_busy():  # models that nobody waits for: shutting Python down would abort their native code
+    if is_busy():  # with what nobody waits for: shutting Python down would abort native code of models that load
+        from specextend_cli.documents.sandbox import end_all
+
+        end_all()
         with suppress(OSError):
             sys.stdout.flush()
         os._exit(code)
+    gc.freeze()  # to look once more through what torch has made would take half a second
     sys.exit(code)
 
 

@@ -19,9 +19,8 @@ from specextend_cli.engine.config import Policy
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
-from specextend_cli.models.prompt_templates import Mode, Style
+from specextend_cli.models.prompt_templates import Length, Mode, Style
 from specextend_cli.runtime.options import GENERATING, EngineOptions
-from specextend_cli.summarize.request import Length
 
 INPUT, STYLE, MODEL, SPEED, OUTPUT, DIAGNOSTICS = "Input", "Length & style", "Model", "Speed", "Output", "Diagnostics"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""

@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.errors import InputError, SpecextendError
+from specextend_cli.models.fast_import import idle
+from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -25,6 +27,8 @@ STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _CHARACTERS = 4  # of a token, roughly
 Progress = Callable[[int, int], None]
+Begun: TypeAlias = "tuple[Source, Generator[Stage, None, Document]]"
+"""A document that is being read in a thread; see `begin_reading`."""
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,7 @@ class Documents:
     """Reads documents, each once: one whose size decided about the model is kept for its summary."""
 
     output: Output
+    begun: Begun | None = None
     _kept: tuple[Source, Document] | None = None
 
     def tokens(self, sources: Sequence[Source]) -> int | None:
@@ -124,15 +129,33 @@ class Documents:
 
     def read(self, source: Source, view: View) -> Document:
         """The document, with what is done in the view."""
-        from specextend_cli.summarize.events import Stage
-
         if self._kept is not None and self._kept[0] == source:
             (_, document), self._kept = self._kept, None
             return document
-        return source.read(
-            lambda done, total: view.add(Stage("reading", done, total, "pages")),
-            lambda done, total: view.add(Stage("recognizing", done, total, "pages")),
-        )
+        begun, self.begun = self.begun, None
+        with idle():  # another process parses the document
+            if begun is not None and begun[0] == source:
+                return result_of(begun[1], view.add)
+            return _read(source, view.add)
+
+
+def begin_reading(files: Sequence[str] | None, options: ReadOptions) -> Begun | None:
+    """Begin to read the first of these files in a thread, for `Documents`: another process parses it meanwhile.
+
+    None where there is none, where a pipe would be emptied, and where OCR might be begun in vain.
+    """
+    is_plain = not (options.password_file or options.ocr or options.ocr_lang)
+    if files and files[0] != STDIN and is_plain and os.path.isfile(files[0]):  # noqa: PTH113 - never raises
+        source = Source(files[0], options=options)
+        return source, in_thread(partial(_read, source))
+    return None
+
+
+def _read(source: Source, put: Callable[[Stage], None]) -> Document:
+    return source.read(
+        lambda done, total: put(Stage("reading", done, total, "pages")),
+        lambda done, total: put(Stage("recognizing", done, total, "pages")),
+    )
 
 
 def read_settings(

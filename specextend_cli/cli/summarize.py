@@ -17,7 +17,7 @@ from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
 from specextend_cli.cli.model_choice import QUOTING, model_for, without_choice
 from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
-from specextend_cli.cli.source import Documents, Source
+from specextend_cli.cli.source import Documents, Source, begin_reading
 from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.runtime.options import EngineOptions
@@ -116,6 +116,7 @@ def summarize(
         raise UsageError("--workers belongs to --ray", fix="--ray local")
     kind = options.format_name(format, json) or format_by_suffix(Path(output or "").suffix)
     engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
+    begun = begin_reading(files, reading) if ray is None and not dry_run else None  # beside the imports below
 
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
@@ -154,7 +155,7 @@ def summarize(
         if place.is_stdout:
             terminal.require_stdout()
     inputs = inputs if share is None else share.take(inputs)
-    documents = Documents(terminal)
+    documents = Documents(terminal, begun)
     with signals.deadline(timeout):
         if model in (None, AUTO) and (mode in QUOTING or engine.draft_head or ray is not None):
             choice = without_choice(mode)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from importlib.util import find_spec
 from pathlib import Path
@@ -108,6 +107,8 @@ def train_ranker(
 
 def _examples(terminal: Output, path: Path, most: int, weight: float = 1.0) -> list[Example]:
     """The documents of a file with features and labels, at most so many of each source, which share its weight."""
+    from concurrent.futures import ProcessPoolExecutor  # takes as long as a twentieth of --help
+
     from specextend_cli.train import ranker
 
     chosen = ranker.of_each_source(ranker.read_pairs(path), most)

@@ -33,49 +33,62 @@ class Glyph:
 
 
 class Glyphs:
-    """Access to the characters of a PDFium text page one by one, as most of them are never needed."""
+    """Access to the characters of a PDFium text page one by one, as most of them are never needed.
 
-    def __init__(self, page: Any) -> None:
+    `length`: that of the page's text, which may lack some of its characters.
+    """
+
+    def __init__(self, page: Any, length: int) -> None:
         from pypdfium2 import raw
 
         self._raw, self._page = raw, page.raw
+        self._length, self._lacks = length, length < page.count_chars()
+        self._boxes: dict[int, tuple[float, float, float, float]] = {}
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._name, self._flags = ctypes.create_string_buffer(128), ctypes.c_int()
 
     def _index(self, position: int) -> int:
         """PDFium's index of the character at a position of the page's text."""
+        if not self._lacks:
+            return position
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
         return index
 
-    def dropped(self, length: int, count: int) -> Iterator[tuple[int, int]]:
-        """The positions in a text of this length before which it lacks a character that is drawn, and its code.
+    def dropped(self) -> Iterator[tuple[int, int]]:
+        """The positions in the text before which it lacks a character that is drawn, and its code.
 
-        `count`: characters of the page. PDFium leaves out those whose code is a control character.
+        PDFium leaves out those whose code is a control character.
         """
-        if length >= count:
+        if not self._lacks:
             return
         last = self._index(0)
-        for position in range(1, length):
+        for position in range(1, self._length):
             index = self._index(position)
             between = [self._raw.FPDFText_GetUnicode(self._page, n) for n in range(last + 1, min(index, last + _MOST))]
             yield from ((position, code) for code in between[:1] if code < 32 and code not in _LINE_ENDS)
             last = index
 
-    def _box_of(self, position: int) -> Any:
-        self._raw.FPDFText_GetLooseCharBox(self._page, self._index(position), self._box)
-        return self._box
+    def _box_of(self, position: int) -> tuple[float, float, float, float]:
+        """Left, bottom, right, top."""
+        found = self._boxes.get(position)
+        if found is None:
+            box = self._box
+            self._raw.FPDFText_GetLooseCharBox(self._page, self._index(position), box)
+            found = self._boxes[position] = box.left, box.bottom, box.right, box.top
+        return found
 
     def at(self, position: int) -> Glyph:
         """The character at a position of the page's text."""
         index, box = self._index(position), self._box_of(position)
+        left, bottom, right, top = box
         self._raw.FPDFText_GetCharOrigin(self._page, index, self._x, self._y)
         self._raw.FPDFText_GetMatrix(self._page, index, self._matrix)
         scale = math.hypot(self._matrix.c, self._matrix.d)
         size = _bounded(self._raw.FPDFText_GetFontSize(self._page, index) * scale)
         x, y = self._x.value, self._y.value
         turns = _bounded(math.atan2(self._matrix.b, self._matrix.a) / (math.pi / 2))
-        center = ((box.left + box.right) / 2, (box.bottom + box.top) / 2)
+        center = ((left + right) / 2, (bottom + top) / 2)
         turn = round(turns) % 4
         left, right = _span(box, turn)
         slanted = abs(turns - round(turns)) > _SLANT
@@ -88,16 +101,14 @@ class Glyphs:
 
     def same_height(self, positions: Iterable[int]) -> bool:
         """True if the boxes of characters of an upright line are of one height: a cheap first test of their size."""
-        heights = [abs(box.top - box.bottom) for box in map(self._box_of, positions)]
-        return bool(min(heights) >= 0.9 * max(heights))
+        heights = [abs(top - bottom) for _, bottom, _, top in map(self._box_of, positions)]
+        return min(heights) >= 0.9 * max(heights)
 
     def may_jump(self, before: int, after: int) -> bool:
         """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""
-        box = self._box_of(before)
-        right, bottom, top = box.right, box.bottom, box.top
-        box = self._box_of(after)
-        apart = abs(box.bottom - bottom) > 0.1 * (top - bottom)
-        return bool(apart or box.left < right)
+        _, bottom, right, top = self._box_of(before)
+        left, level, _, _ = self._box_of(after)
+        return abs(level - bottom) > 0.1 * (top - bottom) or left < right
 
     def generated(self, position: int) -> bool:
         """True if PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
@@ -111,9 +122,10 @@ class Glyphs:
         return b"bold" in name or b"black" in name or b"heavy" in name or self._flags.value & (1 << 18) != 0
 
 
-def _span(box: Any, turn: int) -> tuple[float, float]:
+def _span(box: tuple[float, float, float, float], turn: int) -> tuple[float, float]:
     """The ends of a box along a line in direction `turn`."""
-    return ((box.left, box.right), (box.bottom, box.top), (-box.right, -box.left), (-box.top, -box.bottom))[turn]
+    left, bottom, right, top = box
+    return ((left, right), (bottom, top), (-right, -left), (-top, -bottom))[turn]
 
 
 def _bounded(value: float) -> float:

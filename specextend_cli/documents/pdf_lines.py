@@ -54,13 +54,13 @@ class PageLines(TypedDict):
 
 def lines_of(page: Any, box: Box, number: int) -> PageLines:
     """What the PDFium text page of page `number` holds. Turned lines are measured as if the page were turned."""
-    glyphs = Glyphs(page)
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
+    glyphs = Glyphs(page, len(text))
     text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, inserted = mark_superscripts(glyphs, text)
     replaced = {place: more + text[place] for place, more in inserted.items()}
-    for place, code in glyphs.dropped(len(text), page.count_chars()):
+    for place, code in glyphs.dropped():
         spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
         if code == _SPACE_GLYPH and spaces:
             continue

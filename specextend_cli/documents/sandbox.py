@@ -37,6 +37,9 @@ _CODE = (
 )
 
 
+_running: set[subprocess.Popen[bytes]] = set()
+
+
 class SandboxError(Exception):
     """The process died, sent too much, or took too long."""
 
@@ -132,11 +135,23 @@ def launched(target: str) -> Iterator[subprocess.Popen[bytes]]:
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # a process group, which includes an OCR program it starts
     ) as process:
+        _running.add(process)
         try:
             yield process
         finally:
-            with suppress(ProcessLookupError, PermissionError):  # it has already ended
-                os.killpg(process.pid, signal.SIGKILL)
+            _end(process)
+            _running.discard(process)
+
+
+def end_all() -> None:
+    """End the processes of all threads, for a program that ends without them."""
+    for process in tuple(_running):
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    with suppress(ProcessLookupError, PermissionError):  # it has already ended
+        os.killpg(process.pid, signal.SIGKILL)
 
 
 def serve(target: str) -> None:

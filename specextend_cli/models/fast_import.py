@@ -9,17 +9,21 @@ program's own process only: a program that uses this package as a library may ne
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from threading import Thread, current_thread
+from threading import Event, RLock, current_thread
 from types import ModuleType
 from typing import Any
 
-_NEEDED = ("models.auto.modeling_auto", "models.llama.modeling_llama")  # for targets, for heads
+_NEEDED = {
+    "transformers.models.auto.modeling_auto",  # for targets
+    "transformers.models.llama.modeling_llama",  # for heads
+}
 _UNUSED = tuple(
     f"is_{package}_available" for package in ("torch_distributed", "scipy", "sklearn", "vision", "torchvision")
 )
@@ -30,30 +34,68 @@ _DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "disallow_
 own_process = False
 """Whether the process is the program's own; the console script sets it."""
 
+_PAUSE = 0.02  # seconds before each of 1,500 modules
 
-_ahead: Thread | None = None
-
-
-def import_ahead() -> None:
-    """Begin `import_transformers` in a thread, beside what the caller does meanwhile: reading a document."""
-    global _ahead
-
-    def attempt() -> None:
-        with suppress(Exception):  # tried again by whoever needs it
-            import_transformers()
-
-    if _ahead is None:
-        _ahead = Thread(target=attempt)  # no daemon: Python must not end in the middle of an import
-        _ahead.start()
+_turn, _idle, _needed = RLock(), Event(), Event()
 
 
 def import_transformers() -> None:
-    """Import the parts of transformers that every model needs."""
-    if _ahead is not None and _ahead is not current_thread():
-        _ahead.join()
-    with _without_unused() if own_process else nullcontext(), _without_compiler() if own_process else nullcontext():
-        for name in _NEEDED:
-            import_module(f"transformers.{name}")
+    """Import the parts of transformers that every model needs, or wait until another thread has."""
+    _needed.set()
+    with idle():  # which ends a pause
+        _import()
+
+
+def import_patiently() -> None:
+    """The same for a thread beside one with more urgent work, of which it takes no half: it pauses except in `idle`."""
+    patience = _Patience()
+    sys.meta_path.insert(0, patience)
+    try:
+        _import()
+    finally:
+        sys.meta_path.remove(patience)
+
+
+def _import() -> None:
+    with _turn:
+        if not sys.modules.keys() >= _NEEDED:
+            with _quickly() if own_process else nullcontext():
+                for name in sorted(_NEEDED):
+                    import_module(name)
+
+
+@contextmanager
+def idle() -> Iterator[None]:
+    """Within, this thread waits, and others may import."""
+    _idle.set()
+    try:
+        yield
+    finally:
+        _idle.clear()
+
+
+class _Patience(MetaPathFinder):
+    """Finds nothing, and delays imports of the thread that makes it."""
+
+    def __init__(self) -> None:
+        self._thread = current_thread()
+
+    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
+        """None, in this thread after a pause unless the other one is idle, or somebody waits for these imports."""
+        if current_thread() is self._thread and not _needed.is_set():
+            _idle.wait(_PAUSE)
+
+
+@contextmanager
+def _quickly() -> Iterator[None]:
+    # What imports make is there to stay: the collector would look through it again and again, now and later.
+    gc.disable()
+    try:
+        with _without_unused(), _without_compiler():
+            yield
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @contextmanager

@@ -65,6 +65,7 @@ def fill(template: str, values: Mapping[str, object]) -> tuple[str, str]:
 
 
 Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
+Length: TypeAlias = Literal["short", "medium", "long"]
 Style: TypeAlias = Literal["paragraph", "bullets", "abstract", "tldr", "outline"]
 
 SYSTEM = "You write faithful summaries. You state only what the text says, with its names, numbers and dates."

@@ -45,17 +45,15 @@ class TextEncoder:
     def __init__(self, tokenizer_json: str) -> None:
         """From the contents of a tokenizer.json; ValueError where it is none."""
         data: dict[str, Any] = json.loads(tokenizer_json)
-        text_only = _without_special(data)
-        self._tokenizer = parse_tokenizer(tokenizer_json if text_only is data else json.dumps(text_only))
-        self._json = tokenizer_json
-        self._tokenizer.encode_special_tokens = True
+        self._json, tokenizer = tokenizer_json, _shared(tokenizer_json)
         self._pieces = _byte_pieces(data)
         self._special = {token["id"] for token in data["added_tokens"] if token["special"]}
         self._added = {token["id"]: token["content"].encode() for token in data["added_tokens"]}
         self.special_tokens = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
         """The spellings of special tokens, which `encode_prompt` encodes as such."""
         self._nfc = data["normalizer"] is not None
-        self._fast = _encoding(data, self._pieces, self._tokenizer)
+        self._fast = _encoding(data, self._pieces, tokenizer)
+        self._text_only = None if self._fast else _without_special(tokenizer_json, data)
         self._known = b"".join(piece for piece in self._pieces.values() if len(piece) == 1)
 
     @classmethod
@@ -77,9 +75,10 @@ class TextEncoder:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             data = text.encode()
         if self._fast is None or data.translate(None, self._known) or _LONG_SPACE.search(text):
-            return list(self._tokenizer.encode(text, add_special_tokens=False).ids)
+            self._text_only = self._text_only or _without_special(self._json, json.loads(self._json))
+            return list(self._text_only.encode(text, add_special_tokens=False).ids)
         if self._nfc and not text.isascii():
-            text = self._tokenizer.normalizer.normalize_str(text)
+            text = self._with_special.normalizer.normalize_str(text)
         return self._fast.encode_ordinary(text)
 
     def count(self, text: str) -> int:
@@ -103,7 +102,7 @@ class TextEncoder:
     @cached_property
     def sentence_ends(self) -> frozenset[int]:
         """The ids whose text ends a sentence, as far as one token tells: a full stop, or the end of a line."""
-        spelt = self._pieces or {number: token.encode() for token, number in self._tokenizer.get_vocab().items()}
+        spelt = self._pieces or {number: token.encode() for token, number in self._with_special.get_vocab().items()}
         return frozenset(n for n, piece in spelt.items() if piece.rstrip(_CLOSING).endswith(_SENTENCE_ENDS))
 
     @cached_property
@@ -149,14 +148,19 @@ def parse_tokenizer(tokenizer_json: str) -> Tokenizer:
     return tokenizer
 
 
-def _without_special(data: dict[str, Any]) -> dict[str, Any]:
-    """The tokenizer without added tokens such as `<think>`, which act as special tokens and are not marked as such.
+def _without_special(tokenizer_json: str, data: dict[str, Any]) -> Tokenizer:
+    """The tokenizer of a tokenizer.json and its `data`, for which spellings of special tokens are text.
 
-    Those marked special are disabled by `encode_special_tokens`. Those that are text stay.
+    Those marked special are disabled; added tokens such as `<think>`, which act as special tokens and are not marked as
+    such, are left out. Those that are text stay.
     """
     added = data["added_tokens"]
     kept = [token for token in added if token["special"] or _is_text(token)]
-    return data if len(kept) == len(added) else {**data, "added_tokens": kept}
+    tokenizer = parse_tokenizer(
+        tokenizer_json if len(kept) == len(added) else json.dumps({**data, "added_tokens": kept})
+    )
+    tokenizer.encode_special_tokens = True
+    return tokenizer
 
 
 def _is_text(token: dict[str, Any]) -> bool:

@@ -42,7 +42,7 @@ def load_reader(preset: Preset, directories: Directories, options: EngineOptions
     """The first layers of the preset's target, whole in this process; errors as `load_target`."""
     from specextend_cli.engine.reader import Reader
 
-    lm = _load(preset, directories, options, None)
+    lm = _load(preset, directories, options, None, layers)
     try:
         return Reader(lm, layers)
     except ValueError as error:
@@ -71,12 +71,17 @@ def load_target(preset: Preset, directories: Directories, options: EngineOptions
 
 
 def _load(
-    preset: Preset, directories: Directories, options: EngineOptions, group: ProcessGroup | None
+    preset: Preset,
+    directories: Directories,
+    options: EngineOptions,
+    group: ProcessGroup | None,
+    layers: int | None = None,
 ) -> LanguageModel:
     device, quantization = device_of(options.device), preset.target.quantization
     dtype = dtype_of(_target_dtype(preset, options), device)
     check_memory(preset, device, options, parts=group.size if group else 1)
-    return load_language_model(preset, quantization, device, group, directories.target, dtype, options.attention)
+    path, attention = directories.target, options.attention
+    return load_language_model(preset, quantization, device, group, path, dtype, attention, layers)
 
 
 def _target_dtype(preset: Preset, options: EngineOptions) -> str:
@@ -91,8 +96,12 @@ def load_language_model(
     path: Path,
     dtype: torch.dtype,
     attention: str = "auto",
+    layers: int | None = None,
 ) -> LanguageModel:
-    """A model from a directory, wrapped for the engine. Errors as `load_model`, `LanguageModel`, `check_attention`."""
+    """A model from a directory, or its first layers, wrapped for the engine.
+
+    Errors as `load_model`, `LanguageModel`, `check_attention`.
+    """
     import torch
 
     from specextend_cli.engine.lm import LanguageModel
@@ -105,7 +114,9 @@ def load_language_model(
     name = "" if path in own else str(preset.target.source) if made else preset.name
     try:
         with group.one_at_a_time() if group else nullcontext():
-            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=group)
+            model = load_model(
+                path, device=device, dtype=dtype, quantization=quantization, name=name, group=group, layers=layers
+            )
         return LanguageModel(model, backend=attention, parts=group.size if group else 1)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error

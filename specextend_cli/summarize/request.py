@@ -9,18 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, get_args
 
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
-from specextend_cli.models.prompt_templates import Mode as Mode
-from specextend_cli.models.prompt_templates import Style, check_prompt, placeholders, spell_out
+from specextend_cli.models.prompt_templates import Length, Mode, Style, check_prompt, placeholders, spell_out
 from specextend_cli.summarize.ranking.text_kind import WANTED, Kind
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset, Prompts
 
-Length: TypeAlias = Literal["short", "medium", "long"]
 LENGTHS: Mapping[Length, float] = {"short": 1 / 3, "medium": 1.0, "long": 2.0}
 """How much of the length that nobody asked to change."""
 WORDS_PER_TOKEN = 0.75

@@ -14,7 +14,6 @@ from specextend_cli.documents.read import read
 from specextend_cli.engine import events as decoding
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import FitError, InputError, UsageError
-from specextend_cli.models.fast_import import import_ahead
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset, sentence_ranker
 from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch
@@ -42,7 +41,7 @@ from specextend_cli.summarize.events import (
 )
 from specextend_cli.summarize.extractive import Extractive, Guide, ScoredSentences
 from specextend_cli.summarize.mapreduce import MapReduce
-from specextend_cli.summarize.model_loading import begin_loading, load_writer, prepare
+from specextend_cli.summarize.model_loading import begin_loading, import_ahead, load_writer, prepare
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
@@ -317,17 +316,19 @@ class Summarizer:
         return self._reader
 
     def load_ahead(self) -> None:
-        """Begin `load` in a thread where a GPU is to write: `run` waits for it where it needs the models.
+        """Begin in threads what `run` waits for where it needs models: imports, and `load` where a GPU is to write.
 
         For programs that read a document meanwhile, and end without shutting Python down while `is_busy`. Whether it is
         needed only the document says: one that is short, or whose texts are stored, waits for nothing.
         """
         engine, mode = self.options.engine, self.settings.mode
-        if mode == "extractive" or not may_be_cuda(engine.device):
+        if mode == "extractive":
             return
-        import_ahead()
-        if mode == "abstractive" and self._generator is None and self._loading is None and not is_shared():
-            self._loading = begin_loading(self.preset, engine, self._load)
+        if mode == "abstractive" and may_be_cuda(engine.device) and not is_shared():
+            if self._generator is None and self._loading is None:
+                self._loading = begin_loading(self.preset, engine, self._load)
+        else:
+            import_ahead()
 
     def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet. `run` does it when it needs them."""

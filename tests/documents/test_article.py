@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.documents import Document, read, read_bytes, structured
+from specextend_cli.documents import structured
 from specextend_cli.documents.article import OUTSIDE, article_of
+from specextend_cli.documents.document import Document
+from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sections import Parsed
 from tests.documents import faulty_workers
@@ -174,7 +176,7 @@ def test_only_the_sandbox_imports_trafilatura(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text(NEWS.html)
     code = (
-        "import sys; from specextend_cli.documents import read; print(len(read(sys.argv[1]).text)); "
+        "import sys; from specextend_cli.documents.read import read; print(len(read(sys.argv[1]).text)); "
         "print([name for name in ('trafilatura', 'lxml', 'justext') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)

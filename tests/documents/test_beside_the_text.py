@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from specextend_cli.documents import read_bytes
 from specextend_cli.documents.legibility import unreadable_share
 from specextend_cli.documents.pdf_annotations import Annotation, insert_annotations
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.read_errors import page_label
 from tests.documents.damaged_pdfs import mapped
 from tests.documents.edge_cases import refusal

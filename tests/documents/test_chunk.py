@@ -7,7 +7,8 @@ import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specextend_cli.documents import Block, Chunk, Document, Extraction, chunk
+from specextend_cli.documents.chunk import chunk
+from specextend_cli.documents.document import Block, Chunk, Document, Extraction
 
 BYTES = tiktoken.Encoding(
     "bytes", pat_str=r"\s?\w+|\s?[^\s\w]+|\s+", mergeable_ranks={

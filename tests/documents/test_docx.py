@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.documents import Document, archive, read_bytes
+from specextend_cli.documents import archive
+from specextend_cli.documents.document import Document
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import docx, item, p, table, word, zipped

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import read_bytes
+from specextend_cli.documents.read import read_bytes
 from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_drawing import DRAWING
 from tests.documents.edge_case_files import FILES

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import read_bytes
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import epub, page, zipped

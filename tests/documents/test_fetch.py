@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from specextend_cli.documents import fetch as module
-from specextend_cli.documents import read_bytes
 from specextend_cli.documents.fetch import fetch, file_name
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError, UsageError
 
 Answer = Callable[[BaseHTTPRequestHandler], None]

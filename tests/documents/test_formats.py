@@ -7,9 +7,10 @@ from typing import get_args
 
 import pytest
 
-from specextend_cli.documents import parse_pages, read, read_bytes
 from specextend_cli.documents.find import find
 from specextend_cli.documents.formats import FORMATS, Format, detect, format_names, load
+from specextend_cli.documents.read import read, read_bytes
+from specextend_cli.documents.request import parse_pages
 from specextend_cli.errors import UsageError
 from tests.documents import toy_format
 from tests.documents.edge_cases import refusal

@@ -2,7 +2,9 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import Document, parse_pages, read_bytes
+from specextend_cli.documents.document import Document
+from specextend_cli.documents.read import read_bytes
+from specextend_cli.documents.request import parse_pages
 from specextend_cli.errors import InputError, UsageError
 
 

@@ -6,8 +6,8 @@ from email.message import EmailMessage
 
 import pytest
 
-from specextend_cli.documents import read_bytes
 from specextend_cli.documents.decode import codec
+from specextend_cli.documents.read import read_bytes
 from tests.documents.made_files import epub, page
 
 

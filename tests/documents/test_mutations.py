@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.documents import read_bytes
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.formats import FORMATS, detect
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.sections import Parsed, Source
 from specextend_cli.documents.structured import compose_sections, parse
 from specextend_cli.errors import InputError

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import read_bytes
 from specextend_cli.documents.formulas import subscript, superscript
+from specextend_cli.documents.read import read_bytes
 from tests.documents.made_files import docx, epub, page, word
 
 

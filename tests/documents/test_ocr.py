@@ -16,11 +16,13 @@ import pytest
 from PIL import Image
 from reportlab.lib.utils import ImageReader
 
-from specextend_cli.documents import ocr, parse_pages, read_bytes
+from specextend_cli.documents import ocr
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.ocr import Ocr, pages_needing_ocr
 from specextend_cli.documents.ocr_engine import check_languages
 from specextend_cli.documents.ocr_worker import png, read_hocr, tiff_pages
+from specextend_cli.documents.read import read_bytes
+from specextend_cli.documents.request import parse_pages
 from specextend_cli.errors import InputError, UsageError
 from tests.documents.edge_cases import refusal
 from tests.documents.made_pdfs import SENTENCES, Sheets

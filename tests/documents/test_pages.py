@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import parse_pages
+from specextend_cli.documents.request import parse_pages
 from specextend_cli.errors import InputError, UsageError
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from specextend_cli.documents import pdf, pdf_worker, read, read_bytes, structured
+from specextend_cli.documents import pdf, pdf_worker, structured
+from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import ReadRequest, parse_pages
 from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, page_responses
 from tests.documents import faulty_workers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import read_bytes
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.sections import Cell, Table
 from tests.documents.made_files import docx, epub, p, page, table
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import read_bytes
+from specextend_cli.documents.read import read_bytes
 from tests.documents.made_pdfs import wrap
 from tests.documents.raw_pdf import FIXED, raw_pdf, show
 

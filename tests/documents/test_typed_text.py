@@ -7,8 +7,9 @@ from random import Random
 
 import pytest
 
-from specextend_cli.documents import Document, read_bytes
+from specextend_cli.documents.document import Document
 from specextend_cli.documents.encoded import ENCODED, without_encoded
+from specextend_cli.documents.read import read_bytes
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import docx, message, p, page
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import Document, read_bytes
+from specextend_cli.documents.document import Document
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError
 
 STORY = "<h1>The River</h1>" + "<p>The river rose by three metres in the spring. The mill was under water.</p>" * 3

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specextend_cli.documents import read_bytes
+from specextend_cli.documents.read import read_bytes
 from tests.documents.made_pdfs import Sheets
 
 

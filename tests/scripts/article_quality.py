@@ -12,7 +12,7 @@ from collections import Counter, defaultdict
 
 import trafilatura
 
-from specextend_cli.documents import read_bytes
+from specextend_cli.documents.read import read_bytes
 from tests.documents.made_pages import MadePage, made_pages
 
 

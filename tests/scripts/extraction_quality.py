@@ -21,7 +21,7 @@ import pytest
 from numpy.typing import NDArray
 from pypdf import PdfReader
 
-from specextend_cli.documents import read, read_bytes
+from specextend_cli.documents.read import read, read_bytes
 from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_drawing import DRAWING
 from tests.documents.edge_case_pdfs import LAYOUT

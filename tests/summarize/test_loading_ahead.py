@@ -84,7 +84,7 @@ def test_neither_the_text_nor_its_stages_change(
 def test_loading_begins_while_the_document_is_read(
     presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
 ) -> None:
-    """The first of several: its text is not there before the models are loaded."""
+    """The first of several, read in a thread: its text is not there before the models are loaded."""
     read, is_loaded, threads = source.Source.read, threading.Event(), []
     load = summarizer.load_writer
 
@@ -105,7 +105,8 @@ def test_loading_begins_while_the_document_is_read(
         file.write_text(LONG)
     command = ["summarize", *map(str, files), "-m", str(presets["one"]), "--device", "cuda", "--dtype", "float32", "-v"]
     assert run([*command, "--mode", "abstractive", "--no-cache"]) == 0
-    assert (threads, len(loads), loads[0] is MAIN) == ([MAIN, MAIN], 1, False)
+    assert [thread is MAIN for thread in threads] == [False, True]
+    assert (len(loads), loads[0] in (MAIN, threads[0])) == (1, False)
     assert "; beside these: loading Tiny" in capsys.readouterr().err
 
 
@@ -144,11 +145,23 @@ def test_where_no_gpu_writes_models_load_as_they_did(
         assert loads == [MAIN] * (mode == "abstractive")
 
 
-def test_nothing_begins_without_a_gpu(presets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+def test_without_a_gpu_only_imports_begin(presets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str) -> None:
+    """Where a model is needed at all."""
+    begun: list[threading.Thread] = []
+    is_done = threading.Event()
+
+    def imports() -> None:
+        begun.append(threading.current_thread())
+        is_done.set()
+
     monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
-    monkeypatch.setattr(loading_thread.threading, "Thread", lambda *_, **__: pytest.fail("begun"))
-    with made_by(presets["one"], "auto") as made:
+    monkeypatch.setattr(model_loading, "import_patiently", imports)
+    with made_by(presets["one"], "auto", mode=mode) as made:
         made.load_ahead()
+        assert made._loading is None
+        assert is_done.wait(LIMIT) if mode != "extractive" else not loading_thread.is_busy()
+    assert MAIN not in begun
 
 
 def test_what_is_a_thread_s_own_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,9 +31,10 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.presets import load_preset
+from specextend_cli.models.prompt_templates import Mode
 from specextend_cli.summarize import summarizer as library
 from specextend_cli.summarize.factcheck import FactSource
-from specextend_cli.summarize.request import Mode, SummaryRequest
+from specextend_cli.summarize.request import SummaryRequest
 from specextend_cli.summarize.sentences import spans
 
 Words: TypeAlias = Literal["document", "reference"]
