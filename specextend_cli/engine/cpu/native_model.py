@@ -105,6 +105,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             layers[index].rotates = int(getattr(module.self_attn, "use_rope", True))
 
         self._epsilon, self._scales, self._multipliers = epsilon, lm.scales, lm.multipliers
+        self._packed_prompts = not exact and library().sx_packed_prompts() and weights.are_packed
         self._bf16 = int(lm.dtype == torch.bfloat16)
         self._c_layers, self._weights = layers, weights
         self._model = Model(
@@ -141,9 +142,9 @@ class NativeModel(ForwardBackend[ModelOutput]):
         if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
             return None
         tree, earlier = context.tree_mask, cache.start - cache.length
-        if n > MOST_ROWS and tree is None:
+        if n > MOST_ROWS and tree is None and not self._packed_prompts:
             return self._prompt(inputs, cache)
-        if n > MOST_ROWS:
+        if n > MOST_ROWS and tree is not None:
             return None
         if tree is not None:
             earlier = tree.shape[1] - n
@@ -171,6 +172,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         step = Step(
             rows=n,
             sequences=b,
+            is_prompt=int(n > MOST_ROWS),
             tokens=tokens.data_ptr(),
             positions=positions.data_ptr(),
             keys=keys,
