@@ -44,7 +44,7 @@ class Forward {
     begin();
     for (int64_t layer = 0; layer < model.layers; ++layer) {
       attention(layer, paths);
-      mlp(model.layer[layer]);
+      finish(model.layer[layer], gathered_.data());
     }
     end();
     const int64_t kept = step.sequences > 1 ? rows_ : step.keep;
@@ -109,10 +109,8 @@ class Forward {
   }
 
   // The rest of a layer behind its attention, which gave these rows `attended` [rows, heads * head_dim].
-  void finish(const SxLayer& layer, const T* attended) {
-    gathered_.resize(rows_ * layer.o.columns);
-    widen(attended, rows_ * layer.o.columns, gathered_.data());
-    multiply(layer.o, by_rows(gathered_, layer.o.columns), states_, true);
+  void finish(const SxLayer& layer, const float* attended) {
+    multiply(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, states_, true);
     mlp(layer);
   }
 
@@ -234,7 +232,6 @@ class Forward {
                               step_->by_head, m.head_dim};
     attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached,
            {step_->leader, step_->common}, step_->seen, own_, mask_.data(), paths, layer.scale, gathered_.data());
-    multiply(layer.o, by_rows(gathered_, m.heads * m.head_dim), states_, true);
   }
 
   // The present states, normed.

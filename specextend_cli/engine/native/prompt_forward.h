@@ -22,8 +22,8 @@ void read_prompt(const SxModel& model, const SxStep& step) {
   const int64_t threads = pool.threads(), turns = (rows + threads * kBlockRows - 1) / (threads * kBlockRows);
   const int64_t each = (rows + threads * turns - 1) / (threads * turns), blocks = (rows + each - 1) / each;
   std::vector<std::vector<float>> states(blocks);
-  std::vector<T> asked(rows * width), attended(rows * width);
-  std::vector<float> kept(step.keep * hidden);
+  std::vector<T> asked(rows * width);
+  std::vector<float> attended(rows * width), kept(step.keep * hidden);
   const auto queries = [&](int64_t layer) {
     return step.queries[layer] != nullptr ? static_cast<T*>(step.queries[layer]) : asked.data();
   };
