@@ -13,7 +13,7 @@
 
 namespace specextend {
 
-constexpr int64_t kBlockRows = 96;  // at most
+constexpr int64_t kBlockRows = 96;  // at most; small matrices do not care, large ones are read once a block
 
 template <typename T>
 void read_prompt(const SxModel& model, const SxStep& step) {
