@@ -23,18 +23,34 @@ class Reader:
         decoder.norm = nn.Identity()  # the states are those between layers
         lm.config.num_hidden_layers = layers
         self._cache = lm.new_cache(0)
+        self._behind: tuple[int, ...] = ()  # the cache begins with these
+        self._nothing = torch.empty(0, lm.config.hidden_size, dtype=lm.dtype, device=lm.device)
 
     @torch.inference_mode()
-    def states(self, tokens: Sequence[int], *, chunk: int = 4096) -> Tensor:
-        """The hidden states [len(tokens), hidden size] after the last layer, read in pieces of `chunk` tokens."""
+    def states(self, tokens: Sequence[int], *, behind: Sequence[int] = (), chunk: int = 4096) -> Tensor:
+        """The hidden states [len(tokens), hidden size] after the last layer, read in pieces of `chunk` tokens.
+
+        The tokens come `behind` others, which are read once as long as texts come behind the same ones.
+        """
+        cache = self._cache
+        if tuple(behind) != self._behind or not cache.can_roll_back(len(behind)):
+            cache.begin(len(behind) + len(tokens))
+            self._behind = ()
+            self._read(behind, chunk)
+            cache.mark()
+            self._behind = tuple(behind)
+        cache.rollback(len(behind))
+        return torch.cat([self._nothing, *self._read(tokens, chunk)])
+
+    def _read(self, tokens: Sequence[int], chunk: int) -> list[Tensor]:
+        """The hidden states of tokens after what the cache has, which then has them, too."""
         lm, cache, states = self.lm, self._cache, []
-        cache.begin(len(tokens))
         for start in range(0, len(tokens), chunk):
             piece = torch.tensor(tokens[start : start + chunk], device=lm.device)
-            positions = torch.arange(start, start + len(piece), device=lm.device)
+            positions = torch.arange(cache.length, cache.length + len(piece), device=lm.device)
             with on_threads(lm.prefill_threads):
                 read = lm.forward(piece, positions, cache, logits_to_keep=1, features=(lm.layers,)).features
             assert read is not None
             cache.commit()
             states.append(read)
-        return torch.cat(states)
+        return states

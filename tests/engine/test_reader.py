@@ -49,6 +49,22 @@ def test_one_text_leaves_nothing_for_the_next() -> None:
         torch.testing.assert_close(states, expected("llama", tokens, 2), **CLOSE)
 
 
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_what_texts_come_behind_is_read_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, read = Reader(LanguageModel(tiny(name)), 2), []
+    forward = reader.lm.forward
+    monkeypatch.setattr(
+        reader.lm, "forward", lambda tokens, *rest, **more: read.append(len(tokens)) or forward(tokens, *rest, **more)
+    )
+    texts = [(range(3, 23), size) for size in (30, 9, 300)] + [(range(5, 12), 30), (range(0), 30), (range(0), 5)]
+    for behind, size in texts:
+        tokens = [(7 * at + size) % VOCABULARY for at in range(size)]
+        states = reader.states(tokens, behind=behind)
+        torch.testing.assert_close(states, expected(name, [*behind, *tokens], 2)[len(behind) :], **CLOSE)
+    assert read == [20, 30, 9, 300, 7, 30, 30, 5]
+    assert reader.states([], behind=[1]).shape == (0, 64)
+
+
 def test_only_the_layers_that_are_read_are_kept() -> None:
     reader = Reader(LanguageModel(tiny()), 2)
     assert len(reader.lm.model.get_decoder().layers) == 2

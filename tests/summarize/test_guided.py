@@ -111,8 +111,9 @@ def _followed(plan: ReadingPlan) -> list[tuple[int, range]]:
 class Counter:
     """Stands for a reader: the state of a token is the token and its place."""
 
-    def states(self, tokens: list[int]) -> torch.Tensor:
-        return torch.tensor([[token, place] for place, token in enumerate(tokens)], dtype=torch.bfloat16)
+    def states(self, tokens: list[int], behind: list[int]) -> torch.Tensor:
+        read = torch.tensor([[token, place] for place, token in enumerate([*behind, *tokens])], dtype=torch.bfloat16)
+        return read[len(behind) :]
 
 
 class Numbers:

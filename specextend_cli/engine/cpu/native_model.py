@@ -1,8 +1,10 @@
 """A language model whose forward runs natively (`native/forward.h`): a token, a tree, a batch, or a prompt.
 
-For few rows the whole forward is one call, which reads packed weights once. Of a prompt, torch computes the matrix
-products and the library everything between them. What a model of another make would need is left to the model itself:
-its layers have to be attention and a gated MLP behind RMS norms (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite).
+For few rows the whole forward is one call, which reads packed weights once. For a prompt it is, too, where the weights
+are packed, bytes are multiplied quicker than the model's numbers, and nobody wants float32 (`native/prompt_forward.h`).
+Elsewhere torch computes a prompt's matrix products, and the library everything between them. What a model of another
+make would need is left to the model itself: its layers have to be attention and a gated MLP behind RMS norms (Llama,
+SmolLM, Qwen2, Qwen3, Mistral, Granite).
 """
 
 from __future__ import annotations
@@ -105,6 +107,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             layers[index].rotates = int(getattr(module.self_attn, "use_rope", True))
 
         self._epsilon, self._scales, self._multipliers = epsilon, lm.scales, lm.multipliers
+        self._packed_prompts = not exact and weights.are_packed and library().sx_packed_prompts()  # the head is no part
         self._bf16 = int(lm.dtype == torch.bfloat16)
         self._c_layers, self._weights = layers, weights
         self._model = Model(
@@ -137,19 +140,20 @@ class NativeModel(ForwardBackend[ModelOutput]):
         """See `ForwardBackend`."""
         (b, n), cache, context = inputs.tokens.shape, inputs.cache, inputs.context
         if isinstance(cache, BatchedKVCache) and isinstance(context.backend, BatchedAttention) and b <= MOST_ROWS:
-            return self._few(inputs, cache, 0)
+            return self._whole(inputs, cache, 0)
         if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
             return None
         tree, earlier = context.tree_mask, cache.start - cache.length
-        if n > MOST_ROWS and tree is None:
-            return self._prompt(inputs, cache)
-        if n > MOST_ROWS:
+        if n > MOST_ROWS and tree is not None:
             return None
+        if n > MOST_ROWS and not self._packed_prompts:
+            return self._prompt(inputs, cache)
         if tree is not None:
             earlier = tree.shape[1] - n
-        return self._few(inputs, cache, earlier)
+        return self._whole(inputs, cache, earlier)
 
-    def _few(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, earlier: int) -> ModelOutput:
+    def _whole(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, earlier: int) -> ModelOutput:
+        """All in one call."""
         (b, n), context = inputs.tokens.shape, inputs.context
         tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
         tree = None if context.tree_mask is None else context.tree_mask.contiguous()
@@ -171,6 +175,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         step = Step(
             rows=n,
             sequences=b,
+            is_prompt=int(n > MOST_ROWS),
             tokens=tokens.data_ptr(),
             positions=positions.data_ptr(),
             keys=keys,
@@ -197,12 +202,12 @@ class NativeModel(ForwardBackend[ModelOutput]):
                 batched.record(some, read, self._scales[layer], context.tree_mask)
         elif batched is None:
             for layer, some in zip(wanted, asked, strict=True):
-                kept = some[0, :, -1:] if context.record_last else some[0]
+                kept = some[0, :, -1:].clone() if context.record_last else some[0]  # a clone frees the others
                 context.queries[layer] = LayerQueries(kept, self._scales[layer])
         return ModelOutput(logits, features)
 
     def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:
-        """A chunk of a prompt: each token sees all before it."""
+        """A chunk of a prompt, with torch's products: each token sees all before it."""
         context, n = inputs.context, inputs.tokens.shape[1]
         positions = inputs.positions.contiguous()
         cos, sin = self._rotation.up_to(int(positions.max()))

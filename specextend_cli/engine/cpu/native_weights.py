@@ -27,6 +27,7 @@ class Weights:
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
         self.kept: list[object] = []
+        self.are_packed = True  # whether all matrices so far are of four or eight bits
         self._read: set[int] = set()  # identities of the parameters
 
     def at(self, tensor: Tensor | None) -> int | None:
@@ -65,6 +66,7 @@ class Weights:
         rows, columns, bias = module.out_features, module.in_features, self.at(module.bias)
         packed, first = _packed(module)
         if packed is None:
+            self.are_packed = False
             kind = _BFLOAT16 if self.dtype == torch.bfloat16 else _FLOAT32
             return Matrix(kind, rows, columns, self.at(module.weight), None, bias)
         codes, scales = packed.codes, packed.scales

@@ -1,120 +1,18 @@
-// The forward of a decoder for few rows: a token, a tree's nodes, or a token of each of several sequences.
+// The forward of a decoder for few rows: a token, a tree's nodes, a token of each of several sequences, or a block of a
+// prompt's tokens.
 //
 // Numbers between the operations are float32, whatever the model's format; keys and values, and queries that meet them,
 // are in the model's format.
 #pragma once
 
 #include <algorithm>
-#include <cmath>
 #include <initializer_list>
-#include <utility>
 #include <vector>
 
 #include "attention.h"
-#include "dense_matmul.h"
-#include "int4_matmul.h"
-#include "specextend.h"
+#include "source.h"
 
 namespace specextend {
-
-template <typename T>
-void widen(const T* from, int64_t count, float* to) {
-  for (int64_t i = 0; i < count; i += kLanes) Word<float>::store(to + i, Word<T>::load(from + i));
-}
-
-template <typename T>
-void narrow(const float* from, int64_t count, T* to) {
-  for (int64_t i = 0; i < count; i += kLanes) Word<T>::store(to + i, Word<float>::load(from + i));
-}
-
-// `width` numbers of the first row times the inverse of their root mean square, times `weight`. `to` may be the row.
-template <typename T>
-void rms_norm(const Rows& x, int64_t width, const T* weight, float epsilon, float* to) {
-  Floats sum = {};
-  for (int64_t i = 0; i < width; i += kLanes) {
-    const Floats some = Word<float>::load(x.at(0, i));
-    sum = multiply_add(some, some, sum);
-  }
-  const float by = 1 / std::sqrt(sum_of(sum) / static_cast<float>(width) + epsilon);
-  for (int64_t i = 0; i < width; i += kLanes)
-    Word<float>::store(to + i, Word<float>::load(x.at(0, i)) * by * Word<T>::load(weight + i));
-}
-
-// Rows that matrices multiply: `count` of them, normed where `norm` is given.
-struct Source {
-  Rows x;
-  int64_t count, columns;
-  const void* norm = nullptr;
-  float epsilon = 0;
-};
-
-// A source, prepared once for all matrices of a job, in each matrix's format. Every thread prepares its own: rows that
-// another core has prepared would come from its cache.
-template <typename T>
-class Input {
- public:
-  static Input& of_thread() {
-    static thread_local Input input;
-    return input;
-  }
-
-  void read(const Source& source, bool is_exact, std::initializer_list<const SxMatrix*> matrices) {
-    rows_ = source.count;
-    is_exact_ = is_exact;
-    Rows x = source.x;
-    if (source.norm != nullptr) {
-      normed_.resize(rows_ * source.columns);
-      for (int64_t row = 0; row < rows_; ++row)
-        rms_norm(source.x.from_row(row), source.columns, static_cast<const T*>(source.norm), source.epsilon,
-                 &normed_[row * source.columns]);
-      x = Rows::by_rows(normed_.data(), source.columns);
-    }
-    bool ready[kFormats] = {};
-    for (const SxMatrix* matrix : matrices)
-      if (bool& is_ready = ready[format(*matrix)]; !std::exchange(is_ready, true)) prepare(*matrix, x, source.columns);
-  }
-
-  // The matrix's rows from `begin` to `end`, whole tiles of four bits, to the columns of `out` that have their numbers.
-  void times(const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
-    if (matrix.kind == kBFloat16) {
-      times_dense(halves_, rows_, static_cast<const BFloat16*>(matrix.weights), begin, end, out);
-    } else if (matrix.kind == kFloat32) {
-      times_dense(singles_, rows_, static_cast<const float*>(matrix.weights), begin, end, out);
-    } else {
-      is_exact_ ? times_codes(exact_, matrix, begin, end, out) : times_codes(rounded_, matrix, begin, end, out);
-    }
-  }
-
- private:
-  static constexpr int64_t kFormats = kFloat32 + 1;
-  int64_t rows_ = 0;
-  bool is_exact_ = false;
-  std::vector<float> normed_;
-  Plain<BFloat16> halves_;
-  Plain<float> singles_;
-  Exact exact_;
-  Rounded rounded_;
-
-  static int64_t format(const SxMatrix& matrix) { return matrix.kind < kBFloat16 ? int64_t{kFourBit} : matrix.kind; }
-
-  void prepare(const SxMatrix& matrix, const Rows& x, int64_t columns) {
-    if (matrix.kind == kBFloat16)
-      halves_.prepare(x, rows_, columns);
-    else if (matrix.kind == kFloat32)
-      singles_.prepare(x, rows_, columns);
-    else if (is_exact_)
-      exact_.prepare(x, rows_, columns);
-    else
-      rounded_.prepare(x, rows_, columns);
-  }
-
-  template <typename Prepared>
-  void times_codes(const Prepared& x, const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
-    const auto* codes = static_cast<const uint8_t*>(matrix.weights);
-    const auto* scales = static_cast<const BFloat16*>(matrix.scales);
-    times_packed<Prepared>(matrix.kind)(x, rows_, codes, scales, begin / kTile, end / kTile, out);
-  }
-};
 
 // Rotates the first `rotated` numbers of a head: the lower half with the upper one.
 inline void rotate(float* head, int64_t rotated, const float* cos, const float* sin) {
@@ -136,55 +34,43 @@ class Forward {
   }
 
   void run(const SxModel& model, const SxStep& step) {
-    model_ = &model;
-    step_ = &step;
-    rows_ = step.rows * step.sequences;
+    take(model, step, 0, step.rows * step.sequences);
     own_ = step.earlier + step.rows;
     mask_.assign(step.rows * own_, kNegInf);
     for (int64_t row = 0; row < step.rows; ++row)
       for (int64_t key = 0; key < own_; ++key)
         if (step.tree ? step.tree[row * own_ + key] : key <= step.earlier + row) mask_[row * own_ + key] = 0;
     const Paths paths(mask_.data(), step.rows, own_);
-    const int64_t hidden = model.hidden;
-    states_.resize(rows_ * hidden);
-    embeddings_.resize(rows_ * hidden);
-    for (int64_t row = 0; row < rows_; ++row)
-      widen(static_cast<const T*>(model.embedding) + step.tokens[row] * hidden, hidden, &embeddings_[row * hidden]);
-    for (float& number : embeddings_) number *= model.embedding_multiplier;
     begin();
     for (int64_t layer = 0; layer < model.layers; ++layer) {
-      give_states(layer, tiles(states_));
       attention(layer, paths);
-      mlp(model.layer[layer]);
+      finish(model.layer[layer], gathered_.data());
     }
     end();
+    const int64_t kept = step.sequences > 1 ? rows_ : step.keep;
+    logits({Rows::by_rows(normed_.data(), model.hidden).from_row(rows_ - kept), kept, model.hidden});
   }
 
- private:
-  const SxModel* model_ = nullptr;
-  const SxStep* step_ = nullptr;
-  int64_t rows_ = 0, own_ = 0;  // rows of this forward; rows of its tree, earlier ones included
-  std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, head_, gathered_, gated_, up_, added_;
-  std::vector<T> queries_;
-
-  // Of a vector with the numbers of all rows, in tiles.
-  Sums tiles(std::vector<float>& numbers) const { return Sums::by_tiles(numbers.data(), rows_); }
-
-  Source by_rows(const std::vector<float>& numbers, int64_t columns) const {
-    return {Rows::by_rows(numbers.data(), columns), rows_, columns};
+  // The following is about `count` of the step's rows, from `first` on.
+  void take(const SxModel& model, const SxStep& step, int64_t first, int64_t count) {
+    model_ = &model;
+    step_ = &step;
+    first_ = first;
+    rows_ = count;
   }
 
-  // Calls work(begin, end) for parts of some tiles of columns, in threads that have read the source.
-  template <typename Work>
-  void in_threads(const Source& source, std::initializer_list<const SxMatrix*> matrices, int64_t tiles, int64_t least,
-                  const Work& work) {
-    const bool is_exact = model_->exact;
-    in_parts(tiles, least, [&] { Input<T>::of_thread().read(source, is_exact, matrices); }, work);
-  }
+  // Exchanges the present states with other rows'.
+  void exchange(std::vector<float>& states) { states_.swap(states); }
 
   // The states that the first layer reads.
   void begin() {
     const int64_t hidden = model_->hidden;
+    states_.resize(rows_ * hidden);
+    embeddings_.resize(rows_ * hidden);
+    for (int64_t row = 0; row < rows_; ++row)
+      widen(static_cast<const T*>(model_->embedding) + step_->tokens[first_ + row] * hidden, hidden,
+            &embeddings_[row * hidden]);
+    for (float& number : embeddings_) number *= model_->embedding_multiplier;
     if (step_->features != nullptr) {
       read_.resize(rows_ * model_->fused.columns);
       widen(static_cast<const T*>(step_->features), rows_ * model_->fused.columns, read_.data());
@@ -203,6 +89,78 @@ class Forward {
     }
     beside(embeddings_, normed_);
     multiply(model_->joined, by_rows(read_, 2 * hidden), states_);
+  }
+
+  // Queries of a layer, to `asked` [sequences, heads, rows of the step, head_dim], and its keys and values.
+  void ask(int64_t index, T* asked) {
+    const SxModel& m = *model_;
+    const SxLayer& layer = m.layer[index];
+    give_states(index, tiles(states_));
+    if (layer.state_norm != nullptr) {  // the first layer of an EAGLE-3 head
+      norm(Rows::by_rows(embeddings_.data(), m.hidden), layer.attention_norm, gathered_);
+      norm(tiles(states_), layer.state_norm, normed_);
+      beside(gathered_, normed_);
+      if (layer.residual_is_normed) keep(normed_);
+      project_all(layer, by_rows(read_, 2 * m.hidden));
+    } else {
+      project_all(layer, states(layer.attention_norm));
+    }
+    write(index, asked);
+  }
+
+  // The rest of a layer behind its attention, which gave these rows `attended` [rows, heads * head_dim].
+  void finish(const SxLayer& layer, const float* attended) {
+    multiply(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, states_, true);
+    mlp(layer);
+  }
+
+  // The final norm. Returns the normed rows [rows, hidden].
+  const float* end() {
+    const SxModel& m = *model_;
+    norm(tiles(states_), m.final_norm, normed_);
+    const Rows normed = Rows::by_rows(normed_.data(), m.hidden);
+    give_states(m.layers, normed);
+    if (step_->after != nullptr) {
+      const Rows after = m.feeds_normed ? normed : Rows(tiles(states_));
+      for (int64_t row = 0; row < rows_; ++row) give(after, row, static_cast<T*>(step_->after) + row * m.hidden);
+    }
+    return normed_.data();
+  }
+
+  // The step's logits, of normed rows.
+  void logits(const Source& normed) {
+    const SxModel& m = *model_;
+    rows_ = normed.count;
+    in_threads(normed, {&m.head}, (m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
+      const int64_t last = std::min(end * kTile, m.head.rows);
+      Input<T>::of_thread().times(m.head, begin * kTile, last, Sums::by_rows(step_->logits, m.head.rows));
+      if (m.logits_divisor == 1) return;
+      for (int64_t row = 0; row < normed.count; ++row)
+        for (int64_t i = begin * kTile; i < last; ++i) step_->logits[row * m.head.rows + i] /= m.logits_divisor;
+    });
+  }
+
+ private:
+  const SxModel* model_ = nullptr;
+  const SxStep* step_ = nullptr;
+  int64_t first_ = 0, rows_ = 0;  // of the step's rows
+  int64_t own_ = 0;               // rows of the tree, earlier ones included
+  std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, head_, gathered_, gated_, up_, added_;
+  std::vector<T> queries_;
+
+  // Of a vector with the numbers of all rows, in tiles.
+  Sums tiles(std::vector<float>& numbers) const { return Sums::by_tiles(numbers.data(), rows_); }
+
+  Source by_rows(const std::vector<float>& numbers, int64_t columns) const {
+    return {Rows::by_rows(numbers.data(), columns), rows_, columns};
+  }
+
+  // Calls work(begin, end) for parts of some tiles of columns, in threads that have read the source.
+  template <typename Work>
+  void in_threads(const Source& source, std::initializer_list<const SxMatrix*> matrices, int64_t tiles, int64_t least,
+                  const Work& work) {
+    const bool is_exact = model_->exact;
+    in_parts(tiles, least, [&] { Input<T>::of_thread().read(source, is_exact, matrices); }, work);
   }
 
   // Makes these rows the states.
@@ -264,26 +222,16 @@ class Forward {
   void attention(int64_t index, const Paths& paths) {
     const SxModel& m = *model_;
     const SxLayer& layer = m.layer[index];
-    if (layer.state_norm != nullptr) {  // the first layer of an EAGLE-3 head
-      norm(Rows::by_rows(embeddings_.data(), m.hidden), layer.attention_norm, gathered_);
-      norm(tiles(states_), layer.state_norm, normed_);
-      beside(gathered_, normed_);
-      if (layer.residual_is_normed) keep(normed_);
-      project_all(layer, by_rows(read_, 2 * m.hidden));
-    } else {
-      project_all(layer, states(layer.attention_norm));
-    }
     T* const asked = step_->queries != nullptr && step_->queries[index] != nullptr
                          ? static_cast<T*>(step_->queries[index])
                          : (queries_.resize(rows_ * m.heads * m.head_dim), queries_.data());
-    write(index, asked);
+    ask(index, asked);
     gathered_.resize(rows_ * m.heads * m.head_dim);
     const Cached<T> cached = {static_cast<const T*>(step_->keys) + index * step_->by_layer,
                               static_cast<const T*>(step_->values) + index * step_->by_layer, step_->by_sequence,
                               step_->by_head, m.head_dim};
     attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached,
            {step_->leader, step_->common}, step_->seen, own_, mask_.data(), paths, layer.scale, gathered_.data());
-    multiply(layer.o, by_rows(gathered_, m.heads * m.head_dim), states_, true);
   }
 
   // The present states, normed.
@@ -318,8 +266,8 @@ class Forward {
     const Sums q = tiles(q_), k = tiles(k_), v = tiles(v_);
     head_.resize(m.head_dim);
     for (int64_t row = 0; row < rows_; ++row) {
-      const int64_t turn = step_->positions[row] * m.rotated;
-      const int64_t sequence = row / step_->rows, node = row % step_->rows;
+      const int64_t of_step = first_ + row, turn = step_->positions[of_step] * m.rotated;
+      const int64_t sequence = of_step / step_->rows, node = of_step % step_->rows;
       const auto turned = [&](const Sums& from, int64_t head, const void* weight, T* to) {
         float* const numbers = head_of(from, row, head);
         if (weight != nullptr)
@@ -360,33 +308,12 @@ class Forward {
     multiply(layer.down, {tiles(gated_), rows_, width}, states_, true);
   }
 
-  // The final norm, and logits of the rows that are kept.
-  void end() {
-    const SxModel& m = *model_;
-    norm(tiles(states_), m.final_norm, normed_);
-    const Rows normed = Rows::by_rows(normed_.data(), m.hidden);
-    give_states(m.layers, normed);
-    if (step_->after != nullptr) {
-      const Rows after = m.feeds_normed ? normed : Rows(tiles(states_));
-      for (int64_t row = 0; row < rows_; ++row) give(after, row, static_cast<T*>(step_->after) + row * m.hidden);
-    }
-    const int64_t kept = step_->sequences > 1 ? rows_ : step_->keep;
-    const Source read = {normed.from_row(rows_ - kept), kept, m.hidden};
-    in_threads(read, {&m.head}, (m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
-      const int64_t last = std::min(end * kTile, m.head.rows);
-      Input<T>::of_thread().times(m.head, begin * kTile, last, Sums::by_rows(step_->logits, m.head.rows));
-      if (m.logits_divisor == 1) return;
-      for (int64_t row = 0; row < kept; ++row)
-        for (int64_t i = begin * kTile; i < last; ++i) step_->logits[row * m.head.rows + i] /= m.logits_divisor;
-    });
-  }
-
   void give_states(int64_t index, const Rows& states) {
     const int64_t hidden = model_->hidden, count = step_->feature_count;
     for (int64_t i = 0; i < count; ++i) {
       if (step_->feature_layers[i] != index) continue;
       for (int64_t row = 0; row < rows_; ++row)
-        give(states, row, static_cast<T*>(step_->features_given) + (row * count + i) * hidden);
+        give(states, row, static_cast<T*>(step_->features_given) + ((first_ + row) * count + i) * hidden);
     }
   }
 

@@ -183,8 +183,9 @@ class Rounded {
       left += near[i];
       right += near[kGroup / kLanes / 2 + i];
     }
-    const auto sum = [&](Ints some) { return most / 127 * static_cast<float>(sum_of(some)); };
-    facts_[group] = {most / 127, sum(left + right), sum(left), sum(right)};
+    const int32_t of_left = sum_of(left), of_right = sum_of(right);
+    const auto sum = [&](int32_t some) { return most / 127 * static_cast<float>(some); };
+    facts_[group] = {most / 127, sum(of_left + of_right), sum(of_left), sum(of_right)};
     int8_t* const to = &numbers_[group * kGroup];
 #if defined(__AVX512F__)
     const __m128i even_first = _mm_set_epi8(15, 13, 11, 9, 14, 12, 10, 8, 7, 5, 3, 1, 6, 4, 2, 0);

@@ -15,9 +15,9 @@ constexpr int64_t kQueries = 32;  // of each head that shares the keys
 
 // Queries q, of head h and node i at `h * by_head + i * by_node`, the last n of `total` cached rows -> out [n, heads *
 // groups, dim]. dim is a multiple of 32.
-template <typename T>
+template <typename T, typename Out>
 void attend_causal(const T* q, int64_t by_head, int64_t by_node, int64_t heads, int64_t groups, int64_t n, int64_t dim,
-                   const Cached<T>& cached, int64_t total, float scale, T* out) {
+                   const Cached<T>& cached, int64_t total, float scale, Out* out) {
   const int64_t pieces = (n + kQueries - 1) / kQueries, seen = total - n;
   Pool::shared().run(heads * pieces, [&](int64_t task, bool) {  // the longest first
     const int64_t h = task % heads, first = (pieces - 1 - task / heads) * kQueries;
@@ -42,9 +42,9 @@ void attend_causal(const T* q, int64_t by_head, int64_t by_node, int64_t heads, 
     }
     for (int64_t row = 0; row < rows; ++row) {
       const float share = 1 / sum_of(gathered.total_of(row));
-      T* const of_row = out + ((first + row % count) * heads * groups + h * groups + row / count) * dim;
+      Out* const of_row = out + ((first + row % count) * heads * groups + h * groups + row / count) * dim;
       for (int64_t at = 0; at < dim; at += kLanes)
-        Word<T>::store(of_row + at, Word<float>::load(gathered.out + row * dim + at) * share);
+        Word<Out>::store(of_row + at, Word<float>::load(gathered.out + row * dim + at) * share);
     }
     release_tiles();
   });

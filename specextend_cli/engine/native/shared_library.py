@@ -139,7 +139,7 @@ class Library:
             getattr(library, function).argtypes = arguments
             getattr(library, function).restype = None
         library.sx_instructions.restype = ctypes.c_char_p
-        library.sx_forward.restype = _INT
+        library.sx_forward.restype = library.sx_packed_prompts.restype = _INT
         _loaded = library
 
 
@@ -211,7 +211,7 @@ class Step(ctypes.Structure):
     """SxStep."""
 
     _fields_ = (
-        *((name, _INT) for name in ("rows", "sequences")),
+        *((name, _INT) for name in ("rows", "sequences", "is_prompt")),
         *((name, _AT) for name in ("tokens", "positions", "cos", "sin")),
         ("turns", _INT),
         *((name, _AT) for name in ("states", "features", "keys", "values")),
@@ -228,6 +228,7 @@ class Step(ctypes.Structure):
 
 _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_instructions": (),
+    "sx_packed_prompts": (),
     "sx_threads": (_INT,),
     "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(Step)),
     "sx_int4_matmul": (_AT, _INT, _INT, _INT, _AT, _AT, _INT, _INT, _AT),

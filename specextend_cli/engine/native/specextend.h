@@ -51,8 +51,9 @@ typedef struct {
 } SxModel;
 
 // One forward of few rows: of a tree's nodes (`sequences` 1), or of one token of each of several sequences (`rows` 1).
+// Or of many, a prompt's, in causal order.
 typedef struct {
-  int64_t rows, sequences;
+  int64_t rows, sequences, is_prompt;
   const int64_t *tokens, *positions;  // [sequences * rows]
   const float *cos, *sin;             // [turns, rotated]
   int64_t turns;
@@ -77,6 +78,8 @@ typedef struct {
 } SxStep;
 
 SX_API const char* sx_instructions(void);
+// Whether prompts, too, are read quicker by packed weights than by full ones.
+SX_API int64_t sx_packed_prompts(void);
 SX_API void sx_threads(int64_t threads);
 // 0, or why nothing was computed: a token that the model does not have (1), a position from `turns` on (2).
 SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);

@@ -178,20 +178,22 @@ def read_states(
 
     A sentence that has more tokens than a chunk is read in pieces, and its mean is over all of them.
     """
+    import torch
+
     tokens = [token for i in chunk for token in plan.tokens[i]]
-    counts = np.array([len(plan.tokens[i]) for i in chunk])
-    owner = np.repeat(np.arange(len(chunk)), counts)
-    total: Array | None = None
+    counts = torch.tensor([len(plan.tokens[i]) for i in chunk])
+    owner = torch.arange(len(chunk)).repeat_interleave(counts)
+    total: torch.Tensor | None = None
     for start in range(0, max(len(tokens), 1), plan.size):
         began = perf_counter()
-        piece = [*prefix, *tokens[start : start + plan.size]]
-        states: Array = reader.states(piece)[len(prefix) :].float().cpu().numpy()
-        total = np.zeros((len(chunk), states.shape[1]), np.float32) if total is None else total
-        np.add.at(total, owner[start : start + plan.size], states)
-        yield Prefilled(len(piece), perf_counter() - began)
+        piece = tokens[start : start + plan.size]
+        states = reader.states(piece, behind=prefix).float().cpu()
+        total = states.new_zeros(len(chunk), states.shape[1]) if total is None else total
+        total.index_add_(0, owner[start : start + plan.size], states)
+        yield Prefilled(len(prefix) + len(piece), perf_counter() - began)
     assert total is not None
-    total /= np.maximum(counts, 1)[:, None]
-    return total
+    means: Array = (total / counts.clamp(min=1)[:, None]).numpy()
+    return means
 
 
 def load_arrays(path: Path, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:

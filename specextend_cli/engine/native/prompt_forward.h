@@ -1,0 +1,62 @@
+// The forward of a prompt's chunk: many rows, by weights of four or eight bits.
+//
+// Between attention and attention each row goes its own way. A task therefore takes a block of rows from one to the
+// next, and what it computes stays in its core's cache. A block's products are those of few rows (`forward.h`), so they
+// are rounded alike; only attention is the prompt's (`prompt.h`).
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "forward.h"
+#include "prompt.h"
+
+namespace specextend {
+
+constexpr int64_t kBlockRows = 96;  // at most; small matrices do not care, large ones are read once a block
+
+template <typename T>
+void read_prompt(const SxModel& model, const SxStep& step) {
+  Pool& pool = Pool::shared();
+  const int64_t rows = step.rows, hidden = model.hidden, width = model.heads * model.head_dim;
+  const int64_t threads = pool.threads(), turns = (rows + threads * kBlockRows - 1) / (threads * kBlockRows);
+  const int64_t each = (rows + threads * turns - 1) / (threads * turns), blocks = (rows + each - 1) / each;
+  std::vector<std::vector<float>> states(blocks);
+  std::vector<T> asked(rows * width);
+  std::vector<float> attended(rows * width), kept(step.keep * hidden);
+  const auto queries = [&](int64_t layer) {
+    return step.queries[layer] != nullptr ? static_cast<T*>(step.queries[layer]) : asked.data();
+  };
+  for (int64_t layer = 0; layer <= model.layers; ++layer) {
+    pool.run(blocks, [&](int64_t block, bool) {
+      const int64_t first = block * each, count = std::min(each, rows - first);
+      Forward<T>& forward = Forward<T>::of_thread();
+      forward.take(model, step, first, count);
+      forward.exchange(states[block]);
+      if (layer == 0)
+        forward.begin();
+      else
+        forward.finish(model.layer[layer - 1], attended.data() + first * width);
+      if (layer < model.layers) {
+        forward.ask(layer, queries(layer));
+      } else {
+        const float* const normed = forward.end();
+        for (int64_t row = std::max(first, rows - step.keep); row < first + count; ++row)
+          std::copy_n(normed + (row - first) * hidden, hidden, &kept[(row - rows + step.keep) * hidden]);
+      }
+      forward.exchange(states[block]);
+    });
+    if (layer == model.layers) break;
+    const Cached<T> cached = {static_cast<const T*>(step.keys) + layer * step.by_layer,
+                              static_cast<const T*>(step.values) + layer * step.by_layer, 0, step.by_head,
+                              model.head_dim};
+    attend_causal(queries(layer), rows * model.head_dim, model.head_dim, model.kv_heads, model.heads / model.kv_heads,
+                  rows, model.head_dim, cached, *step.seen + step.earlier + rows, model.layer[layer].scale,
+                  attended.data());
+  }
+  Forward<T>& forward = Forward<T>::of_thread();
+  forward.take(model, step, 0, step.keep);
+  forward.logits({Rows::by_rows(kept.data(), hidden), step.keep, hidden});
+}
+
+}  // namespace specextend

@@ -1,0 +1,95 @@
+"""Prompts read by packed weights: what few rows at a time compute, in whatever pieces and by how many threads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import pytest
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.cpu.native_model import NativeModel, run_natively
+from specextend_cli.engine.four_bit import use_four_bit
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native.shared_library import library
+from specextend_cli.engine.threads import on_threads
+from tests.engine.test_native_model import ARCHITECTURES, LONG, of
+from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
+
+pytestmark = pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module")
+
+TOKENS = torch.tensor((LONG * 5)[:391])
+
+
+def packed(lm: LanguageModel) -> LanguageModel:
+    """A model that reads prompts by its packed weights, whatever this processor is."""
+    run_natively(lm, exact=False)
+    assert isinstance(lm.forward_backend, NativeModel)
+    assert lm.forward_backend._packed_prompts in (0, library().sx_packed_prompts())
+    lm.forward_backend._packed_prompts = 1
+    return lm
+
+
+def read(lm: LanguageModel, pieces: Sequence[int], threads: int = 3) -> list[Tensor]:
+    """Logits, states and queries of `TOKENS`, and the cache behind them."""
+    cache, found = lm.new_cache(len(TOKENS)), []
+    for piece in torch.arange(len(TOKENS)).split(pieces):
+        context = ForwardContext(lm.backend, record=(0, lm.layers - 1))
+        with on_threads(threads):
+            out = lm.forward(TOKENS[piece], piece, cache, context=context, features=(0, 1, lm.layers))
+        cache.commit()
+        assert out.features is not None
+        asked = torch.cat([queries.queries for queries in context.queries.values()], -1)
+        found.append((out.logits, out.features, asked.movedim(1, 0)))
+    return [*map(torch.cat, zip(*found, strict=True)), cache.rows(0, cache.length)]
+
+
+def distances(some: list[Tensor], others: list[Tensor]) -> list[float]:
+    pairs = zip(some, others, strict=True)
+    return [float((one.float() - other.float()).norm() / other.float().norm()) for one, other in pairs]
+
+
+FEW = [32] * 12 + [7]
+ODD = [33, 258, 100]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_a_prompt_is_read_as_few_rows_are(name: str, dtype: torch.dtype, kernels: str) -> None:
+    lm = packed(LanguageModel(four_bit(dtype, partial(of, name))))
+    assert max(distances(read(lm, ODD), read(lm, FEW))) < 0.03
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_neither_pieces_nor_threads_change_a_bit(dtype: torch.dtype, kernels: str) -> None:
+    lm = packed(LanguageModel(four_bit(dtype, broad)))
+    expected = read(lm, ODD)
+    for pieces, threads in ((ODD, 1), ([391], 2), ([391], 7), ([40, 311, 40], 2)):
+        for one, other in zip(read(lm, pieces, threads), expected, strict=True):
+            assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("group", [16, 32])
+def test_layers_of_eight_bits(group: int, kernels: str) -> None:
+    model = broad()
+    weights = random_weights(model)
+    for name in [key.removesuffix(".codes") for key in weights if key.endswith("v_proj.weight.codes")]:
+        module = model.get_submodule(name.removesuffix(".weight"))
+        (upper, lower), full = halves(*module.weight.shape, 0.002, group)
+        module.weight.data = full.float()
+        weights |= {f"{name}.codes": upper[0], f"{name}.scales": upper[1]}
+        weights |= {f"{name}.low.codes": lower[0], f"{name}.low.scales": lower[1]}
+    assert use_four_bit(model, weights)
+    lm = packed(LanguageModel(model))
+    assert max(distances(read(lm, ODD), read(lm, FEW))) < 0.03
+
+
+@pytest.mark.parametrize("what", ["exact", "full"])
+def test_others_read_prompts_by_full_weights(what: str, kernels: str) -> None:
+    model = four_bit(made=broad) if what == "exact" else broad().to(torch.bfloat16)
+    lm = LanguageModel(model)
+    run_natively(lm, exact=what == "exact")
+    assert isinstance(lm.forward_backend, NativeModel)
+    assert not lm.forward_backend._packed_prompts
