@@ -2,9 +2,9 @@
 
 One token's product with a matrix reads every weight once; with 4 bits per weight that takes about a quarter of the
 time. A prompt's many rows are bound by arithmetic: they gain where a processor multiplies bytes faster than the model's
-numbers, and the whole forward is native (`native/prompt_forward.h`). Elsewhere they read the full weights. Both hold the same values
-(see `models/four_bit.py`), so the output depends on the choice only by rounding: our kernel rounds its inputs to eight
-bits, unless the model is in float32.
+numbers, and the whole forward is native (`native/prompt_forward.h`). Elsewhere they read the full weights. Both hold
+the same values (see `models/four_bit.py`), so the output depends on the choice only by rounding: our kernel rounds its
+inputs to eight bits, unless the model is in float32.
 """
 
 from __future__ import annotations

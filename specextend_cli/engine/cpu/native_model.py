@@ -2,8 +2,9 @@
 
 For few rows the whole forward is one call, which reads packed weights once. For a prompt it is, too, where the weights
 are packed, bytes are multiplied quicker than the model's numbers, and nobody wants float32 (`native/prompt_forward.h`).
-Elsewhere torch computes a prompt's matrix products, and the library everything between them. What a model of another make would need is left to the model itself:
-its layers have to be attention and a gated MLP behind RMS norms (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite).
+Elsewhere torch computes a prompt's matrix products, and the library everything between them. What a model of another
+make would need is left to the model itself: its layers have to be attention and a gated MLP behind RMS norms (Llama,
+SmolLM, Qwen2, Qwen3, Mistral, Granite).
 """
 
 from __future__ import annotations
