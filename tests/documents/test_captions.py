@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents import read_bytes
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import detect
 
