@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.errors import InputError, SpecextendError
-from specextend_cli.models.fast_import import idle
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 
 if TYPE_CHECKING:
@@ -133,10 +132,9 @@ class Documents:
             (_, document), self._kept = self._kept, None
             return document
         begun, self.begun = self.begun, None
-        with idle():  # another process parses the document
-            if begun is not None and begun[0] == source:
-                return result_of(begun[1], view.add)
-            return _read(source, view.add)
+        if begun is not None and begun[0] == source:
+            return result_of(begun[1], view.add)
+        return _read(source, view.add)
 
 
 def begin_reading(files: Sequence[str] | None, options: ReadOptions) -> Begun | None:

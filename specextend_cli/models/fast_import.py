@@ -16,7 +16,7 @@ from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
-from threading import Event, RLock, current_thread
+from threading import RLock
 from types import ModuleType
 from typing import Any
 
@@ -34,56 +34,16 @@ _DECORATORS = ("allow_in_graph", "assume_constant_result", "disable", "disallow_
 own_process = False
 """Whether the process is the program's own; the console script sets it."""
 
-_PAUSE = 0.02  # seconds before each of 1,500 modules
-
-_turn, _idle, _needed = RLock(), Event(), Event()
+_turn = RLock()
 
 
 def import_transformers() -> None:
     """Import the parts of transformers that every model needs, or wait until another thread has."""
-    _needed.set()
-    with idle():  # which ends a pause
-        _import()
-
-
-def import_patiently() -> None:
-    """The same for a thread beside one with more urgent work, of which it takes no half: it pauses except in `idle`."""
-    patience = _Patience()
-    sys.meta_path.insert(0, patience)
-    try:
-        _import()
-    finally:
-        sys.meta_path.remove(patience)
-
-
-def _import() -> None:
     with _turn:
         if not sys.modules.keys() >= _NEEDED:
             with _quickly() if own_process else nullcontext():
                 for name in sorted(_NEEDED):
                     import_module(name)
-
-
-@contextmanager
-def idle() -> Iterator[None]:
-    """Within, this thread waits, and others may import."""
-    _idle.set()
-    try:
-        yield
-    finally:
-        _idle.clear()
-
-
-class _Patience(MetaPathFinder):
-    """Finds nothing, and delays imports of the thread that makes it."""
-
-    def __init__(self) -> None:
-        self._thread = current_thread()
-
-    def find_spec(self, name: str, path: object = None, target: object = None) -> None:
-        """None, in this thread after a pause unless the other one is idle, or somebody waits for these imports."""
-        if current_thread() is self._thread and not _needed.is_set():
-            _idle.wait(_PAUSE)
 
 
 @contextmanager

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specextend_cli.models.fast_import import import_patiently, import_transformers
+from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories, fetch_pair, is_present
 from specextend_cli.runtime.devices import device_of, make_current
@@ -58,8 +58,8 @@ def prepare(title: str, directory: Path, engine: EngineOptions) -> Iterator[Stag
 
 
 def import_ahead() -> None:
-    """Begin to import transformers in a thread, which pauses except in `idle`; an error is that of the next import."""
-    in_thread(lambda put: import_patiently())
+    """Begin to import transformers in a thread; an error is that of the next import."""
+    in_thread(lambda put: import_transformers())
 
 
 def begin_loading(

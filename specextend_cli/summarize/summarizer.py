@@ -322,9 +322,9 @@ class Summarizer:
         needed only the document says: one that is short, or whose texts are stored, waits for nothing.
         """
         engine, mode = self.options.engine, self.settings.mode
-        if mode == "extractive":
+        if mode == "extractive" or not may_be_cuda(engine.device):  # beside ranking, imports share the interpreter
             return
-        if mode == "abstractive" and may_be_cuda(engine.device) and not is_shared():
+        if mode == "abstractive" and not is_shared():
             if self._generator is None and self._loading is None:
                 self._loading = begin_loading(self.preset, engine, self._load)
         else:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import importlib
 import subprocess
 import sys
-import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -77,35 +74,6 @@ def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
     command = [sys.executable, "-c", IMPORTS, str(tmp_path / "target"), str(tmp_path / "head")]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (0, "\n"), done.stderr
-
-
-def test_imports_beside_other_work_wait_until_it_rests(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those of the other thread wait for nothing, and whoever needs what is being imported gets it at once."""
-    for name in ("patient_one", "patient_two", "patient_three"):
-        (tmp_path / f"{name}.py").touch()
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr(fast_import, "_PAUSE", 60.0)
-    monkeypatch.setattr(fast_import, "own_process", False)
-    monkeypatch.setattr(fast_import, "_NEEDED", {"patient_one"})
-    monkeypatch.setattr(fast_import, "_needed", threading.Event())
-    finders = list(sys.meta_path)
-    thread = threading.Thread(target=fast_import.import_patiently, daemon=True)
-    thread.start()
-    while sys.meta_path == finders:
-        time.sleep(0.001)
-    importlib.import_module("patient_two")
-    assert "patient_one" not in sys.modules
-    with fast_import.idle():
-        thread.join(30)
-    assert "patient_one" in sys.modules
-    assert sys.meta_path == finders
-    monkeypatch.setattr(fast_import, "_NEEDED", {"patient_three"})
-    thread = threading.Thread(target=fast_import.import_patiently, daemon=True)
-    thread.start()
-    fast_import.import_transformers()
-    assert "patient_three" in sys.modules
-    thread.join(30)
-    assert not thread.is_alive()
 
 
 @pytest.mark.full
