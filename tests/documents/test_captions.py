@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import detect
+from specextend_cli.documents.read import read_bytes
 
 SAID = [
     ("Ann Lee", "The landlord of the office in Pier Street wants an answer about the lease by Friday."),
