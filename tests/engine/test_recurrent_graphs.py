@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib.metadata import version
 from itertools import zip_longest
 from typing import Any
 
@@ -41,6 +42,8 @@ from tests.helpers.torch_kernels import replace_attention, replace_kernels
 KEPT = {"the model keeps transformers' layers": "some of its layers are recurrent"}
 BY_LEVELS = "the draft model runs without CUDA graphs"
 TREE = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
+
+pytestmark = pytest.mark.skipif(version("transformers") == "5.17.0", reason="such models run without graphs there")
 
 
 def made(name: str, dtype: torch.dtype = torch.float32) -> Captured:
