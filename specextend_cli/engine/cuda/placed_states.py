@@ -26,7 +26,6 @@ class PlacedState(LinearAttentionCacheLayerMixin):
     def __init__(self, inputs: StepInputs, index: int) -> None:
         super().__init__()
         self.record_past = True  # single tokens, too, ask for what their convolution reads
-        self.has_previous_state[0] = True
         self.inputs, self.state_index = inputs, index
         self.recorded: Recorded | None = None
 
