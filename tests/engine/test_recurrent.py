@@ -110,10 +110,14 @@ def read_in_order(lm: LanguageModel, tokens: list[int]) -> KVCache:
 
 
 def assert_same_states(cache: KVCache, other: KVCache) -> None:
+    """But for rounding, which single numbers that nearly cancel may show: by the size of the whole state."""
     assert len(cache.states.layers) == len(other.states.layers) > 0
     for own, their in zip(cache.states.layers, other.states.layers, strict=True):
-        torch.testing.assert_close(own.state.conv, their.state.conv, atol=1e-4, rtol=1e-3)
-        torch.testing.assert_close(own.state.recurrent, their.state.recurrent, atol=1e-4, rtol=1e-3)
+        for mine, expected in zip(own.state, their.state, strict=True):
+            assert mine.keys() == expected.keys()
+            for number, state in expected.items():
+                assert mine[number].shape == state.shape
+                assert (mine[number] - state).norm() <= 1e-3 * state.norm()
 
 
 @pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
