@@ -23,6 +23,7 @@ Outline = Sequence[tuple[str, int | None]]
 
 _WRAP = 130  # columns: longer lines of a text file are unwrapped paragraphs
 _MAX_HEADING = 160
+_RUNNING = 40  # characters of a line of running text
 _SAMPLE = 1_000  # lines that are enough to find the edge of a column
 _ITEM = re.compile(r"(?:[•●▪■□◦‣∙○➢✓–—*·-]|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]|\[\d{1,3}\])\s+\S")
 _NUMBERED = re.compile(
@@ -115,14 +116,14 @@ class _Typography:
         """The separator of line `a` and the next line `b`."""
         goes_on, alike = _goes_on(a, b), abs(a.size - b.size) <= 0.08 * a.size and a.bold == b.bold
         if a.page != b.page:  # only a paragraph may continue on the next page
+            goes_on = goes_on or (id(b) not in self._listed and self._fills_its_line(a, b))
             return _space(a, b) if alike and goes_on and not _ITEM.match(b.text) else "\n\n"
         if id(a) in self._listed or id(b) in self._listed:
             return _space(a, b) if self._listed.get(id(a)) == self._listed.get(id(b)) else "\n\n"
         if not alike:
             return _space(a, b) if goes_on and a.size == b.size else "\n\n"
         step, leading = a.base - b.base, self._steps.get(round(a.size), 1.2 * a.size)
-        # The space that would be left if the first word of `b` were set on the line of `a`.
-        room = self._right[id(a)] - a.right - (len(b.text.split(maxsplit=1)[0]) + 1.5) * a.em
+        room = self._room(a, b)
         note = b.size < 0.93 * self._body and _NOTE.match(b.text)
         item = bool(note or _ITEM.match(b.text))
         if step <= 0.3 * leading or step > 2.4 * leading:
@@ -143,6 +144,19 @@ class _Typography:
         if b.left - a.left > 0.8 * a.size and _ENDED.search(a.text) and not _ITEM.match(a.text) and a.size != 1:
             return "\n\n"
         return _space(a, b)
+
+    def _room(self, a: Line, b: Line) -> float:
+        """The space that would be left if the first word of `b` were set on the line of `a`."""
+        return self._right[id(a)] - a.right - (len(b.text.split(maxsplit=1)[0]) + 1.5) * a.em
+
+    def _fills_its_line(self, a: Line, b: Line) -> bool:
+        """True if `a`, the last line of a page, is a full line of print without an end, and `b` begins where it does.
+
+        Then a capital is that of a name.
+        """
+        running = abs(a.size - self._body) < 0.04 * self._body and not a.bold and len(a.text) >= _RUNNING
+        row = a.size == 1 or "  " in a.text or "  " in b.text or " … " in a.text
+        return running and not row and not _ENDED.search(a.text) and abs(a.left - b.left) < 2 and self._room(a, b) <= 0
 
     def is_heading(self, block: Sequence[Line]) -> bool:
         """True if these lines are a heading: by the outline, by larger or bold type, or by their wording."""

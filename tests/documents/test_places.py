@@ -14,6 +14,7 @@ from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.footnotes import remove_note_marks
 from specextend_cli.documents.repairs.headers_footers import running_lines
+from specextend_cli.documents.repairs.page_notes import page_notes
 from specextend_cli.documents.repairs.reading_order import reading_order
 from specextend_cli.documents.repairs.rows import empty_cells
 from specextend_cli.documents.word_gaps import missing_spaces
@@ -88,7 +89,7 @@ def test_no_repair_by_position_loses_a_line(seed: int) -> None:
         )
         for n in range(chance.randrange(1, 60))
     ]
-    for repair in (reading_order, captions, empty_cells):
+    for repair in (reading_order, captions, page_notes, empty_cells):
         assert sorted(texts(repair([page, page])[0])) == sorted(texts([page, page]))
     assert repair_pages([page])
 
@@ -117,6 +118,57 @@ def test_what_is_no_caption_stays() -> None:
     pages = ([first, *told], [*ended, at("goes on in small letters and no more", 600)], [*listed, *prose("a", 600, 3)])
     for page in pages:
         assert captions([page]) == ([page], [])
+
+
+# ----------------------------------------------------------------------------------------------------------- notes
+
+
+def page_of(number: int, *lines: Line) -> list[Line]:
+    return [line._replace(page=number) for line in lines]
+
+
+NOTE = [at("1 Pub. L. No. 103-62, and", 100, size=7), at("another one that is cited.", 92, size=7)]
+CUT = at("A paragraph whose last sentence was told by the", 688)
+ENDED = at("A sentence that ends here, on its page.", 688)
+
+
+@pytest.mark.parametrize("rest", ["agency and ends.", "Secretary of the Interior."])
+def test_a_sentence_goes_on_above_the_notes_of_its_page(rest: str) -> None:
+    first, prior = at("A paragraph that begins here and has two lines, and", 700), at("Another one ends.", 740)
+    pages = [page_of(1, prior, first, CUT, *NOTE), page_of(2, at(rest, 740), *prose("a", 700, 3))]
+    fixed, edits = page_notes(pages)
+    assert fixed == [page_of(1, prior, *NOTE, first, CUT), pages[1]]
+    assert [(edit.kind, edit.page) for edit in edits] == [("moved", 1)] * 2
+    assert f"{first.text} {CUT.text} {rest}" in compose(fixed).text.split("\n\n")
+
+
+def test_a_sentence_goes_on_in_the_next_column() -> None:
+    rest = [at("agency in the other column and", 700, left=320), at("ends there.", 688, left=320)]
+    assert page_notes([[at("Ended.", 740), CUT, *NOTE, *rest]])[0] == [[at("Ended.", 740), *NOTE, CUT, *rest]]
+
+
+def test_notes_stay_where_they_interrupt_nothing() -> None:
+    indented, item = at("A name begins a paragraph.", 740, left=90), at("Other type", 740, size=14)
+    full = [*prose("b", 700, 5), at("that is told by the", 640)]  # began on the page before
+    for page, following in (
+        ([ENDED, *NOTE], at("agency in small letters", 740)),
+        ([CUT, *NOTE], indented),
+        ([CUT, *NOTE], item),
+        ([CUT, *NOTE], None),
+        ([at("Total", 688), *NOTE], at("agency in small letters", 740)),
+    ):
+        pages = [page_of(1, *page), page_of(2, *([following] if following else []))]
+        assert page_notes(pages) == (pages, [])
+    pages = [page_of(1, CUT), page_of(2, *full, *NOTE), page_of(3, at("agency and ends.", 740))]
+    assert page_notes(pages) == (pages, [])
+
+
+def test_a_capital_goes_on_behind_a_full_line_only() -> None:
+    lines = [at("It was told in a paragraph of the full width by the", 712), at("and no more than that by the", 700)]
+    name = at("Secretary of the Interior, who has to be asked.", 740)
+    for last, joined in ((lines[::-1], True), (lines, False)):
+        text = compose([page_of(1, *last), page_of(2, name, *prose("a", 700, 3))]).text
+        assert (f"{last[-1].text} {name.text}" in text) == joined
 
 
 # ----------------------------------------------------------------------------------------------------------- cells

@@ -17,7 +17,7 @@ _CAPTION = re.compile(
     r"|graphique|figura|tabla|cuadro|gráfico|tabela|tabella|grafico)\b[ .]*(?:\d|[IVX]+\b|[A-Z][.-]?\d)",
     re.IGNORECASE,
 )
-_ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
+ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
 
 
 def captions(pages: Pages) -> Repaired:
@@ -41,8 +41,8 @@ def captions(pages: Pages) -> Repaired:
                     lines[at:last] = rest + lines[at:first]
                     edits += [Edit("moved", line.page, line.text, line.text) for line in rest]
                 goes_on = at > 0 and lines[at - 1] is open_line and _follows(lines[at - 1], lines[at])
-                if goes_on or _is_prose(lines[at], body):
-                    open_line = None if _ENDED.search(lines[at].text) else lines[at]
+                if goes_on or is_prose(lines[at], body):
+                    open_line = None if ENDED.search(lines[at].text) else lines[at]
                 at += 1
         fixed.append(lines)
     return fixed, edits
@@ -65,7 +65,7 @@ def _rest(lines: Sequence[Line], at: int, open_line: Line, body: float) -> tuple
     for first in range(at, min(at + _MAX_FIGURE, len(lines))):
         line = lines[first]
         captioned = captioned or _CAPTION.match(line.text) is not None
-        if not _is_prose(line, body):
+        if not is_prose(line, body):
             continue
         beside = line.page == open_line.page and abs(line.left - open_line.left) > 2
         runs_on = first == at or _follows(lines[first - 1], line)
@@ -78,10 +78,10 @@ def _rest(lines: Sequence[Line], at: int, open_line: Line, body: float) -> tuple
     return None
 
 
-def _is_prose(line: Line, body: float) -> bool:
-    """True if it is a line of running text: in body type, and no table row."""
+def is_prose(line: Line, body: float, *, least: int = _PROSE) -> bool:
+    """True if it is a line of running text, of at least so many characters: in body type, and no table row."""
     usual = abs(line.size - body) < 0.04 * body and not line.bold and not line.gaps
-    return usual and len(line.text) >= _PROSE and "  " not in line.text and not _CAPTION.match(line.text)
+    return usual and len(line.text) >= least and "  " not in line.text and not _CAPTION.match(line.text)
 
 
 def _follows(a: Line, b: Line) -> bool:
