@@ -10,7 +10,7 @@ import pytest
 from specextend_cli.summarize.ranking.boilerplate import boilerplate
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
-from specextend_cli.summarize.ranking.gains import concludes, recommends
+from specextend_cli.summarize.ranking.gains import concludes, recommends, tells_method
 from specextend_cli.summarize.ranking.readable import is_whole, printed
 from specextend_cli.summarize.ranking.selection import Selector
 from tests.summarize.scribe import document
@@ -97,6 +97,8 @@ def test_a_recommendation_is_taken_before_background_of_the_same_score() -> None
         ("GAO recommends that the Secretary of Energy establish a strategy.", False, True),
         ("We recommend that every team checks its own alarms.", False, True),
         ("The Secretary of the Interior should order an inspection.", False, True),
+        ("We are recommending that the Secretary educate all states.", False, True),
+        ("A campaign has recommended that more infants be breastfed.", False, False),
         ("The panel found the field trials convincing.", True, False),
         ("Most studies suggest a peak between now and 2040.", True, False),
         ("Could you call the landlord before Thursday?", True, False),
@@ -107,3 +109,17 @@ def test_a_recommendation_is_taken_before_background_of_the_same_score() -> None
 )
 def test_what_one_can_act_on(sentence: str, found: bool, recommended: bool) -> None:
     assert (concludes(sentence), recommends(sentence)) == (found, recommended)
+
+
+@pytest.mark.parametrize(
+    ("sentence", "told"),
+    [
+        ("To identify federal activities, we spoke with officials at DOE and USGS.", True),
+        ("Breastfeeding rates: We analyzed data of a national survey.", True),
+        ("To understand how formula is advertised, GAO purchased data on advertising.", True),
+        ("To reduce the cost of a peak, the agencies need a strategy.", False),
+        ("We found that most states do not limit the use of the logo.", False),
+    ],
+)
+def test_how_it_was_found_out(sentence: str, told: bool) -> None:
+    assert tells_method(sentence) == told

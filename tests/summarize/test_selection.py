@@ -60,6 +60,19 @@ def test_a_question_is_left_out_but_a_request_is_not() -> None:
     assert wanted in chosen(" ".join([*SENTENCES[2:4], wanted]), [1.0, 1.0, 2.0], 22)
 
 
+@pytest.mark.parametrize(("item", "printed"), [("and plug-in electric cars", False), ("cars are on the market", True)])
+def test_the_heading_of_an_item_is_not_printed(item: str, printed: bool) -> None:
+    told = f"Lightweight and hybrid {item}."
+    text = f"- {told} {SENTENCES[0]}\n- {SENTENCES[3]} {SENTENCES[2]}"
+    assert (told in chosen(text, [9.0, 1.0, 1.0, 1.0], 40)) == printed
+
+
+def test_how_something_was_found_out_comes_last() -> None:
+    told = "To assess the state of the harbour, we reviewed its books of 1893."
+    text = " ".join([told, SENTENCES[0], *SENTENCES[2:4]])
+    assert chosen(text, [1.5, -1.0, 1.0, 1.0], 22) == SENTENCES[2:4]
+
+
 def test_a_sentence_that_stands_twice_is_printed_once_however_good_it_is() -> None:
     twice = " ".join([SENTENCES[0], SENTENCES[2], SENTENCES[3], SENTENCES[0]])
     assert chosen(twice, [9, 0, -9, 9], 30) == [SENTENCES[0], SENTENCES[2], SENTENCES[3]]

@@ -175,7 +175,8 @@ _PARTS = [
 _RETRIEVED = regex.compile(
     r"^(?:Retrieved|Accessed|Adapted|Reprinted|Excerpted)\ (?:on\b|from\b|\p{Lu})|^In Proceedings of\b"
 )
-_ENGLISH = regex.compile(r"\b(?:the|of|and|for|by|from|with)\b")
+# A line with one of these words is English.
+ENGLISH = regex.compile(r"\b(?:the|of|and|for|by|from|with)\b")
 _LONG_WORD = regex.compile(r"\p{L}{4,}")
 _LOWER = regex.compile(r"(?<![\p{L}\p{N}'’-])(?!(?:the|of|and|or|for|by|from|with|in|on|to|at|as|an?)\b)\p{Ll}\p{L}*")
 _ENOUGH = 3  # long words of a title, or of names and offices
@@ -222,7 +223,7 @@ def boilerplate(line: str) -> Class | None:
 
 def _is_named(line: str) -> bool:
     """Whether there are but names, offices or the words of a title in a line, beside "of", "and" and the like."""
-    return len(_LONG_WORD.findall(line)) >= _ENOUGH and not _LOWER.search(line) and _ENGLISH.search(line) is not None
+    return len(_LONG_WORD.findall(line)) >= _ENOUGH and not _LOWER.search(line) and ENGLISH.search(line) is not None
 
 
 def beside_the_text(lines: Sequence[str], found: Sequence[Candidate]) -> list[bool]:

@@ -30,7 +30,8 @@ _EMPTY = terms(
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DAY = rf"(?:{_MONTH}\b|\d{{1,2}}\ {_MONTH}|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|tomorrow|tonight|the\ end\ of)"
 _RECOMMENDS = regex.compile(
-    r"""\b(?:recommend(?:s|ed)?|recommending|urges?|advises?)\ (?:that|against|the\ \p{Lu}|\p{Lu}|\p{L}+ing)
+    r"""\b(?:(?<!\b(?:has|have|had)\ )recommend(?:s|ed)?|recommending|urges?|advises?)\ (?:that|against
+          |the\ \p{Lu}|\p{Lu}|\p{L}+ing)
       | \b(?:I|We|we)\ (?:would\ |strongly\ |therefore\ )?(?:suggest|propose|recommend|request|urge)\b
       | \b(?:Congress|Secretary|Director|Administrator|Commissioner|Archivist|[Aa]genc(?:y|ies)|[Dd]epartment|Board
             |Council)\b.{0,60}\bshould\b""",
@@ -49,6 +50,16 @@ _CONCLUDES = regex.compile(
             |until|no\ later\ than)\ {_DAY}
       | ^(?:Please|Could\ you|Can\ you|Would\ you)\ (?!note\b)\p{{Ll}}
     """,
+    regex.VERBOSE,
+)
+# "To assess …, we reviewed …", "Officials were chosen; we interviewed …".
+_METHOD = regex.compile(
+    r"""^To\ (?:\p{L}+\ )?(?:address|answer|assess|determine|identify|examine|evaluate|understand|describe|obtain
+          |supplement|conduct|develop|gain|gather|ascertain|learn|perform|analyze|estimate|study|explore|investigate
+          |do\ (?:this|so))\b[^.]*,\ (?:we|GAO)\ \p{Ll}+
+      | (?:^|[,;:]\ )(?:[Ww]e|GAO)\ (?:also\ |then\ )?(?:interviewed|surveyed|visited|contacted|reviewed|analyzed
+          |spoke\ with|met\ with|collected|obtained|gathered|purchased|conducted\ (?:our|this|interviews)
+          |performed\ (?:our|this))\b""",
     regex.VERBOSE,
 )
 
@@ -86,6 +97,11 @@ def gain(share: Array, usable: NDArray[np.bool_]) -> Array:
 def recommends(line: str) -> bool:
     """Whether a printed sentence says what somebody should do."""
     return _RECOMMENDS.search(line) is not None
+
+
+def tells_method(line: str) -> bool:
+    """Whether a printed sentence says how something was found out, as auditors do."""
+    return _METHOD.search(line) is not None
 
 
 def concludes(line: str) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import regex
 
-from specextend_cli.summarize.ranking.boilerplate import VERB, boilerplate
+from specextend_cli.summarize.ranking.boilerplate import ENGLISH, VERB, boilerplate
 from specextend_cli.summarize.ranking.candidates import ITEM
 from specextend_cli.summarize.word_count import by_character, count_words
 
@@ -81,6 +81,8 @@ _NOMINAL = regex.compile(
 )
 _SUBORDINATE = regex.compile(r"\bto\ \p{L}+(?<!s)\b|\bthat\b.*")
 _HEADING = 24  # words; no such heading has more
+_LABEL = 10  # words; no heading of a list's item has more
+_PLURAL = regex.compile(r"\P{L}*\p{L}+s\W*\Z")
 _CONTACT = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
 _LONG_WORD = regex.compile(r"\p{L}{4,}")
 _TITLE = 3  # long words at least, all with capitals, of what is a title ("Flood Insurance: Challenges Facing the …")
@@ -119,6 +121,15 @@ def is_whole(line: str) -> bool:
     if size <= _HEADING and _is_run_in_heading(line):
         return False
     return _WHOLE.fullmatch(line) is not None and not _is_title(line) and boilerplate(line) is None
+
+
+def is_label(line: str) -> bool:
+    """Whether a short English line, with which an item begins, has no verb: it names what the item is about.
+
+    A last word in "-s" is a plural there: "Hybrid electric vehicles."
+    """
+    short = count_words(line) <= _LABEL and ENGLISH.search(line) is not None
+    return short and VERB.search(_PLURAL.sub("", line)) is None
 
 
 def _is_run_in_heading(line: str) -> bool:

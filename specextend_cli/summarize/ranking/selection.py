@@ -15,14 +15,15 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
-from specextend_cli.summarize.ranking.gains import concludes, recommends
-from specextend_cli.summarize.ranking.readable import asks, is_whole, leans, printed
+from specextend_cli.summarize.ranking.gains import concludes, recommends, tells_method
+from specextend_cli.summarize.ranking.readable import asks, is_label, is_whole, leans, printed
 from specextend_cli.summarize.ranking.text_kind import words_told
 from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
 _QUESTION = 2.0  # that a question loses which is no request: it says nothing without its answer
+_METHOD = 1.0  # that a sentence loses which says how something was found out
 _CONCLUSION = 0.5  # that a finding, a decision or a request gains
 _RECOMMENDATION = 2.0  # that the best recommendation gains, where a summary has room for one beside the rest
 _BESIDE = 0.25  # that a sentence gains beside one of its paragraph that is taken: the two hang together
@@ -56,11 +57,13 @@ class Selector:
         beside = beside_the_text(self._lines, found)
         prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
         self._whole = [
-            ok and is_whole(line) and (not conversation or words_told(line) >= _TOLD)
-            for ok, line in zip(prose, self._lines, strict=True)
+            ok and is_whole(line) and not self._names_item(found, i) and (not conversation or words_told(line) >= _TOLD)
+            for i, (ok, line) in enumerate(zip(prose, self._lines, strict=True))
         ]
         # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
         self._concludes = np.array([self._whole[i] and concludes(line) for i, line in enumerate(self._lines)], bool)
+        told = [self._whole[i] and tells_method(line) for i, line in enumerate(self._lines)]
+        self._tells_method = np.array(told, bool) & ~self._concludes
         self._asks = np.array([asks(line) for line in self._lines], bool) & ~self._concludes
         self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line)]
         self._before = [self._chain(found, i) for i in range(len(found))]
@@ -75,6 +78,11 @@ class Selector:
         for number, bag in enumerate(bags):
             for term in bag:
                 self._places[term].append(number)
+
+    def _names_item(self, found: Sequence[Candidate], i: int) -> bool:
+        """Whether sentence `i` is the heading of the list item that it begins."""
+        begins = found[i].kind == "item" and found[i].place == 0
+        return begins and i + 1 < len(found) and found[i + 1].block == found[i].block and is_label(self._lines[i])
 
     def _chain(self, found: Sequence[Candidate], i: int) -> tuple[int, ...] | None:
         """The sentences that must stand before sentence `i`; None where it cannot be printed at all."""
@@ -142,6 +150,7 @@ class Selector:
     def _to_act_on(self, scores: NDArray[np.float32], words: int) -> NDArray[np.float64]:
         """What each sentence gains because somebody may have to act on it, [sentences], in standard deviations."""
         gains: NDArray[np.float64] = _CONCLUSION * self._concludes - _QUESTION * self._asks
+        gains -= _METHOD * self._tells_method
         if words >= _ROOM and (found := [i for i in self._recommends if self.usable[i]]):
             gains[max(found, key=lambda i: scores[i])] = _RECOMMENDATION
         return gains
