@@ -209,7 +209,8 @@ class Extractive(Pipeline):
         for choice in chosen:
             other = before < 0 or (since >= least and self._apart(before, choice.sentence))
             heading = form.head(self._heading(choice)) if other and self._heading(choice) else ""
-            delta = form.place(choice.text, topic=other and not heading)
+            loose = self._topics is not None and self._topics.above[choice.sentence] < 0
+            delta = form.place(choice.text, topic=loose or (other and not heading))
             if not heading and (name := self._name(choice)):
                 heading, delta = f"{delta.removesuffix(choice.text)}{name}: ", choice.text
             yield heading, delta, choice

@@ -80,7 +80,16 @@ def test_headings_are_printed_without_numbers_marks_and_doubles(heading: str, pr
 
 
 @pytest.mark.parametrize(
-    "furniture", ["• sold,", "12", "and so on;", " ".join(LONG + tail for tail in ("x", "y")), "***"]
+    "furniture",
+    [
+        "• sold,",
+        "12",
+        "and so on;",
+        " ".join(LONG + tail for tail in ("x", "y")),
+        "***",
+        "Section Key Terms",
+        "Strategy",
+    ],
 )
 def test_what_is_no_heading_leaves_the_topic_as_it_is(furniture: str) -> None:
     assert above("# The harbour", BODY, f"# {furniture}", BODY) == ["The harbour"] * 2
@@ -159,6 +168,14 @@ def test_an_outline_has_the_documents_headings_and_sentences_under_them() -> Non
         name = line.partition(". The ")[2] or name
         assert f"The {name}" in line or line.endswith(f"The {name}")
     assert "".join(event.delta for event in events if isinstance(event, Text)) == summary.text
+
+
+def test_what_stands_below_no_heading_has_none_of_its_own_below_it() -> None:
+    before = [f"The council of Falcaster bought {n} houses and {n + 1} boats in {1850 + n}." for n in range(3)]
+    summary, _ = outline(60, "\n\n".join([*before, MARKDOWN]), focus="houses boats council")
+    lines = summary.text.split("\n")
+    assert [line.partition(". ")[2] for line in lines if line.partition(". ")[2] in before]
+    assert not any(line.removeprefix("   - ") in before for line in lines)
 
 
 def test_headings_are_no_sentences_and_have_no_citations() -> None:

@@ -30,7 +30,7 @@ class Wanted:
 WANTED: Mapping[Kind, Wanted] = {
     "conversation": Wanted("bullets", 200),
     "minutes": Wanted("bullets", 200),
-    "chapter": Wanted("bullets", 200),
+    "chapter": Wanted("outline", 200),
     "questions": Wanted("outline"),  # an answer says little without its question
     "text": Wanted("paragraph"),
 }

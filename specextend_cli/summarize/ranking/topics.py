@@ -29,6 +29,11 @@ _PROSE = 5  # words of a line that ends the labels of a figure
 _NUMBER = regex.compile(r"(?:\d{1,3}(?:\.\d{1,3})+\.?|\d{1,3}[.)]|\(?[IVXLC]{1,6}[.)]|[A-Z][.)])[ ]+(?=\S)")
 _PAGE = regex.compile(r"\s*(?:\.[ ]?){3,}\s*\d*\Z")  # the end of an entry of a table of contents
 _CAPTION = regex.compile(r"(?:Figure|Fig\.?|Table|Chart|Exhibit|Box|Graph|Map|Plate|Source)s?[ ]*[\dIVX:.-]")
+_AID = regex.compile(  # of a textbook, and the parts of a worked example
+    r"(?:(?:Section|Chapter) )?(?:Key (?:Terms|Concepts|Equations)|Learning (?:Objectives|Outcomes|Goals))"
+    r"|Strategy|Solution",
+    regex.IGNORECASE,
+)
 _PART = regex.compile(r"(?:Appendix|Annex|Chapter|Part|Section)\b")  # what running heads repeat
 _COVER = regex.compile(
     r"""[A-Z]{2,}[\d-]*-\d[\w-]*  # a document's number
@@ -119,7 +124,7 @@ def _undoubled(heading: str) -> str:
 
 
 def _is_furniture(line: str) -> bool:
-    if regex.search("[•▪●]", line) or line.endswith((",", ";")):
+    if regex.search("[•▪●]", line) or line.endswith((",", ";")) or _AID.fullmatch(title(line)):
         return True
     letters = len(regex.findall(r"\p{L}", line))
     return letters < (1 if by_character(line) else _LETTERS) or count_words(line) > _PARAGRAPH or not title(line)
