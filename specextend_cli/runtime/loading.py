@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -253,8 +254,10 @@ def check_memory(
     if need is None:
         return
     graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" else 0
-    free, total = free_memory(device), need.total + graphs - (need.weights + need.kv) * (parts - 1) // parts
-    if total > HEADROOM * free:
+    total = need.total + graphs - (need.weights + need.kv) * (parts - 1) // parts
+    if total > HEADROOM * free_memory(device):
+        gc.collect()  # what was closed: models and what runs them hold each other
+    if total > HEADROOM * (free := free_memory(device)):
         raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
 
 
