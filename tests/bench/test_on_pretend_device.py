@@ -19,10 +19,11 @@ from specextend_cli.bench.rows import summarize
 from specextend_cli.bench.steps import Steps
 from specextend_cli.bench.suite import gpu, synthetic_models
 from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.bench.suite.synthetic_models import SyntheticModels, prompts
+from specextend_cli.bench.suite.synthetic_models import LATER, SyntheticModels, batches, prompts
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_packages import FLASH_ATTN, flash_attn
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cuda import graph_check
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from tests.helpers import pretend_device
@@ -99,6 +100,19 @@ def test_captures_while_the_pair_is_measured_are_wrong(
     monkeypatch.setattr(rows, "summarize", lambda benchmark: [])
     gpu._pair(suite)
     assert suite.wrong == ["captures after load, of the embedded pair"] * captures_later
+
+
+def test_batches_are_timed_by_graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = by_graphs(monkeypatch)
+    monkeypatch.setattr(synthetic_models, "use_checked_graphs", graph_check.use_checked_graphs)
+    monkeypatch.setattr(synthetic_models, "PROMPT", 20)
+    monkeypatch.setattr(synthetic_models, "TOKENS", 5)
+    models = SyntheticModels.create(Sizes(torch.device("cuda:0")))
+    found = list(batches(models, (1, 3)))
+    assert [row["sequences"] for row in found] == [1, 3]
+    assert all(row["tokens/s in all"] > 0 and row[LATER] == 0 for row in found)
+    assert {1, 4} <= set(captured.rows)
+    assert models.lm.forward_backend is None
 
 
 def test_a_prompt_is_read_by_each_kernel_or_the_row_says_why_not(
