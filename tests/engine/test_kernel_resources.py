@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 import torch
 
+from specextend_cli.engine.attention.triton_plan import Chip
 from tests.helpers.triton_marks import INTERPRETING, TRITON
 from tests.scripts.kernel_resources import CHIPS, Launch, compiled, launches
 
@@ -39,6 +40,17 @@ def test_nothing_spills_of_a_usual_model(arch: int) -> None:
         )
 
     check(filter(is_usual, launches(arch)), arch)
+
+
+@pytest.mark.parametrize("d", [64, 128])
+def test_trees_spill_nothing_before_ampere(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a T4, in float16: Triton has no matrix instructions there, and multiplies in registers."""
+    monkeypatch.setitem(CHIPS, 75, Chip(40, 64 << 10))
+
+    def is_of_trees(launch: Launch) -> bool:
+        return (launch.kernel, launch.dtype, launch.head_dim) == ("attend_split", torch.float16, d)
+
+    check(filter(is_of_trees, launches(75)), 75)
 
 
 @pytest.mark.slow
