@@ -12,6 +12,7 @@ from specextend_cli.engine.attention.hybrid import is_before_ampere
 from specextend_cli.errors import FitError
 from specextend_cli.models.memory import HEADROOM, estimate, graph_bytes
 from specextend_cli.models.presets import load_preset
+from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import dtype_of
 from specextend_cli.runtime.loading import check_memory
 from specextend_cli.runtime.options import EngineOptions
@@ -72,3 +73,24 @@ def test_what_torch_keeps_of_closed_models_is_free(second: pytest.MonkeyPatch) -
     assert allocated
     check_memory(preset, SECOND, EngineOptions())
     assert not allocated
+
+
+def test_graphs_need_no_memory_where_there_are_none(second: pytest.MonkeyPatch) -> None:
+    """Where the user does without, and where processes share a model."""
+    preset = load_preset("qwen3-8b-eagle3")
+    need = estimate(preset)
+    assert need is not None
+
+    def refuses(parts: int) -> bool:
+        total = need.total - (need.weights + need.kv) * (parts - 1) // parts
+        second.setattr(loading, "free_memory", lambda device: int(total / HEADROOM) + 1)
+        try:
+            check_memory(preset, SECOND, EngineOptions(), parts=parts)
+        except FitError:
+            return True
+        return False
+
+    second.delenv("SPECEXTEND_GRAPHS", raising=False)
+    assert (refuses(1), refuses(2)) == (True, False)
+    second.setenv("SPECEXTEND_GRAPHS", "0")
+    assert not refuses(1)
