@@ -140,6 +140,7 @@ class DraftGate:
     _steps: int = field(default=0, init=False)
     _net_gains: list[_Mean] = field(init=False)  # tokens, by the number of forwards: of each over one less
     _drafting: _DraftCost = field(default_factory=_DraftCost, init=False)
+    _choosing: _DraftCost = field(default_factory=_DraftCost, init=False)  # of working sets, as if by one forward
     _regret: _RegretBudget = field(default_factory=_RegretBudget, init=False)
     _trust: tuple[_Trust, _Trust] = field(
         default_factory=lambda: (_Trust(), _Trust()), init=False
@@ -298,7 +299,8 @@ class DraftGate:
         """Add the cost of choosing a working set to the last draft's."""
         plain = self.costs.plain(length)
         if self.enabled and plain and len(self._net_gains) > 1:
-            spent = min(seconds / plain, _WORST)
+            self._choosing.learn(1, seconds)
+            spent = min(self._choosing.settled(1, seconds, plain) / plain, _WORST)
             self._pause = min(spent, 1.0) / _CHOOSING  # one slow moment does not postpone choices for hundreds of steps
             self._regret.balance -= spent
             self._net_gains[1].value -= self._rate * spent * 0.05
