@@ -12,7 +12,6 @@ from tests.helpers.triton_marks import INTERPRETING, TRITON
 from tests.scripts.kernel_resources import CHIPS, Launch, compiled, launches
 
 pytestmark = [
-    pytest.mark.full,
     pytest.mark.skipif(TRITON < (3, 6), reason="needs triton 3.6 or later, which compiles without a GPU"),
     pytest.mark.skipif(INTERPRETING, reason="nothing is compiled for the interpreter"),
 ]
@@ -26,6 +25,7 @@ def check(wanted: Iterable[Launch], arch: int) -> None:
     assert not [(launch, took) for launch, took in found if took.shared > CHIPS[arch].shared_memory]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arch", CHIPS)
 def test_nothing_spills_of_a_usual_model(arch: int) -> None:
     """By graphs, in bfloat16 with heads of 128: one of each kernel, and every size of tree."""
@@ -42,6 +42,7 @@ def test_nothing_spills_of_a_usual_model(arch: int) -> None:
     check(filter(is_usual, launches(arch)), arch)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("d", [64, 128])
 def test_trees_spill_nothing_before_ampere(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a T4, in float16: Triton has no matrix instructions there, and multiplies in registers."""
