@@ -214,7 +214,7 @@ def _compile(launch: Launch, arch: int) -> Resources:
     attributes = {(i,): [["tt.divisibility", 16]] for i in even}
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     options = {"num_warps": launch.warps, "num_stages": launch.stages}
-    if launch.kernel in ("attend_split", "chunk_log_sums"):
+    if launch.kernel in ("attend_split", "chunk_log_sums", "rotate_and_store"):
         options["maxnreg"] = MOST_REGISTERS
     log = io.StringIO()
     with redirect_stdout(log):
