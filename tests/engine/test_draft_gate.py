@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
@@ -149,11 +149,13 @@ def test_a_slow_step_does_not_stop_drafting(slow: int) -> None:
 
 @pytest.mark.parametrize("hiccup", [0.15, 0.5, 2.0])
 @pytest.mark.parametrize(
-    "slow", [*((n,) for n in range(20)), (0, 1), (0, 1, 2), (1, 4, 9), (3, 5, 18), (7, 8, 9)], ids=str
+    ("slow", "rate"),
+    [*product([*((n,) for n in range(20)), (0, 1), (1, 4, 9), (3, 5, 18), (7, 8, 9)], (0.5, 0.8)), ((0, 1, 2), 0.8)],
+    ids=str,
 )
 @pytest.mark.parametrize("of_verification", [False, True])
 def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(
-    hiccup: float, slow: tuple[int, ...], of_verification: bool
+    hiccup: float, slow: tuple[int, ...], rate: float, of_verification: bool
 ) -> None:
     """On a GPU a step takes a millisecond, and compiling a kernel a second: more than all that drafting can gain."""
     plain, rng = 0.001, random.Random(sum(slow))
@@ -163,9 +165,9 @@ def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(
         shape = gate.next_shape(1000)
         is_drafting = shape.nodes > 1 and shape.forwards > 0
         forwards = min(shape.forwards, 4)
-        tree = gate.cut(chain([0.8**i for i in range(1, forwards + 1)]) if is_drafting else root(0), 1000)
+        tree = gate.cut(chain([rate**i for i in range(1, forwards + 1)]) if is_drafting else root(0), 1000)
         accepted = 1
-        while accepted < len(tree) and rng.random() < 0.8:
+        while accepted < len(tree) and rng.random() < rate:
             accepted += 1
         seconds = {True: plain * (1 + 0.01 * len(tree)), False: plain * 0.1 * forwards if is_drafting else 0.0}
         seconds[of_verification] += hiccup if is_drafting and drafts in slow else 0.0
