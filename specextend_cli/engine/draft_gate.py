@@ -23,7 +23,8 @@ from specextend_cli.engine.tree import DraftTree
 
 _MARGIN = 0.04  # tokens that a tree must gain by its promise, because timings and promises are noisy
 _TRIALS = 3  # drafts before the net gain of a forward counts as known
-_SET_UP, _FORWARD = 0.2, 0.3  # plain steps: most that a draft, and each of its forwards, costs until measured twice
+_SETTLED = 3  # measurements of a draft, of which the fastest counts
+_SET_UP, _FORWARD = 0.2, 0.3  # plain steps: most that a draft, and each of its forwards, costs until measured so often
 _WORST = 8  # plain steps; no single step counts for more
 _HIGHEST_FLOOR = 0.25  # of a node's score, in case costs are mistaken
 _CREDIT = 2.0  # plain steps that may be lost before any were gained
@@ -59,15 +60,15 @@ class _DraftCost:
     """Mean seconds of a draft by the number of its forwards.
 
     A draft after steps that did without also reads what these committed: a drafter that is asked rarely costs more.
-    What was measured once may include compiling or memory that grew, so it counts with a usual cost at most, and no
-    later sample with more than twice what is known.
+    The first measurements may include compiling or memory that grew, so the fastest of them counts, with a usual cost
+    at most, and no later sample with more than twice what is known.
     """
 
     _means: dict[int, _Mean] = field(default_factory=lambda: {0: _Mean()})
 
     def learn(self, forwards: int, seconds: float) -> None:
         mean = self._means.setdefault(forwards, _Mean())
-        if mean.samples == 1:
+        if 0 < mean.samples < _SETTLED:
             mean.value = min(mean.value, seconds)
         mean.learn(min(seconds, 2 * mean.value) if mean.samples else seconds)
 
@@ -83,7 +84,7 @@ class _DraftCost:
         usual, fewer = dict[int, float](), 0.0
         for number, mean in sorted(self._means.items()):
             most = max((_SET_UP + _FORWARD * number) * plain, fewer)
-            fewer = usual[number] = mean.value if mean.samples != 1 else min(mean.value, most)
+            fewer = usual[number] = min(mean.value, most) if 0 < mean.samples < _SETTLED else mean.value
         if forwards in usual:
             return usual[forwards]
         known = sorted(usual)
@@ -140,6 +141,7 @@ class DraftGate:
     _steps: int = field(default=0, init=False)
     _net_gains: list[_Mean] = field(init=False)  # tokens, by the number of forwards: of each over one less
     _drafting: _DraftCost = field(default_factory=_DraftCost, init=False)
+    _choosing: _DraftCost = field(default_factory=_DraftCost, init=False)  # of working sets, as if by one forward
     _regret: _RegretBudget = field(default_factory=_RegretBudget, init=False)
     _trust: tuple[_Trust, _Trust] = field(
         default_factory=lambda: (_Trust(), _Trust()), init=False
@@ -298,7 +300,8 @@ class DraftGate:
         """Add the cost of choosing a working set to the last draft's."""
         plain = self.costs.plain(length)
         if self.enabled and plain and len(self._net_gains) > 1:
-            spent = min(seconds / plain, _WORST)
+            self._choosing.learn(1, seconds)
+            spent = min(self._choosing.settled(1, seconds, plain) / plain, _WORST)
             self._pause = min(spent, 1.0) / _CHOOSING  # one slow moment does not postpone choices for hundreds of steps
             self._regret.balance -= spent
             self._net_gains[1].value -= self._rate * spent * 0.05

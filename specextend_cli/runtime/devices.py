@@ -32,10 +32,10 @@ def device_of(name: str) -> torch.device:
 
 
 def make_current(device: torch.device) -> None:
-    """Let this thread's kernels of Triton run on that GPU, if it is not the first."""
+    """Let this thread's kernels of Triton run on that GPU, if one is named."""
     import torch
 
-    if device.type == "cuda" and device.index:
+    if device.type == "cuda" and device.index is not None:
         torch.cuda.set_device(device)
 
 
@@ -47,8 +47,10 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
         dtype: torch.dtype = getattr(torch, name)
         return dtype
     if device.type == "cuda":
-        # Without `including_emulation`, older GPUs say that they have it, and compute it in several steps.
-        return torch.bfloat16 if torch.cuda.is_bf16_supported(including_emulation=False) else torch.float16
+        # `is_bf16_supported` asks the current GPU. Older ones say that they have it, and compute it in several steps.
+        from specextend_cli.engine.attention.hybrid import is_before_ampere
+
+        return torch.float16 if is_before_ampere(device) else torch.bfloat16
     able = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return torch.bfloat16 if able and multiplies_bfloat16() else torch.float32
 
@@ -79,9 +81,10 @@ def check_attention(name: str, device: torch.device) -> None:
 
 
 def free_memory(device: torch.device) -> int:
-    """Bytes that are free on `device` now."""
+    """Bytes that are free on `device` now, those among them that torch keeps for its next tensors."""
     import torch
 
     if device.type == "cuda":
-        return int(torch.cuda.mem_get_info(device)[0])
+        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + kept
     return int(psutil.virtual_memory().available)

@@ -28,14 +28,16 @@ def are_wanted() -> bool:
 def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
     """The bounds of trees that are verified by `lm`: larger ones than the preset's where it runs by CUDA graphs.
 
-    Up to where the gate finds that nodes cost more than they bring.
+    Up to where the gate finds that nodes cost more than they bring, or graphs have no more rows.
     """
     if not _takes_graphs(lm) or lm.state_bytes or len(lm.keeping) < lm.layers:
         return shape
+    from specextend_cli.engine.attention.triton_tree import WORD
     from specextend_cli.engine.cuda.step import MOST_SLOTS
 
     width = min(_WIDTH, MOST_SLOTS // (shape.depth + 1))  # or a draft would be no graph
-    return replace(shape, nodes=max(shape.nodes, _NODES), width=max(shape.width, width))
+    nodes = min(max(shape.nodes, _NODES), WORD)  # a word has as many bits as the largest graph has rows
+    return replace(shape, nodes=nodes, width=max(shape.width, width))
 
 
 def _takes_graphs(lm: LanguageModel) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
@@ -18,6 +19,7 @@ from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.block_head import load_block
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
 from specextend_cli.runtime.eagle_head import load_eagle, with_head
+from specextend_cli.runtime.graphs import are_wanted
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import process_group
 
@@ -252,9 +254,11 @@ def check_memory(
     need = estimate(preset, context=context, dtype=dtype, on_cpu=device.type == "cpu")
     if need is None:
         return
-    graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" else 0
-    free, total = free_memory(device), need.total + graphs - (need.weights + need.kv) * (parts - 1) // parts
-    if total > HEADROOM * free:
+    graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" and parts == 1 and are_wanted() else 0
+    total = need.total + graphs - (need.weights + need.kv) * (parts - 1) // parts
+    if total > HEADROOM * free_memory(device):
+        gc.collect()  # what was closed: models and what runs them hold each other
+    if total > HEADROOM * (free := free_memory(device)):
         raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories, fetch_pair, is_present
-from specextend_cli.runtime.devices import device_of, make_current
+from specextend_cli.runtime.devices import device_of
 from specextend_cli.runtime.graphs import run_by_graphs
 from specextend_cli.runtime.loading import describe, heads_of, is_exact
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of, stages
@@ -84,8 +84,7 @@ def begin_loading(
         generator = yield from begun
         if generator is None:
             return (yield from load())
-        fit_threads()  # as the other thread did: each has its own number, and its own device
-        make_current(device_of(engine.device))
+        fit_threads()  # as the other thread did: each has its own number
         return generator
 
     return loaded()

@@ -18,6 +18,7 @@ from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset, sentence_ranker
 from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch
 from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.runtime.devices import make_current
 from specextend_cli.runtime.loading import describe, is_exact, with_draft
 from specextend_cli.runtime.loading_thread import Stage, result_of, stages
 from specextend_cli.runtime.machine import device_kind, may_be_cuda
@@ -313,6 +314,7 @@ class Summarizer:
             if options.compile:
                 exact = is_exact(preset, options)
                 yield from run_natively(self._reader.lm, exact=exact, all_threads=True)
+        make_current(self._reader.lm.device)
         return self._reader
 
     def load_ahead(self) -> None:
@@ -331,10 +333,11 @@ class Summarizer:
             import_ahead()
 
     def load(self) -> Generator[Event, None, TextGenerator]:
-        """Load the models, if they are not loaded yet. `run` does it when it needs them."""
+        """Load the models, if they are not loaded yet, for this thread. `run` does it before every text."""
         if self._generator is None:
             loading, self._loading = self._loading or self._load(), None
             self._generator = yield from loading
+        make_current(self._generator.target.lm.device)
         return self._generator.without_drafts() if self.plain else self._generator
 
     def _load(self) -> Generator[Stage, None, TextGenerator]:

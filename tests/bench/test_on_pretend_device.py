@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
+from math import inf
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 
-from specextend_cli.bench import session, texts
-from specextend_cli.bench.events import Finished, Running
+from specextend_cli.bench import rows, session, texts
+from specextend_cli.bench.events import Event, Finished, Running, Working
+from specextend_cli.bench.roofline import Roofline
 from specextend_cli.bench.rows import summarize
+from specextend_cli.bench.steps import Steps
 from specextend_cli.bench.suite import gpu, synthetic_models
 from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.bench.suite.synthetic_models import SyntheticModels, prompts
+from specextend_cli.bench.suite.synthetic_models import LATER, SyntheticModels, batches, prompts
+from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_packages import FLASH_ATTN, flash_attn
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cuda import graph_check
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from tests.helpers import pretend_device
@@ -36,7 +44,75 @@ def test_the_suite_s_model_is_measured(pretend: PretendDevice, monkeypatch: pyte
     steps = suite.tables[-1]
     assert [table.title for table in suite.tables[:-1]] == ["Ceilings", "Prompts by kernel"]
     assert steps.rows
-    assert all(value > 0 for row in steps.rows for value in row[3:])
+    assert all(value > 0 for row in steps.rows for value in row[3:-1])
+
+
+def capture() -> None:
+    graph: Any = None
+    torch.cuda.CUDAGraph.capture_begin(graph)
+
+
+@pytest.fixture
+def suite(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> gpu.Suite:
+    """On the device, whose captures are only counted, without Triton's kernels."""
+    monkeypatch.setattr(torch.cuda.CUDAGraph, "capture_begin", lambda graph: None)
+    monkeypatch.setattr(gpu, "_no_triton", lambda sizes: "its kernels need a GPU")
+    return gpu.Suite(Sizes(torch.device("cuda:0"), label="a pretend device"), str, inf)
+
+
+@pytest.mark.parametrize("captures_later", [False, True])
+def test_captures_while_steps_are_measured_are_wrong(
+    suite: gpu.Suite, captures_later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def measure(steps: Steps, prompt: Sequence[int]) -> Iterator[int]:
+        if captures_later:
+            capture()
+        yield from measured(steps, prompt)
+
+    @contextmanager
+    def attending(models: SyntheticModels, *given: object) -> Iterator[Backend]:
+        capture()
+        yield models.lm.backend
+
+    measured = Steps.measure
+    monkeypatch.setattr(Steps, "measure", measure)
+    monkeypatch.setattr(SyntheticModels, "_attending", attending)
+    gpu._synthetic(suite, Roofline(1e9, 1e9))
+    assert not suite.skipped
+    assert suite.wrong == ["captures after load, in steps"] * captures_later
+    assert [row[-1] for row in suite.tables[-1].rows] == [int(captures_later)]
+
+
+@pytest.mark.parametrize("captures_later", [False, True])
+def test_captures_while_the_pair_is_measured_are_wrong(
+    suite: gpu.Suite, captures_later: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(options: session.Options) -> Iterator[Event]:
+        capture()
+        yield Working("reading")
+        if captures_later:
+            capture()
+        yield Finished(benchmark, (), lambda: None)
+
+    benchmark: Any = None
+
+    monkeypatch.setattr(session, "run", run)
+    monkeypatch.setattr(rows, "summarize", lambda benchmark: [])
+    gpu._pair(suite)
+    assert suite.wrong == ["captures after load, of the embedded pair"] * captures_later
+
+
+def test_batches_are_timed_by_graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    captured = by_graphs(monkeypatch)
+    monkeypatch.setattr(synthetic_models, "use_checked_graphs", graph_check.use_checked_graphs)
+    monkeypatch.setattr(synthetic_models, "PROMPT", 20)
+    monkeypatch.setattr(synthetic_models, "TOKENS", 5)
+    models = SyntheticModels.create(Sizes(torch.device("cuda:0")))
+    found = list(batches(models, (1, 3)))
+    assert [row["sequences"] for row in found] == [1, 3]
+    assert all(row["tokens/s in all"] > 0 and row[LATER] == 0 for row in found)
+    assert {1, 4} <= set(captured.rows)
+    assert models.lm.forward_backend is None
 
 
 def test_a_prompt_is_read_by_each_kernel_or_the_row_says_why_not(

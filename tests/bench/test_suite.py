@@ -77,7 +77,7 @@ def test_steps_are_measured_at_every_length(rehearsed: SimpleNamespace) -> None:
     steps = rehearsed.of["tables"][-1]
     lengths = sizes_for(torch.device("cpu")).lengths
     assert [row[1] for row in steps["rows"]] == [n for n in lengths for _ in range(1 if WITHOUT_TRITON else 2)]
-    assert all(value > 0 for row in steps["rows"] for value in row[3:])
+    assert all(value > 0 for row in steps["rows"] for value in row[3:-1])
 
 
 @pytest.mark.full

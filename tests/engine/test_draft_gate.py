@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import random
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
+from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.tree import DraftTree, root
 
 PLAIN = 0.040
@@ -148,11 +149,13 @@ def test_a_slow_step_does_not_stop_drafting(slow: int) -> None:
 
 @pytest.mark.parametrize("hiccup", [0.15, 0.5, 2.0])
 @pytest.mark.parametrize(
-    "slow", [*((n,) for n in range(20)), (0, 1), (0, 1, 2), (1, 4, 9), (3, 5, 18), (7, 8, 9)], ids=str
+    ("slow", "rate"),
+    [*product([*((n,) for n in range(20)), (0, 1), (1, 4, 9), (3, 5, 18), (7, 8, 9)], (0.5, 0.8)), ((0, 1, 2), 0.8)],
+    ids=str,
 )
 @pytest.mark.parametrize("of_verification", [False, True])
 def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(
-    hiccup: float, slow: tuple[int, ...], of_verification: bool
+    hiccup: float, slow: tuple[int, ...], rate: float, of_verification: bool
 ) -> None:
     """On a GPU a step takes a millisecond, and compiling a kernel a second: more than all that drafting can gain."""
     plain, rng = 0.001, random.Random(sum(slow))
@@ -162,9 +165,9 @@ def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(
         shape = gate.next_shape(1000)
         is_drafting = shape.nodes > 1 and shape.forwards > 0
         forwards = min(shape.forwards, 4)
-        tree = gate.cut(chain([0.8**i for i in range(1, forwards + 1)]) if is_drafting else root(0), 1000)
+        tree = gate.cut(chain([rate**i for i in range(1, forwards + 1)]) if is_drafting else root(0), 1000)
         accepted = 1
-        while accepted < len(tree) and rng.random() < 0.8:
+        while accepted < len(tree) and rng.random() < rate:
             accepted += 1
         seconds = {True: plain * (1 + 0.01 * len(tree)), False: plain * 0.1 * forwards if is_drafting else 0.0}
         seconds[of_verification] += hiccup if is_drafting and drafts in slow else 0.0
@@ -173,6 +176,30 @@ def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(
         if step >= 100:
             late.append(is_drafting)
     assert sum(late) > 0.9 * len(late)
+
+
+@pytest.mark.parametrize("hiccup", [0.15, 0.5, 2.0])
+@pytest.mark.parametrize("slow", range(4))
+@pytest.mark.parametrize("rate", [0.35, 0.5, 0.8])
+def test_a_hiccup_in_a_choice_of_a_working_set_does_not_stop_drafting(hiccup: float, slow: int, rate: float) -> None:
+    plain, rng = 0.001, random.Random(slow)
+    gate, schedule = DraftGate(TreeShape(nodes=16, depth=4)), Schedule(4)
+    choices, late = 0, []
+    for _ in range(300):
+        shape = gate.next_shape(1000)
+        forwards = min(shape.forwards, 4) if shape.nodes > 1 else 0
+        tree = gate.cut(chain([rate**i for i in range(1, forwards + 1)]) if forwards else root(0), 1000)
+        accepted = 1
+        while accepted < len(tree) and rng.random() < rate:
+            accepted += 1
+        is_choosing = forwards > 0 and schedule.due(gate.affords_choice)
+        gate.learn(tree, shape, range(accepted), 0.1 * plain * forwards, plain * (1 + 0.01 * len(tree)), 1000)
+        if is_choosing:
+            gate.charge(0.2 * plain + (hiccup if choices == slow else 0.0), 1000)
+            choices += 1
+        late.append(forwards > 0)
+    assert choices > slow + 3
+    assert sum(late[100:]) > 180
 
 
 def test_choosing_a_working_set_is_charged_to_the_draft() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -17,7 +18,7 @@ from specextend_cli.engine.attention import flash_packages
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import fused_ops, graph_check, graphs, pending_graphs
+from specextend_cli.engine.cuda import capture, fused_ops, graph_check, graphs, pending_graphs
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
@@ -234,6 +235,38 @@ def test_a_capture_that_fails_is_said(target: Target, error: type[Exception]) ->
     assert target.lm.forward_backend is made.head.forward_backend is None
 
 
+def test_a_capture_that_fails_leaves_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
+    """torch's own way out of a capture raises before it does: what follows would run on that stream."""
+    here, side = (SimpleNamespace(wait_stream=lambda other: None) for _ in range(2))
+    current: list[Any] = [here]
+
+    class Capturing:
+        def __init__(self, graph: object, *, stream: object, **options: object) -> None:
+            self.stream = stream
+
+        def __enter__(self) -> None:
+            current.append(self.stream)
+
+        def __exit__(self, *error: object) -> None:
+            raise RuntimeError("operation not permitted when stream is capturing")
+
+    fakes: dict[str, Any] = {
+        "device": nullcontext,
+        "stream": nullcontext,
+        "graph": Capturing,
+        "CUDAGraph": object,
+        "current_stream": lambda: current[-1],
+        "set_stream": current.append,
+    }
+    for name, fake in fakes.items():
+        monkeypatch.setattr(torch.cuda, name, fake)
+    monkeypatch.setattr(capture, "_side_stream", lambda device: side)
+    monkeypatch.setattr(capture, "_pool", lambda device: None)
+    with pytest.raises(RuntimeError, match="not permitted"):
+        capture.cuda_graph(lambda: None, torch.device("cuda"))
+    assert [stream is here for stream in current] == [True, False, True]
+
+
 def test_a_fused_forward_that_fails_is_said(
     target: Target, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -343,6 +376,7 @@ def test_no_graphs_on_other_devices_parts_and_back_ends(on_gpu: SimpleNamespace,
         (TreeShape(nodes=12, depth=5, width=3), TreeShape(nodes=60, depth=5, width=8)),
         (TreeShape(nodes=64, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10)),
         (TreeShape(nodes=16, depth=20, width=2), TreeShape(nodes=60, depth=20, width=6)),  # a whole draft fits a graph
+        (TreeShape(nodes=100, depth=10, width=10), TreeShape(nodes=64, depth=10, width=10)),  # and a verification
     ],
 )
 def test_trees_are_larger_where_their_nodes_cost_little(

@@ -7,6 +7,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -18,7 +19,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cuda import draft_graphs
+from specextend_cli.engine.cuda import draft_graphs, pending_graphs
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
 from specextend_cli.engine.cuda.pending_graphs import PENDING_BUCKETS
@@ -524,6 +525,24 @@ def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> Non
     del target
     gc.collect()
     assert memory() is None
+
+
+def test_after_an_interruption_drafts_write_to_no_other_cache(
+    captured: Captured, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever goes on after ^C tells graphs again where the cache lies."""
+    target, retrieval = captured.target, small("retrieval")
+    before = DRAFTERS["eagle3"](target, retrieval)
+    assert isinstance(before, EagleDrafter)
+    captured.prepare(before)
+    made, other = EagleDrafter(before.head, target, retrieval), before.working.cache.buffer.fill_(torch.nan)
+    with monkeypatch.context() as patch:
+        patch.setattr(pending_graphs, "upload", Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            run(target, made, LONG, retrieval, shape=SHAPE)
+    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
+    assert other.isnan().all()
+    captured.check()
 
 
 @interpreted

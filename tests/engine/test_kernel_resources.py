@@ -7,11 +7,11 @@ from collections.abc import Iterable
 import pytest
 import torch
 
+from specextend_cli.engine.attention.triton_plan import Chip
 from tests.helpers.triton_marks import INTERPRETING, TRITON
 from tests.scripts.kernel_resources import CHIPS, Launch, compiled, launches
 
 pytestmark = [
-    pytest.mark.full,
     pytest.mark.skipif(TRITON < (3, 6), reason="needs triton 3.6 or later, which compiles without a GPU"),
     pytest.mark.skipif(INTERPRETING, reason="nothing is compiled for the interpreter"),
 ]
@@ -25,6 +25,7 @@ def check(wanted: Iterable[Launch], arch: int) -> None:
     assert not [(launch, took) for launch, took in found if took.shared > CHIPS[arch].shared_memory]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("arch", CHIPS)
 def test_nothing_spills_of_a_usual_model(arch: int) -> None:
     """By graphs, in bfloat16 with heads of 128: one of each kernel, and every size of tree."""
@@ -39,6 +40,18 @@ def test_nothing_spills_of_a_usual_model(arch: int) -> None:
         )
 
     check(filter(is_usual, launches(arch)), arch)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("d", [64, 128])
+def test_trees_spill_nothing_before_ampere(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a T4, in float16: Triton has no matrix instructions there, and multiplies in registers."""
+    monkeypatch.setitem(CHIPS, 75, Chip(40, 64 << 10))
+
+    def is_of_trees(launch: Launch) -> bool:
+        return (launch.kernel, launch.dtype, launch.head_dim) == ("attend_split", torch.float16, d)
+
+    check(filter(is_of_trees, launches(75)), 75)
 
 
 @pytest.mark.slow

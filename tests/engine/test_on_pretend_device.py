@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from specextend_cli.engine.attention import flash_packages
+from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL
+from specextend_cli.engine.attention_backends import BACKENDS
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda import fused
@@ -30,7 +36,7 @@ from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 NEW, PROMPT = 12, prompt(90)  # every operation is dispatched in Python
 SHAPE = TreeShape(nodes=8, depth=3, width=2, threshold=0.0)
-BACKENDS = ("torch", "reference", "split", "flash_attn", "triton")
+NAMES = ("torch", "reference", "split", "flash_attn", "triton")
 
 
 @pytest.fixture(autouse=True)
@@ -62,7 +68,23 @@ def test_every_drafter_and_policy(pretend: PretendDevice, drafter: str, working_
     assert written(there(), drafter, small(policy, positions=positions)) == by_generate(NEW, len(PROMPT))
 
 
-@pairs(backend=BACKENDS, drafter=("eagle3", "none", "ngram", "lm", "blend"), policy=("retrieval", "full", "streaming"))
+def test_a_kernel_that_fails_for_prompts_is_replaced_at_load(
+    pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on GPUs for which a package was not compiled: short texts may be read by another one."""
+
+    def failing(q: Tensor, *given: Any) -> Tensor:
+        if q.shape[2] > MOST_CAUSAL:
+            raise RuntimeError("no kernel image is available for execution on the device")
+        return hybrid(q, *given)
+
+    monkeypatch.setitem(BACKENDS, "triton", replace(BACKENDS["triton"], make=lambda: failing))
+    lm = there()
+    assert (lm.attention, list(lm.refused)) == ("flash_attn", ["triton"])
+    assert "no kernel image" in lm.refused["triton"]
+
+
+@pairs(backend=NAMES, drafter=("eagle3", "none", "ngram", "lm", "blend"), policy=("retrieval", "full", "streaming"))
 def test_every_back_end(pretend: PretendDevice, backend: str, drafter: str, policy: str) -> None:
     assert written(there(backend=backend), drafter, small(policy)) == by_generate(NEW, len(PROMPT))
 
@@ -101,7 +123,7 @@ def test_every_architecture(pretend: PretendDevice, name: str) -> None:
     assert written(there(name), "blend", small("retrieval")) == by_generate(NEW, len(PROMPT), name)
 
 
-@pytest.mark.parametrize("backend", but_for(("torch", "flash_attn"), BACKENDS))
+@pytest.mark.parametrize("backend", but_for(("torch", "flash_attn"), NAMES))
 @pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.full)])
 def test_half_precision_chooses_near_the_maximum(pretend: PretendDevice, backend: str, dtype: torch.dtype) -> None:
     out = written(LanguageModel(tiny().to("cuda", dtype), backend=backend), "blend", small("retrieval"))

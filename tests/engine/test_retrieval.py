@@ -3,11 +3,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
+from typing import Any
 
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
@@ -23,6 +25,21 @@ from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import UsageError
 from specextend_cli.runtime.options import EngineOptions
 from tests.engine.tiny_models import prompt, tiny
+
+
+class Operations(TorchDispatchMode):
+    """The names of those that are computed; `accumulate` of those that put by index counts as adding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        accumulates = func.overloadpacket in (torch.ops.aten.index_put, torch.ops.aten.index_put_) and args[3:] == (
+            True,
+        )
+        self.names.append(f"{func}_add" if accumulates else str(func))
+        return func(*args, **kwargs or {})
 
 
 def spans(positions: torch.Tensor) -> tuple[tuple[int, int], ...]:
@@ -54,6 +71,16 @@ def test_a_working_set_is_ascending_within_bounds_and_keeps_both_ends(
     assert len(chosen) == config.size
     assert set(range(config.sinks)) <= set(chosen)
     assert set(range(length - config.recent, length)) <= set(chosen)
+
+
+@pytest.mark.parametrize("starts", [None, torch.arange(0, 90, 3)], ids=["chunks", "sentences"])
+def test_nothing_is_added_in_any_order(starts: torch.Tensor | None) -> None:
+    """GPUs add by index in another order each time, so that the same text would get other working sets."""
+    config = Retrieval(policy="retrieval", chunk=4, top_k=3, recent=9, sinks=2, breaks=frozenset((7,)))
+    with Operations() as seen:
+        working_set(config, 90, torch.rand(90), starts=starts)
+    assert not [name for name in seen.names if any(part in name for part in ("_add", "scatter", "bincount", "histc"))]
+    assert "aten.cumsum.default" in seen.names
 
 
 def test_retrieval_takes_the_chunks_with_most_attention() -> None:

@@ -186,7 +186,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         "_lazy_init": None,
         "is_available": True,
         "device_count": 1,
-        "is_bf16_supported": True,
+        "set_device": None,
         "mem_get_info": (memory, memory),
         "synchronize": None,
         "get_device_name": "a pretend device",
@@ -195,6 +195,8 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         ),
         "reset_peak_memory_stats": None,
         "max_memory_allocated": 0,
+        "memory_allocated": 0,
+        "memory_reserved": 0,
     }
     with pytest.MonkeyPatch.context() as patch, _guard(), _lifting_later(), _PythonSide(), device:
         for name, answer in answers.items():

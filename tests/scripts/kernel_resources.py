@@ -23,6 +23,8 @@ import pytest
 import torch
 
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Chip, plan, power_of_two, score_launch
+from specextend_cli.engine.cuda.draft_ops import _BLOCK
+from specextend_cli.engine.cuda.step import WORDS
 
 CHIPS = {80: Chip(108, 163 << 10), 89: Chip(142, 99 << 10), 90: Chip(132, 227 << 10), 120: Chip(170, 99 << 10)}
 """By compute capability: A100, RTX 4090, H100, RTX 5090."""
@@ -33,7 +35,9 @@ NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
 CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
 _INTEGERS = ("words", "place", "lengths", "starts", "positions", "at", "last")
-_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(("lse", "parts", "turns"), "*fp32")
+_INTEGERS += ("pick", "ids", "vocabulary", "tokens", "begin", "nodes", "above", "count")
+_NUMBERS = ("lse", "parts", "turns", "sums", "shares", "scores")
+_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(_NUMBERS, "*fp32")
 _FIXED |= (
     {"decay": "*fp32"}
     | dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
@@ -55,8 +59,9 @@ _OWN = (
     "q_weight",
     "k_weight",
 )
-_OWN += ("keys", "values", "like", "gate_up", "new", "beta")
+_OWN += ("keys", "values", "like", "gate_up", "new", "beta", "logits")
 _WIDTHS = (576, 4096, 8192)
+_LEVELS = (8, 10)  # nodes of a draft tree's level
 
 
 @dataclass(frozen=True)
@@ -124,6 +129,7 @@ def launches(arch: int) -> Iterator[Launch]:
         sizes = {"SLOTS": 16 if causal else 128, "BLOCK": 256, "CAUSAL": causal}
         yield Launch("first_keys", torch.float32, 0, tuple(sizes.items()), warps=1)
     yield from _of_states()
+    yield from _of_drafts()
     yield Launch("pack_mask", torch.float32, 64, (("mask_t", 1),), warps=1)
 
 
@@ -138,6 +144,23 @@ def _of_states() -> Iterator[Launch]:
             shape = {"HEADS": 32, "KEY_HEADS": 16, "K": k, "V": v, "BLOCK_K": k, "BLOCK_V": 2048 // k}
             layout = {"BY_K": v if delta else 1, "BY_V": 1 if delta else k, "DELTA": delta, "NORMS": delta}
             yield Launch("recur_rows", dtype, 0, tuple((shape | layout | how).items()))
+
+
+def _of_drafts() -> Iterator[Launch]:
+    """Choosing a draft's nodes: levels of eight and ten nodes, vocabularies of 32,000 and 262,144 tokens."""
+    for width in _LEVELS:
+        for dtype, picks in product(DTYPES, (False, True)):
+            yield Launch("best_of_blocks", dtype, 0, (("WIDTH", width), ("BLOCK", _BLOCK), ("PICKS", picks)))
+        for vocabulary in (32_000, 1 << 18):
+            blocks = -(-vocabulary // _BLOCK)
+            count = blocks * width
+            sizes = {"WIDTH": width, "COUNT": count, "BLOCK": power_of_two(count), "BLOCKS": blocks}
+            sizes |= {"BLOCK_S": power_of_two(blocks), "MAPS": True}
+            yield Launch("best_of_rows", torch.float32, 0, tuple(sizes.items()), warps=1 if count <= 256 else 4)
+        for first in (True, False):
+            sizes = {"WIDTH": width, "WORDS": WORDS, "BLOCK": power_of_two(width if first else width * width)}
+            sizes |= {"BLOCK_W": power_of_two(width), "FIRST": first}
+            yield Launch("choose_level", torch.float32, 0, tuple(sizes.items()), warps=1)
 
 
 def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Resources]]:
@@ -155,9 +178,9 @@ def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Reso
 
 def _kernel(launch: Launch) -> Any:
     from specextend_cli.engine.attention import triton_kernels
-    from specextend_cli.engine.cuda import fused_kernels, recurrent_kernels
+    from specextend_cli.engine.cuda import draft_kernels, fused_kernels, recurrent_kernels
 
-    modules = (triton_kernels, fused_kernels, recurrent_kernels)
+    modules = (triton_kernels, fused_kernels, recurrent_kernels, draft_kernels)
     return next(getattr(module, launch.kernel) for module in modules if hasattr(module, launch.kernel))
 
 
@@ -178,6 +201,10 @@ def _compile(launch: Launch, arch: int) -> Resources:
     types = _FIXED | dict.fromkeys(_OWN, own)
     if launch.kernel == "attend_split":
         types["total"] = "i32"
+    if launch.kernel == "choose_level":
+        types["tree"] = "*i64"
+    if launch.kernel in ("best_of_blocks", "best_of_rows"):
+        types["values"] = "*fp32"
     if launch.kernel == "chunk_log_sums":
         types |= {"out": "*fp32", "total": "i32"}
     signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in kernel.arg_names}
@@ -187,7 +214,7 @@ def _compile(launch: Launch, arch: int) -> Resources:
     attributes = {(i,): [["tt.divisibility", 16]] for i in even}
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     options = {"num_warps": launch.warps, "num_stages": launch.stages}
-    if launch.kernel in ("attend_split", "chunk_log_sums"):
+    if launch.kernel in ("attend_split", "chunk_log_sums", "rotate_and_store"):
         options["maxnreg"] = MOST_REGISTERS
     log = io.StringIO()
     with redirect_stdout(log):

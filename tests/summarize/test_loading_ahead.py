@@ -7,7 +7,9 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -154,24 +156,44 @@ def test_without_a_gpu_nothing_begins(presets, monkeypatch: pytest.MonkeyPatch, 
         assert not loading_thread.is_busy()
 
 
-def test_what_is_a_thread_s_own_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The number of torch's threads, and the GPU on which Triton's kernels run."""
-    done: list[tuple[threading.Thread, object]] = []
-    second = torch.device("cuda:1")
+def test_the_number_of_threads_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[threading.Thread] = []
 
     def load() -> Iterator[Stage]:
         yield Stage("loads")
         return threading.current_thread()
 
-    monkeypatch.setattr(model_loading, "device_of", lambda name: second)
-    monkeypatch.setattr(model_loading, "fit_threads", lambda: done.append((threading.current_thread(), "threads")))
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: done.append((threading.current_thread(), device)))
+    monkeypatch.setattr(model_loading, "device_of", lambda name: torch.device("cuda:1"))
+    monkeypatch.setattr(model_loading, "fit_threads", lambda: done.append(threading.current_thread()))
     made = made_by(presets["one"], "cuda:1")
     stages: list[str] = []
     loading = model_loading.begin_loading(made.preset, made.options.engine, load)
     thread = loading_thread.result_of(loading, lambda stage: stages.append(stage.name))
-    assert (stages, thread is MAIN) == (["loading Tiny", "loads"], False)
-    assert done == [(MAIN, "threads"), (MAIN, second)]
+    assert (stages, thread is MAIN, done) == (["loading Tiny", "loads"], False, [MAIN])
+
+
+def test_triton_s_kernels_run_on_the_gpu_of_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current GPU is a thread's own, the first one at the beginning, and others may have loaded meanwhile."""
+    current = threading.local()
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: setattr(current, "device", device))
+    first, second = torch.device("cuda:0"), torch.device("cuda:1")
+    made = {device: made_by(presets["one"], str(device)) for device in (first, second)}
+    for device, one in made.items():
+        lm = SimpleNamespace(device=device)
+        one._generator, one._reader = SimpleNamespace(target=SimpleNamespace(lm=lm)), SimpleNamespace(lm=lm)  # type: ignore[assignment]
+
+    def taken() -> list[torch.device]:
+        found = []
+        for device in (second, first, second):
+            for load in (made[device].load(), made[device]._load_reader(1)):
+                current.device = None
+                loading_thread.result_of(load)
+                found.append(current.device)
+        return found
+
+    with ThreadPoolExecutor(1) as another:
+        for each in (taken(), another.submit(taken).result()):
+            assert each == [second, second, first, first, second, second]
 
 
 @pytest.mark.parametrize("stored", [False, True])

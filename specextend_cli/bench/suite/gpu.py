@@ -28,6 +28,7 @@ from specextend_cli.bench.suite.synthetic_models import (
     TOKENS,
     SyntheticModels,
     batches,
+    counting_captures,
     prompts,
 )
 from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
@@ -172,6 +173,7 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
     for length in sizes.lengths if made else ():
         measured = made[0].measured(length, machine, backends, suite.failed)
         suite.attempt(f"the model behind {length:,} tokens", partial(found.extend, measured))
+    suite.wrong += ["captures after load, in steps"] * any(row[LATER] for row in found)
     if made and sizes.is_gpu and not _no_triton(sizes):
         _batches(suite, made[0])
     if made:
@@ -188,7 +190,7 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
 def _batches(suite: Suite, models: SyntheticModels) -> None:
     found = list[dict[str, Cell]]()
     suite.attempt("batches", lambda: found.extend(batches(models, (1, 4, 16, 32))))
-    suite.wrong += ["captures after load"] * any(row[LATER] for row in found)
+    suite.wrong += ["captures after load, in batches"] * any(row[LATER] for row in found)
     suite.table(
         "Plain decoding in batches",
         found,
@@ -207,7 +209,7 @@ def _prompts(suite: Suite, models: SyntheticModels) -> None:
 def _pair(suite: Suite) -> None:
     """The benchmark itself on the embedded pair, one prompt, if its weights and the program are installed here."""
     from specextend_cli.bench import session
-    from specextend_cli.bench.events import Finished
+    from specextend_cli.bench.events import Finished, Running
     from specextend_cli.bench.rows import summarize
 
     options = session.Options(
@@ -219,8 +221,12 @@ def _pair(suite: Suite) -> None:
         offline=True,
         fresh=True,
     )
-    (found,) = (event for event in session.run(options) if isinstance(event, Finished))
+    with counting_captures() as captures:
+        events = [(event, len(captures)) for event in session.run(options)]
+    (found,) = (event for event, _ in events if isinstance(event, Finished))
     found.forget()
+    at_load = next(count for event, count in events if isinstance(event, Running))
+    suite.wrong += ["captures after load, of the embedded pair"] * (len(captures) > at_load)
     suite.wrong += [f"tokens of {method}" for method in found.wrong]
     rows = (
         {

@@ -103,7 +103,8 @@ class SyntheticModels:
             drafter = EagleDrafter(self.head, target, RETRIEVAL)
             steps = Steps(target, drafter, plan)
             try:
-                with self._attending(name, target, drafter) as target.verify_backend:
+                with counting_captures() as captures, self._attending(name, target, drafter) as target.verify_backend:
+                    before = len(captures)
                     for _ in steps.measure(prompt):
                         pass
             except Exception as error:  # triton's own have no common class
@@ -124,6 +125,7 @@ class SyntheticModels:
                 "drafting, all seen (ms)": 1e3 * median(steps.drafting[length]),
                 "one choice (ms)": 1e3 * choosing,
                 "choosing, share of a step": choosing / (choosing + RETRIEVAL.every * (drafting + verifying)),
+                LATER: len(captures) - before,
             }
 
     @property
@@ -200,7 +202,7 @@ def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[dic
     """
     sizes, target = models.sizes, Target(models.lm)
     drafter = EagleDrafter(models.head, target, RETRIEVAL)
-    with _counting_captures() as captures:
+    with counting_captures() as captures:
         try:
             began = perf_counter()
             models.prepare(target, drafter, max(sequences))
@@ -220,7 +222,7 @@ def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[dic
 
 
 @contextmanager
-def _counting_captures() -> Iterator[list[None]]:
+def counting_captures() -> Iterator[list[None]]:
     """A list that grows by one with every capture."""
     found: list[None] = []
     stock = torch.cuda.CUDAGraph.capture_begin

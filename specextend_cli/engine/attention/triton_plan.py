@@ -14,6 +14,7 @@ import torch
 MOST_REGISTERS = 255
 """Of a thread. Left to itself, ptxas spills a few bytes where that lets another program run beside it."""
 _HOPPER = 200 << 10  # bytes of shared memory; sm_120 has its 99 KB and no such instructions
+_AMPERE = 99 << 10  # the least since then; for older ones Triton has no matrix instructions
 MOST_SPLITS = 64
 _LEAST_BLOCKS = 2  # key blocks per split; a single one has nothing to overlap its loads with
 _GOOD_ENOUGH = 0.9  # of the best utilization; fewer splits leave less to merge
@@ -23,7 +24,7 @@ class Chip(NamedTuple):
     """The properties of a GPU that a plan needs. The defaults are a small one's, for the interpreter."""
 
     multiprocessors: int = 8
-    shared_memory: int = 96 * 1024
+    shared_memory: int = 99 * 1024
     """Bytes per program."""
 
 
@@ -50,12 +51,13 @@ def chip(device: torch.device) -> Chip:
 def plan(rows: int, total: int, kv_heads: int, head_dim: int, itemsize: int, on: Chip) -> Plan:
     """For `rows` queries per key head (heads of its group times nodes) over at most `total` keys.
 
-    `itemsize` is that of keys in bytes; float32, which serves exactness rather than speed, gets small blocks. Wide
+    `itemsize` is that of keys in bytes; float32, which serves exactness rather than speed, gets small blocks, as all
+    formats do where they are not multiplied by matrix instructions: larger ones spill kilobytes of registers. Wide
     heads get smaller blocks and more warps, as registers are few. Hopper's matrix instructions read keys from its
     larger shared memory, and leave registers for larger blocks.
     """
     width = power_of_two(head_dim)
-    if itemsize > 2:
+    if itemsize > 2 or on.shared_memory < _AMPERE:
         block, keys, warps = 16, 16, 8
     else:
         most = 128 if width <= (128 if on.shared_memory >= _HOPPER else 64) else 64

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.triton_plan import power_of_two
+from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, power_of_two
 from specextend_cli.engine.attention.triton_tree import Window, attend_placed, first_keys
 from specextend_cli.engine.cuda.step import StepInputs
 
@@ -111,6 +111,7 @@ def rope_and_store(
         ROTATED=rope.rotated,
         NORMS=norms is not None,
         num_warps=1,
+        maxnreg=MOST_REGISTERS,
     )
     return queries
 

@@ -116,8 +116,8 @@ class PendingGraphs(WholeDrafts):
         if not self._model.windowed:  # every chosen working set has its positions elsewhere
             place = (*place[:-2], 0, 0)
         if self._known != place:
-            self._known = tuple(place)
             self._place.copy_(upload(place, self._place.device))
+            self._known = tuple(place)  # now: an upload that is interrupted is made again
 
     def _read(self, pending: Pending) -> StepOutput:
         """The model's forward of what a graph was given."""
