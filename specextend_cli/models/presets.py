@@ -203,6 +203,5 @@ def _unknown(name: str, files: Mapping[str, Path]) -> UsageError:
     near = difflib.get_close_matches(name, files, n=1, cutoff=0.5)
     return UsageError(
         f"there is no preset {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        why=f"known presets: {', '.join(files)}",
-        fix=f"specextend summarize --model {near[0] if near else DEFAULT} FILE",
+        fix="specextend presets list",
     )

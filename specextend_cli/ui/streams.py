@@ -80,7 +80,7 @@ class Output:
 
     @property
     def animated(self) -> bool:
-        """True if stderr can show a live panel, which erases nothing else. FORCE_COLOR enables colours, not animation."""
+        """True if stderr can show a live panel, which erases no text. FORCE_COLOR enables colours, not animation."""
         if self._wrote and self.piped:
             return False
         return self.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")

@@ -113,6 +113,9 @@ def test_never_is_kept_until_it_is_taken_back(user: Home, cli) -> None:
     assert again.wait() == 0
     assert QUESTION not in again.output
     assert "specextend models pull a-tiny" in seen(again)
+    lines = again.screen()
+    (first,) = (number for number, line in enumerate(lines) if line.startswith("model: "))
+    assert lines[first + 1].startswith("       ")  # it went on at a word
     assert cli("models", "use", "auto").returncode == 0
     third = user.ask()
     third.until(QUESTION)

