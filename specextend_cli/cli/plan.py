@@ -91,4 +91,4 @@ def print_plans(
         ]
         output.write_json(records[0] if len(records) == 1 else records)
     else:
-        output.show(plan_table(plans, seconds, memory))
+        output.show(plan_table(plans, seconds, memory, width=output.width))
