@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from specextend_cli.engine.private_files import sha256
-from specextend_cli.errors import FitError, ModelError
+from specextend_cli.errors import FitError, ModelError, cause
 from specextend_cli.models import store
 from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
@@ -191,7 +191,7 @@ def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:
         RevisionNotFoundError,
     )
 
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    first = (cause(error).strip() or type(error).__name__).splitlines()[0]
     response = getattr(error, "response", None)
     if isinstance(error, GatedRepoError):
         return ModelError(

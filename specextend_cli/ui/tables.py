@@ -172,7 +172,7 @@ def format_stages(times: StageTimes) -> Text:
 def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
     """The statistics of a run of so many seconds, for --verbose; times and tokens add up to all there were."""
     if not meter.prompt_tokens and not meter.tokens:
-        return _labelled([("model", "none was used")])
+        return _labelled([("reading", "no model was needed")])
     rest = max(seconds - meter.prefill_seconds - meter.decode_seconds, 0.0)
     read = ("reading", f"{format_many(meter.prompt_tokens, 'token')} in {format_seconds(meter.prefill_seconds)}")
     other = ("the rest", f"{format_seconds(rest)}: loading, the document, evidence")

@@ -141,6 +141,8 @@ def test_a_password_file_without_a_password_is_3(cli, locked, tmp_path, content)
     done = cli("extract", locked, "--password-file", file)
     assert done.returncode == 3
     assert "password file" in said(done)["error"]
+    assert "Errno" not in done.stderr
+    assert "codec" not in done.stderr
 
 
 # --------------------------------------------------------------------------------------------- what can be read still

@@ -76,7 +76,7 @@ def test_runs_without_a_model_name_no_preset(cli, presets, made, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("The harbour was founded by fishermen once.")
     said = cli("summarize", short, "-m", presets["one"])
-    assert "short.txt is printed as it is: its 7 words are no more than a summary of it may have (" in said.stderr
+    assert "short.txt is printed as it is: it has 7 words, and its summary may have " in said.stderr
     store = RunStore(cache_root() / "texts.sqlite")
     store.add(replace(made, method="guided", document="read.txt"), document(text(6)), "cpu")
     with sqlite3.connect(store.path) as table:  # as earlier versions recorded one

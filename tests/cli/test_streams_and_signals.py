@@ -254,6 +254,7 @@ def test_a_deadline_is_124(fake, document):
     done = fake("summarize", document, "--timeout", "1", hang=30)
     assert done.returncode == 124
     assert "2/3 chunks saved; run again to continue\nerror: stopped after 1 s\n" in done.stderr
+    assert done.stderr.endswith("try:   allow more time\n")  # whether another run goes on is said above
 
 
 # ------------------------------------------------------------------------------------------------- errors and codes
