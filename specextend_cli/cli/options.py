@@ -80,7 +80,12 @@ def preset_names(incomplete: str) -> list[str]:
     """Names of presets, for shell completion."""
     from specextend_cli.models.presets import preset_files
 
-    return [name for name in (AUTO, *preset_files()) if name.startswith(incomplete)]
+    return [name for name in preset_files() if name.startswith(incomplete)]
+
+
+def model_names(incomplete: str) -> list[str]:
+    """The same where the choice may be left to the program."""
+    return [*([AUTO] if AUTO.startswith(incomplete) else []), *preset_names(incomplete)]
 
 
 def option(names: str, help: str, metavar: str | None = None, panel: str | None = None, **settings: Any) -> Any:
@@ -131,7 +136,7 @@ Model: TypeAlias = Annotated[
         "Preset, .toml or .gguf file, ollama:NAME, or auto.",
         "PRESET",
         envvar="SPECEXTEND_MODEL",
-        autocompletion=preset_names,
+        autocompletion=model_names,
         show_default=False,
     ),
 ]

