@@ -267,3 +267,9 @@ def test_completion_offers_auto_only_where_it_is_a_model():
             check=False,
         )
         assert ("auto" in done.stdout.split()) == offered, words
+
+
+def test_a_number_out_of_range_is_refused_in_our_words(cli):
+    done = cli("summarize", "absent.pdf", "--temperature", "-1")
+    assert done.returncode == 2
+    assert said(done)["error"] == "invalid value for '--temperature': it should be greater than or equal to 0"
