@@ -207,7 +207,8 @@ def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
-    (tmp_path / "report-2024.pdf").write_bytes(b"x")
+    for name in ("report-2024.pdf", "bin.pdf"):
+        (tmp_path / name).write_bytes(b"x")
     error = refusal(lambda: read(tmp_path / "reprot-2024.pdf"))
     assert error.what == "reprot-2024.pdf does not exist"
     assert "report-2024.pdf?" in error.fix
