@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from enum import IntEnum
+
+_NUMBER = re.compile(r"\A\[Errno -?\d+\] ")
 
 
 class Exit(IntEnum):
@@ -61,3 +64,10 @@ class PartialError(SpecextendError):
     """Some of the work failed."""
 
     exit = Exit.PARTIAL
+
+
+def cause(error: BaseException) -> str:
+    """Why a file or an address cannot be used, in the system's words: without its number and the name."""
+    if isinstance(error, UnicodeDecodeError):
+        return "it is not text in UTF-8"
+    return _NUMBER.sub("", getattr(error, "strerror", None) or str(error) or type(error).__name__)

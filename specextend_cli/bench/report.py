@@ -29,7 +29,7 @@ from specextend_cli.bench.tables import (
     to_markdown,
     to_plain,
 )
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import UsageError, cause
 from specextend_cli.humanize import format_many, format_percent
 
 LONGEST = 12  # accepted lengths from here on share a column
@@ -323,7 +323,7 @@ def write_report(
     except OSError as error:
         raise UsageError(
             f"the report cannot be written to {one_line(str(directory))}",
-            why=error.strerror or str(error),
+            why=cause(error),
             fix="--report DIR, a directory you may write to",
         ) from None
     return directory / "index.html"

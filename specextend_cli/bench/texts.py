@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import InputError, UsageError, cause
 
 BUILTIN = "python-reference"
 _OFFSETS = 16  # built-in documents: the same text with different starts
@@ -61,7 +61,7 @@ def sources(inputs: Sequence[Path], dataset: str | None) -> tuple[Source, ...]:
         data = path.read_bytes()
         lines = (gzip.decompress(data) if path.suffix == ".gz" else data).decode("utf-8").splitlines()
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the data set {path}", why=str(error)) from error
+        raise InputError(f"cannot read the data set {path}", why=cause(error)) from error
     found = tuple(_documents(lines, str(path), path.stem))
     if not found:
         raise InputError(f"the data set {path} is empty")

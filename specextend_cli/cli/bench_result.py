@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from specextend_cli.cli import signals
-from specextend_cli.errors import InputError, SpecextendError, UsageError
+from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 
 if TYPE_CHECKING:
     from specextend_cli.bench.events import Event, Finished
@@ -115,7 +115,7 @@ def read(path: Path) -> Benchmark:
     try:
         return from_json(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read {path}", why=str(error)) from error
+        raise InputError(f"cannot read {path}", why=cause(error)) from error
 
 
 def run_suite(out: BenchOutput, device: str) -> None:

@@ -13,7 +13,7 @@ from typing import NamedTuple, get_args
 
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.humanize import printable
 
 MAX_LIST = 64 << 20  # bytes of a list of files
@@ -120,7 +120,7 @@ def _lines(listed: str) -> list[str]:
             with Path(listed).open("rb") as file:
                 data = file.read(MAX_LIST + 1)
     except OSError as error:
-        raise InputError(f"cannot read the list {listed}", why=error.strerror or str(error)) from error
+        raise InputError(f"cannot read the list {listed}", why=cause(error)) from error
     if len(data) > MAX_LIST:
         raise InputError(f"the list {listed} is too long", why=f"it has more than {MAX_LIST >> 20} MiB")
     return [line for line in os.fsdecode(data).splitlines() if line.strip()]

@@ -193,7 +193,7 @@ def _known(error: Exception) -> SpecextendError | None:
     words = getattr(error, "format_message", None)
     if words is None:
         return None
-    message = " ".join(words().split()).rstrip(".").replace("Value error, ", "")
+    message = " ".join(words().split()).rstrip(".").replace("Value error, ", "").replace("Input should", "it should")
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "specextend"
     return UsageError(message[:1].lower() + message[1:], fix=f"{command} -h")

@@ -81,8 +81,11 @@ def model_for(
             return _choose(machine, count)
         output.status(f"model: {choice.preset} instead")
     elif choice.reason == "none fits" and not mute:
-        output.status(announcement(choice, writes=writes, offline=offline))
+        output.status(announcement(choice, writes=writes, offline=offline), indent=LABELLED)
     return choice
+
+
+LABELLED = len("model: ")  # columns by which a terminal indents an announcement's further lines
 
 
 def announcement(choice: Choice, *, writes: bool = False, offline: bool = False) -> str:

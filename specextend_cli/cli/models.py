@@ -88,7 +88,7 @@ def use(
         typer.Argument(
             metavar="PRESET",
             help="Preset name, .toml or .gguf file, ollama:NAME, or auto.",
-            autocompletion=options.preset_names,
+            autocompletion=options.model_names,
         ),
     ],
     quiet: options.Quiet = False,

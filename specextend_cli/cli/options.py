@@ -17,7 +17,7 @@ from specextend_cli.cli.help import Command, Rare
 from specextend_cli.engine.attention_backends import Attention
 from specextend_cli.engine.config import Policy
 from specextend_cli.engine.registry import DRAFTERS
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import UsageError, cause
 from specextend_cli.humanize import format_or
 from specextend_cli.models.prompt_templates import Length, Mode, Style
 from specextend_cli.runtime.options import GENERATING, EngineOptions
@@ -80,7 +80,12 @@ def preset_names(incomplete: str) -> list[str]:
     """Names of presets, for shell completion."""
     from specextend_cli.models.presets import preset_files
 
-    return [name for name in (AUTO, *preset_files()) if name.startswith(incomplete)]
+    return [name for name in preset_files() if name.startswith(incomplete)]
+
+
+def model_names(incomplete: str) -> list[str]:
+    """The same where the choice may be left to the program."""
+    return [*([AUTO] if AUTO.startswith(incomplete) else []), *preset_names(incomplete)]
 
 
 def option(names: str, help: str, metavar: str | None = None, panel: str | None = None, **settings: Any) -> Any:
@@ -131,7 +136,7 @@ Model: TypeAlias = Annotated[
         "Preset, .toml or .gguf file, ollama:NAME, or auto.",
         "PRESET",
         envvar="SPECEXTEND_MODEL",
-        autocompletion=preset_names,
+        autocompletion=model_names,
         show_default=False,
     ),
 ]
@@ -344,6 +349,6 @@ def template(path: Path | None) -> str | None:
         with path.open("rb") as file:
             return file.read(MAX_TEMPLATE + 1).decode()
     except OSError as error:
-        raise UsageError(f"cannot read the template {path}", why=error.strerror or str(error)) from error
+        raise UsageError(f"cannot read the template {path}", why=cause(error)) from error
     except UnicodeDecodeError as error:
         raise UsageError(f"the template {path} is not text", why="it is not UTF-8", fix="save it as UTF-8") from error

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import sources
-from specextend_cli.cli.model_choice import QUOTING, announcement, chosen_model, without_choice
+from specextend_cli.cli.model_choice import LABELLED, QUOTING, announcement, chosen_model, without_choice
 from specextend_cli.cli.options import AUTO
 from specextend_cli.cli.source import Documents, Source
 from specextend_cli.humanize import format_bytes
@@ -83,7 +83,7 @@ def print_plans(
         output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {free} are free")
     memory = None if need is None else need.total
     if choice.reason not in ("named", "quotes"):
-        output.status(announcement(choice))
+        output.status(announcement(choice), indent=LABELLED)
     if as_json:
         known = zip(plans, seconds, strict=True)
         records = [
@@ -91,4 +91,4 @@ def print_plans(
         ]
         output.write_json(records[0] if len(records) == 1 else records)
     else:
-        output.show(plan_table(plans, seconds, memory))
+        output.show(plan_table(plans, seconds, memory, width=output.width))

@@ -31,13 +31,13 @@ def list_(json: options.Json = False) -> None:
     from specextend_cli.ui.runs import run_table, short_record
     from specextend_cli.ui.streams import Output
 
-    runs = _store().all()
+    runs, output = _store().all(), Output()
     if json:
-        Output().write_json([short_record(run) for run in runs])
+        output.write_json([short_record(run) for run in runs])
     elif runs:
-        Output().show(run_table(runs))
+        output.show(run_table(runs, width=output.width))
     else:
-        Output().note("no run is recorded yet")
+        output.note("no run is recorded yet")
 
 
 @options.command(app, "show")

@@ -46,9 +46,7 @@ def deadline(seconds: float | None) -> Iterator[None]:
         return
 
     def expire(number: int, frame: FrameType | None) -> None:
-        raise DeadlineError(
-            f"stopped after {seconds:g} s", why="--timeout is over", fix="allow more time, or run again to continue"
-        )
+        raise DeadlineError(f"stopped after {seconds:g} s", why="--timeout is over", fix="allow more time")
 
     before = signal.signal(signal.SIGALRM, expire)
     signal.setitimer(signal.ITIMER_REAL, min(seconds, FOREVER))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from specextend_cli.cli.options import ReadOptions
-from specextend_cli.errors import InputError, SpecextendError
+from specextend_cli.errors import InputError, SpecextendError, cause
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 
 if TYPE_CHECKING:
@@ -188,6 +188,6 @@ def _first_line(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8").splitlines()[0]
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"cannot read the password file {file}", why=str(error)) from error
+        raise InputError(f"cannot read the password file {file}", why=cause(error)) from error
     except IndexError:
         raise InputError(f"the password file {file} is empty") from None

@@ -258,7 +258,8 @@ class Job:
         if self.verbose:
             from specextend_cli.ui.tables import LABELS, format_choice, format_stages, format_statistics
 
-            self.output.status(format_choice(self.choice), indent=LABELS)
+            if self.summarizer.settings.mode != "extractive":
+                self.output.status(format_choice(self.choice), indent=LABELS)
             self.output.status(format_stages(times), indent=LABELS)
             self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
             if summary.kind != "text":

@@ -58,9 +58,8 @@ class Cleaned:
         warnings = list(extraction.warnings)
         for kept, what in _KEPT.items():
             if numbers := sorted({edit.page for edit in self.edits if edit.kind == kept}):
-                warnings.append(
-                    f"{places(numbers)}: {what} were kept, because they are a large part of the text there."
-                )
+                where = f"{places(numbers)} of {name}"
+                warnings.append(f"{where}: {what} were kept, because they are a large part of the text there.")
         if encoded := [edit for edit in self.edits if edit.kind == ENCODED]:
             size = format_many(sum(len(edit.before) for edit in encoded), "character")
             warnings.append(f"Encoded data of {name} (base64 or the like) was left out: {size}.")

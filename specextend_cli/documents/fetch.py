@@ -22,7 +22,7 @@ from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.formats import detect
 from specextend_cli.documents.read_errors import MAX_BYTES
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.humanize import printable
 
 SECONDS = 300.0
@@ -79,7 +79,7 @@ def _reason(error: Exception, seconds: float, *, late: bool) -> str:
         return f"nothing came for {SILENCE:.0f} seconds"
     if isinstance(error, ssl.SSLError):
         return f"its certificate or encryption is not accepted ({error.reason or error})"
-    return str(error) or type(error).__name__
+    return cause(error)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from specextend_cli.documents.legibility import UNREAD, UNREADABLE, repair_ligat
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
 from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
 from specextend_cli.documents.ocr_engine import find_engine
-from specextend_cli.documents.read_errors import argument, nothing_recognized, page_label, places, with_ocr
+from specextend_cli.documents.read_errors import argument_of, nothing_recognized, page_label, places, with_ocr
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, SandboxProcess, page_responses, sandbox
 from specextend_cli.errors import InputError
@@ -115,14 +115,15 @@ def read_pdf(request: ReadRequest) -> Document:
             raise nothing_recognized(name, total, found.failed if recognized.failed else {})
         nothing = f"0 characters on {format_many(total, 'page')}, {format_many(found.images, 'image')}"
         why = "it looks scanned" if found.images else "its pages are blank or drawn"
-        raise InputError(f"{name} has no text layer ({nothing})", why=why, fix=with_ocr(name))
+        raise InputError(f"{name} has no text layer ({nothing})", why=why, fix=with_ocr(request))
     warnings = list(recognized.warnings(name))
     if found.truncated:
         warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
     if found.failed:
-        warnings.append(f"{places(tuple(found.failed))} could not be read.")
+        warnings.append(f"{places(tuple(found.failed))} of {name} could not be read.")
     if found.fallback_pages:
-        warnings.append(f"{places(found.fallback_pages)} needed the second reader: the layout there may be poor.")
+        where = f"{places(found.fallback_pages)} of {name}"
+        warnings.append(f"{where} needed the second reader: the layout there may be poor.")
     if found.images and len(empty) >= max(3, 0.1 * total) and not ocr:
         warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
     found.pages, repaired = repair_ligatures(found.pages)
@@ -134,7 +135,7 @@ def read_pdf(request: ReadRequest) -> Document:
     if garbled := found.unreadable_pages():
         if not cleaned.text.text.strip():
             why = "its fonts lack a text encoding: its characters have no meaning"
-            raise InputError(f"{name} holds no text", why=why, fix=with_ocr(name))
+            raise InputError(f"{name} holds no text", why=why, fix=with_ocr(request))
         share = sum(garbled.values()) / len(garbled)
         warnings.append(
             f"{places(tuple(garbled))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the"
@@ -194,12 +195,12 @@ def _open(stack: ExitStack, request: ReadRequest) -> tuple[str, SandboxProcess]:
         except SandboxError:
             continue
         if process.head["error"] == "password":
-            fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument(name)}  (or --password-file FILE)"
+            fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument_of(request)}  (or --password-file FILE)"
             if request.password:
                 raise InputError(f"{name} is encrypted and the password does not open it", fix=fix)
             raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=fix)
         detail = detail or str(process.head["detail"])
-    why, fix = detail or "no reader can open it", f"qpdf {argument(name)} repaired.pdf, then try again"
+    why, fix = detail or "no reader can open it", f"qpdf {argument_of(request)} repaired.pdf, then try again"
     if _is_truncated(path):
         why, fix = "the end of the file is missing: it looks cut off", "download or copy it again"
     raise InputError(f"{name} is a damaged PDF", why=why, fix=fix)

@@ -52,11 +52,11 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
             head = file.read(HEAD)
             kind = _recognize(name, head, path.suffix, status.st_size)
             if _needs_file(kind, options.get("ocr")):
-                return FORMATS[kind].read(ReadRequest(name, kind=kind, path=path, **options))
+                return FORMATS[kind].read(ReadRequest(name, kind=kind, path=path, given=str(path), **options))
             data = head + file.read(MAX_TEXT_BYTES)
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return _read_data(ReadRequest(name, kind=kind, data=data, **options))
+    return _read_data(ReadRequest(name, kind=kind, data=data, given=str(path), **options))
 
 
 def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Document:
@@ -93,8 +93,9 @@ def _read_data(request: ReadRequest) -> Document:
     """A text, by its bytes. InputError: they are none, or of a format that is not read."""
     kind = request.kind
     if not request.data.strip():
-        raise InputError(f"{request.name} is empty", why=f"it has {len(request.data)} bytes")
+        why = "it has only white space" if request.data else "it has 0 bytes"
+        raise InputError(f"{request.name} is empty", why=why)
     if not _is_readable(kind, request.ocr):
         inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in request.data)
-        raise not_read(request.name, next(inside, kind))
+        raise not_read(request, next(inside, kind))
     return FORMATS[kind].read(request)

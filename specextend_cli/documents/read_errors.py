@@ -12,6 +12,7 @@ from pathlib import Path
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
 from specextend_cli.documents.line import runs
 from specextend_cli.documents.ocr_engine import INSTALL, has_engine
+from specextend_cli.documents.request import ReadRequest
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.humanize import format_many, printable
 
@@ -26,6 +27,11 @@ STDIN = "standard input"
 def argument(name: str) -> str:
     """A file name as an argument of a command that the user may paste; FILE for stdin."""
     return "FILE" if name == STDIN else shlex.quote(printable(name))
+
+
+def argument_of(request: ReadRequest) -> str:
+    """The same for the document of a request."""
+    return argument(request.given or request.name)
 
 
 def page_label(label: str, number: int) -> str:
@@ -62,16 +68,17 @@ def _close_names(path: Path) -> list[str]:
         present = [entry.name for entry in path.parent.iterdir()]
     except OSError:
         return []
-    folded = {entry.casefold(): entry for entry in present}
-    close = difflib.get_close_matches(path.name.casefold(), list(folded), n=2, cutoff=0.6)
-    same_stem = [entry for entry in present if Path(entry).stem == path.stem]
-    found = dict.fromkeys([*same_stem, *(folded[entry] for entry in close)])
-    return [printable(str(path.with_name(entry))) for entry in list(found)[:2]]
+    named: dict[str, list[str]] = {}  # by stem: a suffix in common says nothing
+    for entry in sorted(present):
+        named.setdefault(Path(entry).stem.casefold(), []).append(entry)
+    close = difflib.get_close_matches(path.stem.casefold(), named, n=2, cutoff=0.6)
+    return [printable(str(path.with_name(entry))) for stem in close for entry in named[stem]][:2]
 
 
-def not_read(name: str, kind: str) -> InputError:
+def not_read(request: ReadRequest, kind: str) -> InputError:
     """For a format that is recognized and not read."""
-    fix = with_ocr(name) if kind == "image" else FORMATS[kind].hint.replace("FILE", argument(name))
+    name = request.name
+    fix = with_ocr(request) if kind == "image" else FORMATS[kind].hint.replace("FILE", argument_of(request))
     *names, last = format_names()
     why = f"read are {', '.join(names)} and {last}"
     return InputError(f"{name} is {FORMATS[kind].label}{contradiction(name, kind)}", why=why, fix=fix)
@@ -90,9 +97,9 @@ def no_pages(name: str, kind: str) -> UsageError:
     return UsageError(f"{name} has no pages to choose from", why=why, fix=fix)
 
 
-def with_ocr(name: str) -> str:
+def with_ocr(request: ReadRequest) -> str:
     """The command that reads a scan, with what must be installed first."""
-    command = f"specextend summarize {argument(name)} --ocr"
+    command = f"specextend summarize {argument_of(request)} --ocr"
     return command if has_engine() else f"{INSTALL}; then {command}"
 
 

@@ -77,8 +77,8 @@ class ReadOptions(TypedDict, total=False):
 class ReadRequest:
     """One document to read, and how; see `ReadOptions`.
 
-    `name` is for messages. The content is in the file at `path`; that of plain texts is `data`. `kind` is the format
-    as detected.
+    `name` is for messages, `given` for commands in them: the path as it was named, if there is one. The content is in
+    the file at `path`; that of plain texts is `data`. `kind` is the format as detected.
     """
 
     name: str
@@ -90,6 +90,7 @@ class ReadRequest:
     kind: str = ""
     path: Path = Path()
     data: bytes = b""
+    given: str = ""
 
     def numbers(self, count: int) -> tuple[int, ...]:
         """The pages asked for (1-based) of a document of `count` pages; InputError when one is out of range."""

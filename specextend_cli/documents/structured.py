@@ -39,7 +39,7 @@ def read_structured(request: ReadRequest) -> Document:
         raise InputError(what, why=why, fix=fix)
     kind: str = response["kind"]
     if "cleaned" not in response:
-        raise not_read(name, kind)
+        raise not_read(request, kind)
     if request.pages is not None:
         raise no_pages(name, kind)
     warnings: list[str] = response["warnings"]

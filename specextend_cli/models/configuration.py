@@ -17,7 +17,7 @@ import platformdirs
 from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import UsageError, cause
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,7 +53,7 @@ def read_configuration() -> Configuration:
         known = ", ".join(Configuration.model_fields)
         raise UsageError(f"{file}: {key}: {first['msg']}", why=f"its keys are {known}", fix=f"edit {file}") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UsageError(f"cannot read {file}", why=str(error), fix=f"correct or remove {file}") from error
+        raise UsageError(f"cannot read {file}", why=cause(error), fix=f"correct or remove {file}") from error
 
 
 def configure(key: str, value: str | bool | None) -> None:
@@ -72,7 +72,7 @@ def configure(key: str, value: str | bool | None) -> None:
             made.write_text(text, encoding="utf-8")
             made.replace(file)
     except OSError as error:
-        raise UsageError(f"cannot write {file}", why=error.strerror or str(error)) from error
+        raise UsageError(f"cannot write {file}", why=cause(error)) from error
     except (tomllib.TOMLDecodeError, ValidationError) as error:
         why = f"its {key} takes several lines"
         raise UsageError(f"{file} cannot be changed by a command", why=why, fix=f"set {key} there yourself") from error

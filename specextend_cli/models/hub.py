@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from specextend_cli.engine.private_files import sha256
-from specextend_cli.errors import FitError, ModelError
+from specextend_cli.errors import FitError, ModelError, cause
 from specextend_cli.models import store
 from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
@@ -109,7 +109,7 @@ def offline_error(source: OnHub, name: str) -> ModelError:
     """The error of a run that may not fetch what it needs."""
     return ModelError(
         f"the model {source} is not on this machine",
-        why="it would have to be fetched from the Hugging Face Hub, and this run is offline",
+        why=f"it would have to be fetched from the Hugging Face Hub, and {store.OFFLINE}",
         fix=f"specextend models pull {name}",
     )
 
@@ -191,7 +191,7 @@ def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:
         RevisionNotFoundError,
     )
 
-    first = (str(error).strip() or type(error).__name__).splitlines()[0]
+    first = (cause(error).strip() or type(error).__name__).splitlines()[0]
     response = getattr(error, "response", None)
     if isinstance(error, GatedRepoError):
         return ModelError(

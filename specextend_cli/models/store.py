@@ -26,6 +26,7 @@ from specextend_cli.models import download_speed
 from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
+OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """`progress(step, done, total)`, in bytes. `total` is 0 where it is not known. It may be called from a thread."""
@@ -115,9 +116,13 @@ def size_on_disk(directory: Path) -> int:
     return size
 
 
+_UNUSABLE = (errno.EACCES, errno.EROFS, errno.EPERM, errno.ENOTDIR, errno.EEXIST, errno.ENOENT)
+"""Of a cache that is read-only, or below a file or a link to nowhere."""
+
+
 @contextlib.contextmanager
 def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME") -> Iterator[None]:
-    """Turn "no space left" and "quota exceeded" into a FitError, and a read-only cache into a ModelError.
+    """Turn "no space left" and "quota exceeded" into a FitError, and an unusable cache into a ModelError.
 
     `variable` of the environment says where the cache is.
     """
@@ -126,7 +131,7 @@ def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise _too_small(directory, error.strerror or "no space left", variable) from error
-        if error.errno in (errno.EACCES, errno.EROFS, errno.EPERM):
+        if error.errno in _UNUSABLE:
             raise ModelError(
                 f"cannot write the model cache {directory.parent}",
                 why=str(error),

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
 from specextend_cli.documents.document import Document
-from specextend_cli.humanize import format_many
+from specextend_cli.humanize import format_count, format_many
 from specextend_cli.summarize.events import Event, Method, Plan, Text, Warned
 from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import QuoteLayout
@@ -60,10 +60,8 @@ class Pipeline(ABC):
             end = sentence.end
             yield Text(delta, True)
             yield from self.evidence.quote(delta, number)
-        yield Warned(
-            f"{document.name} is printed as it is: its {format_many(self._size, 'word')} are no more than a summary of"
-            f" it may have ({self._words:,})"
-        )
+        size, most = format_many(self._size, "word"), format_count(self._words)
+        yield Warned(f"{document.name} is printed as it is: it has {size}, and its summary may have {most}")
 
     def _pages(self, start: int, end: int) -> tuple[int, int]:
         """The first and last page of characters [start, end)."""

@@ -21,7 +21,7 @@ from typing import Any
 
 from specextend_cli.documents.document import Document
 from specextend_cli.engine.private_files import create
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.models.store import cache_root
 from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, SentenceAttention, Summary
 from specextend_cli.summarize.factcheck import Unsupported
@@ -116,7 +116,7 @@ class GenerationCache:
             with transaction(self.path, *_TEXT_TABLES) as store:
                 rows = [store.execute(sql, parameters).fetchone() for sql, *parameters in statements]
         except (OSError, sqlite3.Error) as error:
-            self.problem = f"chunk summaries are not being saved: {self.path}: {error}"
+            self.problem = f"chunk summaries are not being saved: {self.path}: {cause(error)}"
             self.path = None
             return None
         return str(rows[-1][0]) if rows and rows[-1] else None

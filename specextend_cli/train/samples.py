@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from specextend_cli.errors import InputError
+from specextend_cli.errors import InputError, cause
 
 _OPENING = 64  # tokens of each document that the digest reads
 
@@ -120,7 +120,7 @@ def _read(file: Path) -> bytes:
     try:
         return gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"cannot read {file}", why=getattr(error, "strerror", None) or str(error)) from error
+        raise InputError(f"cannot read {file}", why=cause(error)) from error
 
 
 def _texts(file: Path, data: bytes) -> Iterator[str]:

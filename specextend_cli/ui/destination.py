@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import UsageError, cause
 from specextend_cli.ui import Format, suffix_of
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.streams import sanitize
@@ -163,7 +163,7 @@ def _temporary_for(path: Path) -> tuple[Path | None, int]:
         path.parent.mkdir(parents=True, exist_ok=True)
         descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as error:
-        raise UsageError(f"cannot write {path}", why=error.strerror or str(error)) from error
+        raise UsageError(f"cannot write {path}", why=cause(error)) from error
     return Path(name), descriptor
 
 

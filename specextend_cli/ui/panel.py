@@ -79,8 +79,13 @@ class Panel(View):
             self._live.refresh()  # now: what follows imports torch, which may leave other threads no time
 
     def write(self, text: str) -> None:
-        """Write text to stdout; on a shared terminal above and in the panel, where prose is wrapped, `raw` text not."""
+        """Write text to stdout; on a shared terminal above and in the panel, where prose is wrapped, `raw` text not.
+
+        Before the first text for a pipe the panel ends: it would erase what the pipe's reader prints on the terminal.
+        """
         if not self.output.shared:
+            if self.output.piped:
+                self._live.stop()
             super().write(text)
             return
         with self._lock:

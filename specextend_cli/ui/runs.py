@@ -13,28 +13,33 @@ from rich.text import Text
 from specextend_cli.humanize import format_count, format_many, format_percent, format_seconds
 from specextend_cli.summarize.events import Sentence
 from specextend_cli.summarize.result_store import Run
+from specextend_cli.summarize.word_count import count_words
 from specextend_cli.ui.annotations import Annotations, format_page
 from specextend_cli.ui.streams import QUIET, sanitize
-from specextend_cli.ui.tables import cell, table
+from specextend_cli.ui.tables import WHOLE, cell, table
 
-_COLUMNS = ("run", "made", "document", "pages", "words", "preset", "begins")
 _BEGINNING = 40
 
 
-def run_table(runs: Sequence[Run]) -> Table:
-    """A table with one row per run."""
-    made = table(*_COLUMNS, numbers=("pages", "words"))
+def run_table(runs: Sequence[Run], *, width: int) -> Table:
+    """One row per run, in `width` columns; how each begins is left out of a narrow table."""
+    whole = width >= WHOLE
+    names = ["run", "made", "document", "pages", "words", "preset", *(["begins"] if whole else [])]
+    made = table(*names, numbers=("pages", "words"))
+    for column in made.columns:  # a long name is folded
+        column.no_wrap = column.header not in ("document", "begins")
     for run in runs:
-        words = run.text.split()
-        beginning = " ".join(words)
+        beginning = " ".join(run.text.split())
+        begins = cell(beginning if len(beginning) <= _BEGINNING else beginning[: _BEGINNING - 1] + "…", QUIET)
+        begins.no_wrap, begins.overflow = True, "ellipsis"
         made.add_row(
             cell(run.id, "bold"),
             cell(_when(run.made)),
             cell(run.document),
             format_count(run.pages),
-            format_count(len(words)),
+            format_count(count_words(run.text)),
             cell(_preset(run)),
-            cell(beginning if len(beginning) <= _BEGINNING else beginning[: _BEGINNING - 1] + "…", QUIET),
+            *([begins] if whole else []),
         )
     return made
 

@@ -12,6 +12,7 @@ import fcntl
 import io
 import locale
 import os
+import stat
 import sys
 from typing import TextIO
 
@@ -59,6 +60,14 @@ def are_one(first: TextIO, second: TextIO) -> bool:
     """True if two streams are the same terminal, file (`> all.txt 2>&1`) or pipe (`2>&1 | less`)."""
     try:
         return os.path.samestat(os.fstat(first.fileno()), os.fstat(second.fileno()))
+    except (OSError, ValueError):
+        return False
+
+
+def is_pipe(stream: TextIO) -> bool:
+    """True if the stream is a pipe."""
+    try:
+        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
     except (OSError, ValueError):
         return False
 

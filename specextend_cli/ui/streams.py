@@ -14,7 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.errors import SpecextendError, UsageError
-from specextend_cli.ui.standard_streams import are_one, fit, is_writable
+from specextend_cli.ui.standard_streams import are_one, fit, is_pipe, is_writable
 
 # Colours only repeat what words and figures say.
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
@@ -67,6 +67,7 @@ class Output:
 
     def __init__(self, stdout: TextIO | None = None, stderr: TextIO | None = None, *, quiet: bool = False) -> None:
         self.quiet = quiet
+        self._wrote = False  # to stdout
         self.stdout = fit(stdout or sys.stdout, drawn=False)
         self.stderr = fit(stderr or sys.stderr, drawn=True)
         self.console = _console(self.stderr)
@@ -79,8 +80,15 @@ class Output:
 
     @property
     def animated(self) -> bool:
-        """True if stderr can show a live panel. FORCE_COLOR enables colours, not animation."""
+        """True if stderr can show a live panel, which erases no text. FORCE_COLOR enables colours, not animation."""
+        if self._wrote and self.piped:
+            return False
         return self.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+
+    @property
+    def piped(self) -> bool:
+        """True if stdout is a pipe: its reader (`| tee FILE`) may print the result on the terminal of stderr."""
+        return is_pipe(self.stdout)
 
     @property
     def shared(self) -> bool:
@@ -104,6 +112,7 @@ class Output:
 
     def write(self, text: str) -> None:
         """Write to stdout unchanged and flush. BrokenPipeError: the reader is gone."""
+        self._wrote = True
         self.stdout.write(text)
         self.stdout.flush()
         if text:

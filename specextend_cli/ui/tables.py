@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 LABELS = 10  # columns of the names of statistics
 BLOCKS = "▁▂▃▄▅▆▇█"
 BINS = 6  # of accepted lengths
+WHOLE = 96  # columns; of a narrower table, parts are left out
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
@@ -49,9 +50,12 @@ def cell(value: object, style: str = "") -> Text:
     return Text(sanitize(str(value)), style=style)
 
 
-def plan_table(plans: Sequence[Plan], seconds: Sequence[float | None], memory: int | None) -> Table:
-    """One row per document: its plan, expected seconds, and bytes of memory; None: unknown."""
-    made = table("document", *_PLAN_NUMBERS, numbers={*_PLAN_NUMBERS})
+def plan_table(plans: Sequence[Plan], seconds: Sequence[float | None], memory: int | None, *, width: int) -> Table:
+    """One row per document, in `width` columns: its plan, expected seconds, and bytes of memory; None: unknown."""
+    whole = width >= WHOLE
+    numbers = ("pages", "tokens", "prompts", *(["largest"] if whole else []), "levels", "time", "memory")
+    made = table("document", *numbers, numbers=numbers)
+    made.padding = (0, 1, 0, 0)
     for column in made.columns[1:]:  # a long name is folded first
         column.no_wrap = True
     for plan, expected in zip(plans, seconds, strict=True):
@@ -60,15 +64,12 @@ def plan_table(plans: Sequence[Plan], seconds: Sequence[float | None], memory: i
             format_count(plan.pages),
             format_count(plan.tokens),
             format_count(len(plan.chunks)),
-            format_count(max(plan.chunks, default=0)),
+            *([format_count(max(plan.chunks, default=0))] if whole else []),
             "one pass" if plan.levels == 1 else str(plan.levels),
             "–" if expected is None else f"about {format_seconds(expected)}",
             "–" if memory is None else format_bytes(memory),
         )
     return made
-
-
-_PLAN_NUMBERS = ("pages", "tokens", "prompts", "largest", "levels", "time", "memory")
 
 
 def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:
@@ -104,15 +105,12 @@ class PresetRow:
         return {True: 0, None: 1, False: 2}[self.fits], self.rank or float("inf"), self.name
 
 
-_WIDE = 96  # columns; of a narrower table, parts are left out
-
-
 def preset_table(rows: Sequence[PresetRow], *, width: int | None = None, chosen: str | None = None) -> Table:
     """The presets, whether they are on disk and fit this machine, in `PresetRow.order`; `chosen` is the name to mark.
 
     `width` is the terminal's; None is a pipe, which gets all columns and no mark. A terminal's licence is the target's.
     """
-    full, wide = width is None, width is None or width >= _WIDE
+    full, wide = width is None, width is None or width >= WHOLE
     names = ["preset", "context", "memory", "on disk", *(["invents", "tested"] if wide else []), "licence"]
     made = table(*names, *(["title"] if full else []), numbers=("context", "memory", "invents"))
     made.padding = (0, 1, 0, 0)
@@ -174,7 +172,7 @@ def format_stages(times: StageTimes) -> Text:
 def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
     """The statistics of a run of so many seconds, for --verbose; times and tokens add up to all there were."""
     if not meter.prompt_tokens and not meter.tokens:
-        return _labelled([("model", "none was used")])
+        return _labelled([("reading", "no model was needed")])
     rest = max(seconds - meter.prefill_seconds - meter.decode_seconds, 0.0)
     read = ("reading", f"{format_many(meter.prompt_tokens, 'token')} in {format_seconds(meter.prefill_seconds)}")
     other = ("the rest", f"{format_seconds(rest)}: loading, the document, evidence")

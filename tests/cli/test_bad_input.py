@@ -67,6 +67,14 @@ def test_what_cannot_be_read_is_3(cli, tmp_path, name, content, error, try_):
     assert try_ in said(done)["try"]
 
 
+@pytest.mark.parametrize("content", [encrypted(), scanned(), b"{\\rtf1 hello}"])
+def test_the_command_that_helps_names_the_file_where_it_is(cli, tmp_path, content):
+    path = tmp_path / "my files" / "report.pdf"
+    path.parent.mkdir()
+    path.write_bytes(content)
+    assert f"'{path}'" in said(cli("extract", path))["try"]
+
+
 @pytest.mark.parametrize("command", ["summarize", "plan", "compare", "chunks", "tokens", "extract"])
 def test_every_command_says_the_same_of_a_bad_document(cli, tmp_path, command):
     done = cli(command, tmp_path)
@@ -133,6 +141,8 @@ def test_a_password_file_without_a_password_is_3(cli, locked, tmp_path, content)
     done = cli("extract", locked, "--password-file", file)
     assert done.returncode == 3
     assert "password file" in said(done)["error"]
+    assert "Errno" not in done.stderr
+    assert "codec" not in done.stderr
 
 
 # --------------------------------------------------------------------------------------------- what can be read still
@@ -211,7 +221,7 @@ def test_an_unknown_preset_is_2_and_gets_a_suggestion(cli, document, command):
     done = cli(*command, document, "-m", "smolm2-135")
     assert (done.returncode, done.stdout) == (2, "")
     assert said(done)["error"] == "there is no preset 'smolm2-135'; did you mean 'smollm2-135m'?"
-    assert said(done)["try"] == "specextend summarize --model smollm2-135m FILE"
+    assert said(done)["try"] == "specextend presets list"
 
 
 @pytest.mark.parametrize(

@@ -113,6 +113,9 @@ def test_never_is_kept_until_it_is_taken_back(user: Home, cli) -> None:
     assert again.wait() == 0
     assert QUESTION not in again.output
     assert "specextend models pull a-tiny" in seen(again)
+    lines = again.screen()
+    (first,) = (number for number, line in enumerate(lines) if line.startswith("model: "))
+    assert lines[first + 1].startswith("       ")  # it went on at a word
     assert cli("models", "use", "auto").returncode == 0
     third = user.ask()
     third.until(QUESTION)
@@ -209,7 +212,8 @@ def test_quoting_modes_need_no_writer(user: Home, cli) -> None:
     done = cli(*user.command("--mode", "extractive", "-v"))
     assert done.returncode == 0
     assert "models pull" not in done.stderr
-    assert "model     smollm2-135m, which quotes" in done.stderr
+    assert "smollm2-135m" not in done.stderr
+    assert "reading   no model was needed" in done.stderr
 
 
 def test_commands_show_the_same_choice(user: Home, cli) -> None:

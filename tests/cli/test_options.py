@@ -7,6 +7,7 @@ import os
 import re
 import shlex
 import subprocess
+import sys
 from itertools import chain
 from typing import get_args
 
@@ -252,3 +253,23 @@ def test_every_usage_error_has_one_style(cli, arguments):
         return
     assert done.stdout == ""
     assert re.fullmatch(r"error: [a-z-].*\n(why:   .*\n)?try:   .*\n", done.stderr), done.stderr
+
+
+def test_completion_offers_auto_only_where_it_is_a_model():
+    for words, offered in (("models rm", False), ("presets show", False), ("models use", True), ("summarize -m", True)):
+        variables = {"COMP_WORDS": f"specextend {words} a", "COMP_CWORD": "3", "_SPECEXTEND_COMPLETE": "complete_bash"}
+        code = "import sys; sys.argv[0] = 'specextend'; from specextend_cli.cli.main import main; main()"
+        done = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            env=environment(real=True, **variables),
+            check=False,
+        )
+        assert ("auto" in done.stdout.split()) == offered, words
+
+
+def test_a_number_out_of_range_is_refused_in_our_words(cli):
+    done = cli("summarize", "absent.pdf", "--temperature", "-1")
+    assert done.returncode == 2
+    assert said(done)["error"] == "invalid value for '--temperature': it should be greater than or equal to 0"

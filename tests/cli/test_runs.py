@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sqlite3
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.models.store import cache_root
 from specextend_cli.summarize.result_store import RunStore
+from specextend_cli.summarize.word_count import count_words
+from specextend_cli.ui.runs import run_table
+from specextend_cli.ui.tables import plan_table
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -46,6 +51,24 @@ def test_runs_are_listed_shown_and_removed(cli, made):
     assert cli("show", made.run).returncode == 3
 
 
+def printed(table, width):
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(table)
+    return console.file.getvalue().splitlines()
+
+
+def test_on_a_terminal_a_run_and_a_plan_have_a_line_each(made):
+    store = RunStore(cache_root() / "texts.sqlite")
+    run = replace(store.get(made.run), document="doj-report-vol-2.pdf", text="洪水预警系统由雨量计组成。" * 9)
+    plan = replace(made.plan, document=run.document, tokens=159_753)
+    for width in (80, 120):
+        for table in (run_table([run], width=width), plan_table([plan], [49.0], 644 << 20, width=width)):
+            names, _, line = printed(table, width)
+            assert run.document in line
+            assert ("begins" in names or "largest" in names) == (width == 120)
+    assert f" {count_words(run.text)} " in printed(run_table([run], width=80), 80)[2]
+
+
 def test_runs_without_a_model_name_no_preset(cli, presets, made, tmp_path):
     path = tmp_path / "harbour.txt"
     path.write_text(text(60))
@@ -53,7 +76,7 @@ def test_runs_without_a_model_name_no_preset(cli, presets, made, tmp_path):
     short = tmp_path / "short.txt"
     short.write_text("The harbour was founded by fishermen once.")
     said = cli("summarize", short, "-m", presets["one"])
-    assert "short.txt is printed as it is: its 7 words are no more than a summary of it may have (" in said.stderr
+    assert "short.txt is printed as it is: it has 7 words, and its summary may have " in said.stderr
     store = RunStore(cache_root() / "texts.sqlite")
     store.add(replace(made, method="guided", document="read.txt"), document(text(6)), "cpu")
     with sqlite3.connect(store.path) as table:  # as earlier versions recorded one

@@ -44,6 +44,18 @@ def test_a_file_is_clean_while_the_panel_is_on_the_terminal(document, tmp_path):
     assert terminal.screen()[0].startswith("done · 140 tokens written in 18 s (reading 12 s")
 
 
+def test_nothing_is_drawn_once_a_pipe_has_text_which_its_reader_may_print_on_the_terminal(document, tmp_path):
+    second = tmp_path / "river.txt"
+    second.write_text(document.read_text())
+    terminal = Terminal("summarize", document, second, redirect={"stdout": subprocess.PIPE}, **SLOW)
+    assert terminal.wait() == 0
+    with terminal.process.stdout as pipe:
+        assert pipe.read().decode().count(SUMMARY) == 2
+    _, after = terminal.output.split(SHOW)  # the panel was shown once
+    assert after.rindex(b"\x1b[1A") < after.index(b"done")
+    assert b"2/2 river.txt: 52 pages" in after
+
+
 def test_on_a_terminal_the_summary_is_above_and_one_line_remains(document):
     terminal = Terminal("summarize", document, **SLOW)
     assert terminal.wait() == 0
@@ -242,6 +254,7 @@ def test_a_deadline_is_124(fake, document):
     done = fake("summarize", document, "--timeout", "1", hang=30)
     assert done.returncode == 124
     assert "2/3 chunks saved; run again to continue\nerror: stopped after 1 s\n" in done.stderr
+    assert done.stderr.endswith("try:   allow more time\n")  # whether another run goes on is said above
 
 
 # ------------------------------------------------------------------------------------------------- errors and codes

@@ -261,7 +261,7 @@ DAMAGED = (
     EdgeCase("bomb.pdf", lambda: bomb(1 << 25), error="bomb.pdf"),
     EdgeCase("large-bomb.pdf", lambda: bomb(1 << 28), error="large-bomb.pdf", is_large=True),
     EdgeCase("recursive.pdf", recursive, FERRY),
-    EdgeCase("looped-pages.pdf", looped_pages, FERRY, warning="Page 2 could not be read."),
+    EdgeCase("looped-pages.pdf", looped_pages, FERRY, warning="Page 2 of looped-pages.pdf could not be read."),
     EdgeCase("claimed-pages.pdf", claimed_pages, FERRY),
     EdgeCase("looped-outline.pdf", looped_outline, FERRY),
     EdgeCase("bad-stream.pdf", bad_stream, FERRY),

@@ -164,6 +164,12 @@ def test_what_is_no_web_address(url: str) -> None:
         fetch(url)
 
 
+def test_nobody_answers() -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))  # and does not listen
+        assert refusal(f"http://127.0.0.1:{taken.getsockname()[1]}/").why == "Connection refused"
+
+
 def test_hosts_that_cannot_be() -> None:
     assert refusal(f"http://{'a' * 70}.example/").why
     assert refusal("http://a..b/").why

@@ -143,12 +143,12 @@ def test_a_page_that_kills_its_reader_is_skipped(
     monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:deadly_pdf")
     document = read(report(3))
     assert document.extraction.failed == ()
-    assert "Page 2 needed the second reader" in document.extraction.warnings[0]
+    assert "Page 2 of report.pdf needed the second reader" in document.extraction.warnings[0]
     assert "page 2 of the story" in document.text
     monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:deadlier_pdf")
     document = read(report(3))
     assert document.extraction.failed == (2,)
-    assert document.extraction.warnings == ("Page 2 could not be read.",)
+    assert document.extraction.warnings == ("Page 2 of report.pdf could not be read.",)
     assert [page.number for page in document.pages] == [1, 3]
 
 
@@ -207,10 +207,12 @@ def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
-    (tmp_path / "report-2024.pdf").write_bytes(b"x")
+    for name in ("report-2024.pdf", "bin.pdf"):
+        (tmp_path / name).write_bytes(b"x")
     error = refusal(lambda: read(tmp_path / "reprot-2024.pdf"))
     assert error.what == "reprot-2024.pdf does not exist"
     assert "report-2024.pdf?" in error.fix
+    assert refusal(lambda: read(tmp_path / "missing.pdf")).fix == ""
     error = refusal(lambda: read(tmp_path / "nowhere" / "x.pdf"))
     assert "there is no directory" in error.why
 
@@ -218,9 +220,11 @@ def test_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
 def test_directory_and_empty_file(tmp_path: Path) -> None:
     assert refusal(lambda: read(tmp_path)).what == f"{tmp_path.name} is a directory"
     (tmp_path / "empty.txt").write_bytes(b"")
-    assert refusal(lambda: read(tmp_path / "empty.txt")).what == "empty.txt is empty"
+    error = refusal(lambda: read(tmp_path / "empty.txt"))
+    assert (error.what, error.why) == ("empty.txt is empty", "it has 0 bytes")
     (tmp_path / "blank.txt").write_bytes(b" \n\n")
-    assert refusal(lambda: read(tmp_path / "blank.txt")).what == "blank.txt is empty"
+    error = refusal(lambda: read(tmp_path / "blank.txt"))
+    assert (error.what, error.why) == ("blank.txt is empty", "it has only white space")
 
 
 @pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read anything")

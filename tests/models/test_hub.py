@@ -147,6 +147,7 @@ def test_offline_and_absent_says_which_command() -> None:
     with pytest.raises(ModelError, match="not on this machine") as caught:
         fetch(SOURCE, name="big", offline=True)
     assert caught.value.fix == "specextend models pull big"
+    assert "HF_HUB_OFFLINE" in caught.value.why  # or the command would fail, too
     assert caught.value.exit == Exit.MODEL
 
 

