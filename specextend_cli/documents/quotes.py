@@ -1,4 +1,4 @@
-"""Quoted lines of a mail: the marks of a paragraph stand before its first line only, so that its sentences are whole."""
+"""Quoted lines of a mail: the marks of a paragraph stand before its first line only: its sentences are whole."""
 
 from __future__ import annotations
 
