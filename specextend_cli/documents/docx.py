@@ -1,6 +1,6 @@
 """DOCX to sections: paragraphs, headings, lists, tables by row, and notes at the end of the section that cites them.
 
-Tracked changes are read as if accepted; page headers and footers are not read.
+Tracked changes are read as if accepted; page headers and footers are not read. A transcript of a meeting has turns.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from specextend_cli.documents.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Source, Table
+from specextend_cli.documents.transcript import add_turns, is_transcript
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
@@ -44,6 +45,11 @@ def parse(source: Source) -> Parsed:
         for body in bodies:
             reader.blocks(body)
         reader.notes()
+    items = [item for section in parsed.sections for item in section.items]
+    text = "\n\n".join(text for _, text in items)
+    if all(kind == "paragraph" for kind, _ in items) and is_transcript(text):
+        parsed = Parsed("docx", warnings=parsed.warnings)
+        add_turns(parsed, text)
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
 
