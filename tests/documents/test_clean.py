@@ -109,6 +109,35 @@ def test_labelled_numbers_that_count_up_are_no_page_numbers() -> None:
         assert running_lines(pages) == (pages, []), label
 
 
+def paged(number: int, head: str = "", foot: str = "") -> list[Line]:
+    body = [
+        at(f"The sentence number {number * 9 + k} of the text goes on", 700 - 12 * k, page=number) for k in range(9)
+    ]
+    around = [at(text, base, page=number) for text, base in ((head, 780), (foot, 40)) if text]
+    return [*around, *body]
+
+
+def test_heads_of_short_chapters_go() -> None:
+    heads = ["", "2 CHAPTER 1. THE MILL", "3", "4 CHAPTER 1. THE MILL", "", "6 CHAPTER 2. THE FORD", "7"]
+    pages = [paged(n, head, "" if head else str(n)) for n, head in enumerate(heads, 1)]
+    fixed, edits = running_lines(pages)
+    assert fixed == [paged(n) for n in range(1, 8)]
+    assert sorted(edit.before for edit in edits) == sorted(head or str(n) for n, head in enumerate(heads, 1))
+    titles = ["1 The old mill", "2 The new mill", "3 The ford below"]
+    pages = [paged(n, title) for n, title in enumerate(titles, 1)]
+    assert running_lines(pages) == (pages, [])
+
+
+def test_in_a_short_document_the_first_head_and_the_last_foot_stay() -> None:
+    pages = [paged(n, "Report of the mill", "Confidential") for n in (1, 2)]
+    fixed, _ = running_lines(pages)
+    assert fixed == [paged(1, "Report of the mill"), paged(2, "", "Confidential")]
+    fixed, edits = running_lines([paged(n, "", f"- {n} -") for n in (1, 2)])
+    assert (fixed, {edit.kind for edit in edits}) == ([paged(1), paged(2)], {"page number"})
+    others = [paged(1, "", "Order no. 1"), paged(2, "", "Order no. 2")]
+    assert running_lines(others) == (others, [])
+
+
 def test_what_is_most_of_its_pages_is_no_running_head() -> None:
     pages = [
         [
