@@ -1,4 +1,4 @@
-"""Plain text and Markdown to a document."""
+"""Plain text, Markdown and notebooks to a document."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.formats import FORMATS, kind_by_suffix
 from specextend_cli.documents.markdown import markdown_sections
+from specextend_cli.documents.notebook import SUFFIX, as_markdown
 from specextend_cli.documents.read_errors import contradiction, no_pages
 from specextend_cli.documents.request import ReadRequest
 
@@ -22,8 +23,14 @@ def read_text(request: ReadRequest) -> Document:
     """The document; its pages end at form feeds. A Markdown text without form feeds has sections."""
     name = request.name
     text, warnings = decode(name, request.data)
+    notebook = as_markdown(text) if PurePath(name).suffix.lower() == SUFFIX else None
+    if notebook:
+        text, pictures = notebook
+        if pictures:
+            were = "1 picture was" if pictures == 1 else f"{pictures:,} pictures were"
+            warnings.append(f"{were} not read that {name} has as output.")
     pages = text.rstrip("\f\n").split("\f")
-    markdown = _is_markdown(name, text)
+    markdown = notebook is not None or _is_markdown(name, text)
     sections = markdown and len(pages) == 1
     if sections and request.pages is not None:
         raise no_pages(name, "markdown")
@@ -41,7 +48,8 @@ def read_text(request: ReadRequest) -> Document:
     kind = "markdown" if markdown else "text"
     if (other := contradiction(name, "text")) and kind_by_suffix(PurePath(name).suffix) not in ("text", "markdown"):
         warnings.insert(0, f"{name} is {FORMATS[kind].label}{other}.")
-    extraction = Extraction(count, empty, warnings=tuple(warnings))
+    unread = notebook[1] if notebook else 0
+    extraction = Extraction(count, empty, warnings=tuple(warnings), unread=unread)
     document = cleaned.document(name, kind, extraction, unit="section" if sections else "page")
     if request.progress:
         request.progress(count, count)
