@@ -11,11 +11,18 @@ from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.formats import FORMATS, kind_by_suffix
 from specextend_cli.documents.markdown import markdown_sections
 from specextend_cli.documents.notebook import SUFFIX, as_markdown
-from specextend_cli.documents.read_errors import contradiction, no_pages
+from specextend_cli.documents.read_errors import argument, contradiction, no_pages
 from specextend_cli.documents.request import ReadRequest
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
+_SOURCES = {
+    ".tex": ("LaTeX", "pandoc --from=latex --to=plain --wrap=none"),
+    ".org": ("Org", "pandoc --from=org --to=plain --wrap=none"),
+    ".json": ("JSON", "jq -r '.. | strings'"),
+    ".jsonl": ("JSON", "jq -r '.. | strings'"),
+}
+"""Names of markup that is read as it is written, by suffix, and what makes a plain text of it."""
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
 
 
@@ -23,6 +30,10 @@ def read_text(request: ReadRequest) -> Document:
     """The document; its pages end at form feeds. A Markdown text without form feeds has sections."""
     name = request.name
     text, warnings = decode(name, request.data)
+    if source := _SOURCES.get(PurePath(name).suffix.lower()):
+        what, command = source
+        fix = f"{command} {argument(name)} | specextend summarize -"
+        warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
     notebook = as_markdown(text) if PurePath(name).suffix.lower() == SUFFIX else None
     if notebook:
         text, pictures = notebook

@@ -150,3 +150,20 @@ def test_encoded_data_in_other_formats() -> None:
     ):
         assert document.text == "It rains.\n\nA lot."
         assert document.extraction.changes[ENCODED] == 1
+
+
+def test_comments_of_markdown_are_left_out() -> None:
+    text = "# A\n\n<!-- not yet:\n\n# B\n-->\nThe river<!-- which? --> rises, `<!-- code -->` and <!-- open.\n"
+    code = "```html\n<!-- shown -->\n```"
+    document = read(f"{text}\n{code}\n", "a.md")
+    assert document.text == f"# A\n\nThe river rises, `<!-- code -->` and <!-- open.\n\n{code}"
+    hidden = [edit.before for edit in document.extraction.edits if edit.kind == "hidden text"]
+    assert hidden == ["<!-- not yet: # B -->", "<!-- which? -->"]
+    assert document.extraction.left_out == 9
+
+
+@pytest.mark.parametrize(("name", "markup"), [("a.tex", "LaTeX"), ("my a.jsonl", "JSON"), ("a.txt", "")])
+def test_markup_that_is_read_as_it_is_is_named(name: str, markup: str) -> None:
+    warnings = read("The river \\emph{rises}.\n", name).extraction.warnings
+    assert [warning.split(":")[0] for warning in warnings] == ([f"{name} is {markup}"] if markup else [])
+    assert all("| specextend summarize -" in warning for warning in warnings)
