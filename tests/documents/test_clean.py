@@ -8,7 +8,7 @@ from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.footnotes import note_marks
 from specextend_cli.documents.repairs.headers_footers import KEPT, running_lines
-from specextend_cli.documents.repairs.hyphens import hyphens
+from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.margins import side_headings
 from specextend_cli.documents.repairs.rows import rows
 
@@ -322,3 +322,14 @@ def test_paragraphs_go_on_over_the_page() -> None:
 
 def test_chinese_is_joined_without_spaces() -> None:
     assert lay_out("这是一个很长的句子它在这里换行\n然后继续。") == "这是一个很长的句子它在这里换行然后继续。"
+
+
+def test_a_drop_cap_that_a_file_holds_elsewhere_joins_its_line() -> None:
+    letter, title = at("T", 680, size=36), at("The Mill", 740, size=18, bold=True)
+    first, others = at("he river rises in the hills", 700, left=110), [at("and falls.", 688, left=110)]
+    fixed, edits = drop_caps([[letter, title, first, *others]])
+    assert fixed == [[title, first._replace(text="The river rises in the hills"), *others]]
+    assert [edit.kind for edit in edits] == ["initial"]
+    for line in (first._replace(text="However it rises"), first._replace(left=72)):
+        page = [letter, title, line, *others]
+        assert drop_caps([page]) == ([page], [])
