@@ -1,4 +1,4 @@
-"""Captions (WebVTT, SubRip): what is said, when, and by whom where they say so.
+"""Captions (WebVTT, SubRip, copied from a player): what is said, when, and by whom where they say so.
 
 A cue whose times are broken keeps its text: it is taken to follow the one before.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from html import unescape
+from itertools import islice
 
 _ARROW = "-->"
 _TIME = re.compile(r"(?:(\d{1,3}):)?(\d{1,2}):(\d{2})(?:[.,]\d{1,3})?")
@@ -18,6 +19,9 @@ _IDENTIFIER = re.compile(r"\s*\d+\s*")
 _COMMENT = re.compile(r"(?:NOTE|STYLE|REGION)\b")
 _VOICE = re.compile(r"<v(?:\.[^\s>]{0,60})?[ \t]+([^>\n]{1,100})>")
 _TAG = re.compile(r"</?[a-zA-Z0-9][^<>\n]{0,200}>|\{\\[^{}\n]{0,60}\}")
+_CLOCK = re.compile(rf"[\[(]?{_TIME.pattern}[\])]?(?:\s+(?P<text>\S.*))?")
+_FIRST = 60.0  # seconds: a player begins with zero, an agenda with the morning
+_LEAST, _SHARE, _LOOKED_AT = 4, 0.3, 400  # times, their share of the first lines that are not blank, and these lines
 _ROLLING = re.compile(r"<\d\d:\d\d")  # words with times of their own: every cue repeats the line of the one before
 
 
@@ -33,11 +37,36 @@ class Cue:
 
 def is_captions(text: str) -> bool:
     """Whether a text begins as captions do."""
-    return _CAPTIONS.match(text) is not None
+    return _CAPTIONS.match(text) is not None or _is_copied(text)
+
+
+def _is_copied(text: str) -> bool:
+    """Whether lines begin with times, or are times, that increase from zero."""
+    lines = [line.strip() for line in islice(text.split("\n"), _LOOKED_AT) if line.strip()]
+    if not lines or not _CLOCK.fullmatch(lines[0]):
+        return False
+    times = [_seconds(*match.groups()[:3]) for line in lines if (match := _CLOCK.fullmatch(line))]
+    return times[0] < _FIRST and times == sorted(times) and len(times) >= max(_LEAST, _SHARE * len(lines))
+
+
+def _copied_cues(text: str) -> list[Cue]:
+    """The cues of such lines, each until the next one."""
+    begun: list[tuple[float, list[str]]] = []
+    for line in filter(None, map(str.strip, text.split("\n"))):
+        match = _CLOCK.fullmatch(line)
+        if match:
+            begun.append((_seconds(*match.groups()[:3]), []))
+        if said := match["text"] if match else line:
+            begun[-1][1].append(said)
+    ends = [start for start, _ in begun[1:]] + [begun[-1][0]]
+    cues = (Cue(start, end, "", _plain(" ".join(said))) for (start, said), end in zip(begun, ends, strict=True))
+    return [cue for cue in cues if cue.text]
 
 
 def cues(text: str) -> tuple[list[Cue], list[str]]:
     """The cues of a file in order, and the comments and styles that are none."""
+    if not _CAPTIONS.match(text):
+        return _copied_cues(text), []
     found, comments = list[Cue](), list[str]()
     rolling, last, start, end = _ROLLING.search(text) is not None, "", 0.0, 0.0
     for times, lines in _parts(text):

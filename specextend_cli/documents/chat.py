@@ -20,6 +20,9 @@ _NOTICES = re.compile(
     r"<?(?:Media|image|video|audio|sticker|GIF|document|Contact card) omitted>?|"
     r"(?:This message was|You) deleted(?: this message)?\.?"
 )
+_PROGRAM = "\u200e"  # a mark of direction; it begins what a messenger writes itself
+_APPENDED = re.compile(r"\s?\u200e?<(?:This message was edited|attached: [^<>\n]{1,200})>$")
+_RECORDED = re.compile(r"[^\s:][^:\n]{0,58} (?:started|stopped) transcription")
 _LEVELS = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "CRITICAL", "FATAL"))
 _LEAST, _SHARE = 4, 0.3  # messages, and their share of a text's lines: others go on with the message before
 _LOOKED_AT = 400  # lines
@@ -50,7 +53,7 @@ def messages(text: str) -> tuple[list[Message], list[str]]:
 
     def end() -> None:
         body = "\n".join(lines).strip()
-        if _NOTICES.fullmatch(body):
+        if _NOTICES.fullmatch(body) or (body.startswith(_PROGRAM) and "\n" not in body):
             notices.append(body)
         elif body:
             found.append(Message(day, name, body))
@@ -58,6 +61,9 @@ def messages(text: str) -> tuple[list[Message], list[str]]:
 
     for raw in text.split("\n"):
         line = raw.strip()
+        if appended := _APPENDED.search(line):
+            notices.append(appended[0])
+            line = line[: appended.start()]
         if begun := _begun(line):
             end()
             groups = begun.groupdict()
@@ -67,6 +73,8 @@ def messages(text: str) -> tuple[list[Message], list[str]]:
         elif (stamped := _STAMPED.match(line)) and stamped["day"]:
             end()
             notices.append(stamped["text"])
+        elif _RECORDED.fullmatch(line):
+            notices.append(line)
         else:
             lines.append(line)
     end()

@@ -7,6 +7,7 @@ from contextlib import suppress
 
 import webencodings
 
+from specextend_cli.documents.encoding_guess import guess_encoding
 from specextend_cli.humanize import format_many
 
 HEAD = 1 << 16
@@ -36,12 +37,11 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
         # A few invalid bytes in much valid UTF-8 are damage; otherwise it is an 8-bit encoding.
         if first != "utf-8" or _beyond_ascii(text) - bad > bad:
             return _line_ends(text), [_damage(name, bad, first)]
-        try:
-            text, guess = data.decode("cp1252"), "Windows-1252"
-        except UnicodeDecodeError:
-            text, guess = data.decode("latin-1"), "Latin-1"
+        guess = guess_encoding(data)
+        text, bad = _replaced(data, guess.codec)
         high = format_many(sum(byte > 0x7F for byte in data), "byte")
-        return _line_ends(text), [f"{name} is not UTF-8 (byte {error.start}): read as {guess}, {high} beyond ASCII."]
+        warning = f"{name} is not UTF-8 (byte {error.start}): read as {guess.name}, {high} beyond ASCII."
+        return _line_ends(text), [warning, *([_damage(name, bad, guess.codec)] if bad else [])]
 
 
 def _as_declared(name: str, data: bytes, declared: str) -> tuple[str, list[str]] | None:

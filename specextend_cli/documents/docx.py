@@ -1,6 +1,6 @@
 """DOCX to sections: paragraphs, headings, lists, tables by row, and notes at the end of the section that cites them.
 
-Tracked changes are read as if accepted; page headers and footers are not read.
+Tracked changes are read as if accepted; page headers and footers are not read. A transcript of a meeting has turns.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from specextend_cli.documents.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Source, Table
+from specextend_cli.documents.symbols import symbol, with_symbols
+from specextend_cli.documents.transcript import add_turns, is_transcript
 
 _MAIN = "word/document.xml"
-_SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "txbxContent"))
+_SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"))
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
 _OUTLINE_LEVELS = tuple("012345678")
 _GENERATIONS = 12  # styles; a longer chain of base styles is not followed
@@ -44,6 +46,18 @@ def parse(source: Source) -> Parsed:
         for body in bodies:
             reader.blocks(body)
         reader.notes()
+    items = [item for section in parsed.sections for item in section.items]
+    formulas = sum(
+        attribute(part, "ProgID").startswith("Equation") for body in bodies for part in body.iter("{*}OLEObject")
+    )
+    if formulas:
+        parsed.unread += formulas
+        were = "1 formula was" if formulas == 1 else f"{formulas:,} formulas were"
+        parsed.warnings.append(f"{were} not read: an older program saved them as objects.")
+    text = "\n\n".join(text for _, text in items)
+    if all(kind == "paragraph" for kind, _ in items) and is_transcript(text):
+        parsed = Parsed("docx", warnings=parsed.warnings, removed=parsed.removed, unread=parsed.unread)
+        add_turns(parsed, text)
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
 
@@ -130,11 +144,13 @@ class _Reader:
         for child in element:
             tag = name(child)
             if tag == "t":
-                yield child.text or "", script
+                yield with_symbols(_font(element), child.text or ""), script
             elif tag in _SPACES:
                 yield "" if attribute(child, "type") == "page" else _SPACES[tag], script
             elif tag == "sym":
-                yield "•", script
+                yield symbol(attribute(child, "font"), attribute(child, "char")), script
+            elif tag == "checkBox":
+                yield "[x]" if _is_on(child, "checked", _is_on(child, "default")) else "[ ]", script
             elif tag == "oMath":
                 yield omml(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
@@ -142,6 +158,8 @@ class _Reader:
                 if note is not None:
                     self._cited += 1
                     self._due.append((self._cited, note))
+            elif tag == "r" and _is_on(child, "rPr/vanish"):
+                self._parsed.remove("hidden text", "".join(child.itertext("{*}t")))
             elif tag == "r":
                 styled = self._scripts.get(value(child, "rPr/rStyle"), "")
                 yield from self._runs(child, value(child, "rPr/vertAlign", styled))
@@ -183,6 +201,17 @@ class _Reader:
             for nested in inner:
                 self._table(nested)
         self._parsed.add_rows(grid)
+
+
+def _is_on(element: Any, path: str, default: bool = False) -> bool:
+    """True if a property is there and not switched off."""
+    found = element.find("/".join("{*}" + part for part in path.split("/")))
+    return default if found is None else attribute(found, "val") not in ("0", "false", "off")
+
+
+def _font(run: Any) -> str:
+    fonts = run.find("{*}rPr/{*}rFonts")
+    return "" if fonts is None else attribute(fonts, "ascii")
 
 
 def _span(element: Any, path: str, default: int) -> int:

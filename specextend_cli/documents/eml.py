@@ -26,6 +26,7 @@ from specextend_cli.documents.mime import (
     part_text,
     subparts,
 )
+from specextend_cli.documents.quotes import with_quoted_paragraphs
 from specextend_cli.documents.sections import ItemKind, Parsed, Source
 from specextend_cli.errors import InputError
 
@@ -183,7 +184,8 @@ class _Mail:
         for warning in warnings:
             self._warn(warning)
         if part.get_content_type() != "text/html":
-            return _Content([("plain", text)], locked=["it is encrypted (PGP)"] if _LOCKED in text else [])
+            plain = with_quoted_paragraphs(text)
+            return _Content([("plain", plain)], locked=["it is encrypted (PGP)"] if _LOCKED in text else [])
         web = Parsed("html")
         if text.strip():
             try:

@@ -165,7 +165,9 @@ _FORMATS = (
         parser=_PACKAGE + "transcript:parse",
         empty="it may have no words",
     ),
-    Format("markdown", "a Markdown text", "Markdown", (".md", ".markdown"), reader=_PACKAGE + "text:read_text"),
+    Format(
+        "markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb"), reader=_PACKAGE + "text:read_text"
+    ),
     Format(
         *("text", "a text", "text", (".rst", ".txt", ".text")),
         reader=_PACKAGE + "text:read_text",

@@ -15,12 +15,13 @@ from lxml import etree
 from specextend_cli.documents.article import article_of
 from specextend_cli.documents.decode import codec, decode
 from specextend_cli.documents.formulas import mathml, subscript, superscript
+from specextend_cli.documents.marks import HEADINGS, NOTE_MARK, is_note_reference
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
+from specextend_cli.documents.numbering import FORMS, figure
 from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Source, Table
 from specextend_cli.documents.visibility import VisibilityFilter
 from specextend_cli.errors import InputError
 
-_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _ROWS = frozenset(("dd", "dt", "li"))
 _NEXT = "\x1e"  # between the items of a list in a cell
 _STOPS = ".!?:;,。！？…"
@@ -30,8 +31,8 @@ _BLOCKS = {
     *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
     *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
 }
-_INLINE = frozenset(("span", "sub", "sup"))
-_BREAKS_ROW = frozenset(("table", "ul", "ol", "dl", "pre", "blockquote")) | _HEADINGS
+_INLINE = frozenset(("a", "span", "sub", "sup"))
+_BREAKS_ROW = frozenset(("table", "ul", "ol", "dl", "pre", "blockquote")) | HEADINGS
 _CHARSET = re.compile(
     rb"<(?:meta\b[^>]{0,512}?charset|\?xml\b[^>]{0,256}?encoding)\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.I
 )
@@ -156,7 +157,7 @@ class _ItemBuilder:
             self._cells = []
             filled = (self._letters(cell) > 0 for cell in element if name(cell).lower() in ("td", "th"))
             self._data_row = sum(filled) > 1
-        elif tag in _HEADINGS:
+        elif tag in HEADINGS:
             self._flush()
             self._heading += 1
         elif tag in _ROWS:
@@ -171,7 +172,7 @@ class _ItemBuilder:
         elif tag == "br":
             self._text.append("\n")
         elif tag in _INLINE:
-            kind = _script(tag, element)
+            kind = "note" if tag == "a" and is_note_reference(element, self._before()) else _script(tag, element)
             self._scripts.append((len(self._text), kind) if kind else None)
 
     def end(self, tag: str, element: Any) -> None:
@@ -187,7 +188,7 @@ class _ItemBuilder:
             self._end_row()
             if tag == "table":
                 self._end_table()
-        elif tag in _HEADINGS:
+        elif tag in HEADINGS:
             self._flush()
             self._heading -= 1
         elif tag in _ROWS:
@@ -210,25 +211,35 @@ class _ItemBuilder:
         self._flush()
 
     def _number(self, tag: str, element: Any) -> str:
-        """The number of an item of an ordered list, as "3. "; else ""."""
+        """The number of an item of an ordered list, as "3. " or "c. "; else ""."""
         if tag != "li" or not self._lists or (following := self._lists[-1]) is None:
             return ""
         number = _number(attribute(element, "value"), following)
         self._lists[-1] = number + 1
-        return f"{number}. "
+        return f"{figure(number, FORMS.get(attribute(element.getparent(), 'type'), 'decimal'))}. "
 
     def _set_script(self, start: int, kind: str, element: Any) -> None:
         """Convert a sub- or superscript so that it stays distinct from the text before it; remove note marks."""
         start = min(start, len(self._text))
-        text, before = "".join(self._text[start:]), "".join(self._text[max(start - 4, 0) : start])
+        text, before = "".join(self._text[start:]), self._before(start)
         if kind == "sub":
             made = subscript(before, text)
+        elif kind == "note" and before.strip():
+            self._parsed.remove(NOTE_MARK, text)
+            made = ""
+        elif kind == "note":
+            made = text
         elif before.strip() and 0 < len(text.strip()) <= _MAX_MARK and _is_note_link(element):
-            self._parsed.remove("note mark", text)
+            self._parsed.remove(NOTE_MARK, text)
             made = ""
         else:
             made = superscript(before, text)
         self._text[start:] = [made]
+
+    def _before(self, end: int | None = None) -> str:
+        """The text before position `end` of the block, or what there is of it; enough to tell what a mark follows."""
+        end = len(self._text) if end is None else end
+        return "".join(self._text[max(end - 4, 0) : end])
 
     def _break(self) -> None:
         """End a block: a paragraph, or a line in a cell."""
@@ -299,7 +310,7 @@ class _ItemBuilder:
 
 def _script(tag: str, element: Any) -> str:
     """ "sup" or "sub" by the name, the style or the class of an element; else ""."""
-    if tag != "span":
+    if tag in ("sub", "sup"):
         return tag
     if found := _SMALL_TYPE.search(element.get("style", "")) or _SMALL_CLASS.search(element.get("class", "")):
         return "sup" if found[1].lower() in ("sup", "super") else "sub"

@@ -11,6 +11,7 @@ from specextend_cli.documents.repairs.characters import plain_characters
 
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(?:=+|-{2,})\s*")
+_FENCE_OR_COMMENT = re.compile(r"^ {0,3}(?P<fence>```+|~~~+)|(?P<begins>^ {0,3})?<!--", re.MULTILINE)
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 
 
@@ -21,8 +22,10 @@ def compose_markdown(pages: Sequence[tuple[int, str]]) -> tuple[StructuredText, 
     builder = TextBuilder()
     for number, page in pages:
         before = page.split("\n")
+        page, comments = _without_comments(page)
+        edits += [Edit("hidden text", number, " ".join(comment.split())) for comment in comments]
         after = []
-        for line in before:  # the indentation is part of the syntax
+        for line in page.split("\n"):  # the indentation is part of the syntax
             text = line.lstrip(" \t")
             indent = line[: len(line) - len(text)].replace("\t", "    ")
             after.append((indent + plain_characters(text, number, edits)).rstrip())
@@ -30,6 +33,35 @@ def compose_markdown(pages: Sequence[tuple[int, str]]) -> tuple[StructuredText, 
         body = re.sub(r"\n{3,}", "\n\n", "\n".join(after)).strip("\n")
         builder.add(number, body, markdown_blocks(body))
     return builder.text, edits, diffs
+
+
+def _without_comments(page: str) -> tuple[str, list[str]]:
+    """The text without HTML comments, which no reader of it sees, and these; code stays as it is.
+
+    A comment ends within its paragraph, or anywhere if it begins a line.
+    """
+    parts, comments, at = list[str](), list[str](), 0
+    closing, blank = 0, 0  # the next end of a comment, and of a paragraph, each looked for once
+    for match in _FENCE_OR_COMMENT.finditer(page):
+        if match.start() < at:
+            continue
+        if fence := match["fence"]:
+            found = re.compile(rf"^ {{0,3}}{fence}", re.MULTILINE).search(page, match.end())
+            end = found.end() if found else len(page)
+            parts.append(page[at:end])
+            at = end
+            continue
+        if closing < match.end() and (closing := page.find("-->", match.end())) < 0:
+            break
+        if blank < match.end():
+            following = page.find("\n\n", match.end())
+            blank = following if following >= 0 else len(page)
+        is_code = page[match.start() - 1 : match.start()] == "`"
+        if not is_code and (match["begins"] is not None or closing < blank):
+            parts.append(page[at : match.start()])
+            at = closing + 3
+            comments.append(page[match.start() : at])
+    return "".join((*parts, page[at:])), comments
 
 
 def markdown_sections(text: StructuredText) -> list[Page]:

@@ -14,6 +14,8 @@ from typing import Any
 from specextend_cli.documents.markup import attribute, name
 
 BULLET = "- "
+FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+"""The forms of numbers by their first one."""
 _LEVELS = 9
 _GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
 _PLACE = re.compile(r"%([1-9])")
@@ -129,7 +131,7 @@ class Numbering:
         def shown(place: re.Match[str]) -> str:
             above = found.levels.get(int(place[1]) - 1, _Level())
             count = counts.get(int(place[1]) - 1, above.start)
-            return _figure(count, "decimal" if level.legal and above.form != "none" else above.form)
+            return figure(count, "decimal" if level.legal and above.form != "none" else above.form)
 
         label = _PLACE.sub(shown, text).strip()
         return label + level.gap if label else ""
@@ -164,7 +166,7 @@ def _read_level(element: Any) -> _Level:
     )
 
 
-def _figure(number: int, form: str) -> str:
+def figure(number: int, form: str) -> str:
     """A number as a list shows it. Forms of other scripts are written in figures."""
     if form == "none":
         return ""

@@ -1,7 +1,6 @@
 """A PDFium text page to lines: with their positions, superscripts, and tabs in the gaps between cells and columns.
 
-Lines are split where the text jumps to another place, as PDFium joins what is drawn in a row. The letters of Arabic and
-Hebrew ligatures are put in their order, which PDFium reverses with the glyphs of a line.
+Lines are split where the text jumps to another place, as PDFium joins what is drawn in a row.
 """
 
 from __future__ import annotations
@@ -18,7 +17,8 @@ from typing import Any, TypedDict
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
-from specextend_cli.documents.line import HYPHEN, Line, plain, runs
+from specextend_cli.documents.line import HYPHEN, Line, plain
+from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.superscripts import MARK, SMALLER, is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
@@ -38,10 +38,6 @@ _BEGINNING = 100  # characters that tell whether a part is prose
 _MARK = re.compile(MARK)
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
 _PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a table cell
-RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-# Letters that join only to the one before them: a ligature ends with one.
-_ENDS_LIGATURE = frozenset("\u0622\u0623\u0624\u0625\u0627\u0629\u062f\u0630\u0631\u0632\u0648\u0649\u0671")
-_NAMES = ("\u0644\u0644\u0647", "\u0647\u0644\u0644")  # of God, in the order of the word and reversed
 
 
 class PageLines(TypedDict):
@@ -252,44 +248,3 @@ def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
     start = max(space - _LOOK_BACK, 0)
     spans = glyphs.spans(first + start, space - start, letter.turn)
     return not any(left < letter.right and letter.left < right for left, right in spans)
-
-
-def order_letters(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
-    """Order the letters of each glyph in the lines of a page; the repairs.
-
-    Some files have the letters of a ligature in reversed order, so that PDFium's are right. Letters that only one order
-    allows (lam and alef, a letter and its vowel) decide for the others of the page.
-    """
-    found = [(line, ligature) for line in lines if RIGHT_TO_LEFT.search(line.body) for ligature in _ligatures(line)]
-    orders = [_in_order(line.body[start:end]) for line, (start, end) in found]
-    default = True in orders and False not in orders
-    repairs: dict[int, tuple[GlyphLine, str]] = {}
-    for (line, (start, end)), ordered in zip(found, orders, strict=True):
-        if not (default if ordered is None else ordered):
-            repairs.setdefault(id(line), (line, line.text))
-            line.changed |= {at: line.body[start + end - 1 - at] for at in range(start, end)}
-    return [("ligature order", before, line.text) for line, before in repairs.values()]
-
-
-def _ligatures(line: GlyphLine) -> Iterator[tuple[int, int]]:
-    """The start and end of each group of letters that are one glyph: their boxes are the same."""
-    body, spans = line.body, line.spans
-    places = [at for at, letter in enumerate(body) if RIGHT_TO_LEFT.match(letter)]
-    for group in runs(places, lambda group, at: at == group[-1] + 1 and spans[at] == spans[at - 1]):
-        text = body[group[0] : group[-1] + 1]
-        if len(set(text)) > 1 and not all(map(unicodedata.combining, text)):
-            yield group[0], group[-1] + 1
-
-
-def _in_order(letters: str) -> bool | None:
-    """True if letters of one glyph are in the order of the word; None where both orders may be."""
-    marks = [unicodedata.combining(letter) > 0 for letter in letters]
-    if marks[0] or (any(marks) and not marks[-1] and not any(marks[1:-1])):
-        return False
-    bare = [letter for letter in letters if not unicodedata.combining(letter)]
-    if "".join(bare).strip("\u0627") in _NAMES:
-        return "".join(bare).strip("\u0627") == _NAMES[0]
-    first, last = bare[0] in _ENDS_LIGATURE, bare[-1] in _ENDS_LIGATURE
-    if len(bare) > 1 and first != last:
-        return last
-    return True if any(marks) else None

@@ -1,4 +1,4 @@
-"""Plain text and Markdown to a document."""
+"""Plain text, Markdown and notebooks to a document."""
 
 from __future__ import annotations
 
@@ -10,11 +10,19 @@ from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.formats import FORMATS, kind_by_suffix
 from specextend_cli.documents.markdown import markdown_sections
-from specextend_cli.documents.read_errors import contradiction, no_pages
+from specextend_cli.documents.notebook import SUFFIX, as_markdown
+from specextend_cli.documents.read_errors import argument, contradiction, no_pages
 from specextend_cli.documents.request import ReadRequest
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
+_SOURCES = {
+    ".tex": ("LaTeX", "pandoc --from=latex --to=plain --wrap=none"),
+    ".org": ("Org", "pandoc --from=org --to=plain --wrap=none"),
+    ".json": ("JSON", "jq -r '.. | strings'"),
+    ".jsonl": ("JSON", "jq -r '.. | strings'"),
+}
+"""Names of markup that is read as it is written, by suffix, and what makes a plain text of it."""
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
 
 
@@ -22,8 +30,18 @@ def read_text(request: ReadRequest) -> Document:
     """The document; its pages end at form feeds. A Markdown text without form feeds has sections."""
     name = request.name
     text, warnings = decode(name, request.data)
+    if source := _SOURCES.get(PurePath(name).suffix.lower()):
+        what, command = source
+        fix = f"{command} {argument(name)} | specextend summarize -"
+        warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
+    notebook = as_markdown(text) if PurePath(name).suffix.lower() == SUFFIX else None
+    if notebook:
+        text, pictures = notebook
+        if pictures:
+            were = "1 picture was" if pictures == 1 else f"{pictures:,} pictures were"
+            warnings.append(f"{were} not read that {name} has as output.")
     pages = text.rstrip("\f\n").split("\f")
-    markdown = _is_markdown(name, text)
+    markdown = notebook is not None or _is_markdown(name, text)
     sections = markdown and len(pages) == 1
     if sections and request.pages is not None:
         raise no_pages(name, "markdown")
@@ -41,7 +59,8 @@ def read_text(request: ReadRequest) -> Document:
     kind = "markdown" if markdown else "text"
     if (other := contradiction(name, "text")) and kind_by_suffix(PurePath(name).suffix) not in ("text", "markdown"):
         warnings.insert(0, f"{name} is {FORMATS[kind].label}{other}.")
-    extraction = Extraction(count, empty, warnings=tuple(warnings))
+    unread = notebook[1] if notebook else 0
+    extraction = Extraction(count, empty, warnings=tuple(warnings), unread=unread)
     document = cleaned.document(name, kind, extraction, unit="section" if sections else "page")
     if request.progress:
         request.progress(count, count)

@@ -30,6 +30,12 @@ def parse(source: Source) -> Parsed:
     text, warnings = decode(source.name, source.path.read_bytes())
     text = text.removeprefix("\ufeff")
     parsed = Parsed("transcript", warnings=warnings)
+    add_turns(parsed, text)
+    return parsed
+
+
+def add_turns(parsed: Parsed, text: str) -> None:
+    """Add the turns of a transcript."""
     if captions.is_captions(text):
         said, others = captions.cues(text)
         _add_captions(parsed, said)
@@ -38,7 +44,6 @@ def parse(source: Source) -> Parsed:
         _add_messages(parsed, written)
     for other in others:
         parsed.remove("notice", other)
-    return parsed
 
 
 def _add_messages(parsed: Parsed, written: Iterable[chat.Message]) -> None:

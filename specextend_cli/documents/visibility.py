@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
+from specextend_cli.documents.marks import mark_of
 from specextend_cli.documents.markup import name
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
@@ -73,7 +74,7 @@ def _reason(element: Any, tag: str) -> str | None:
         # The accessible version of a formula is hidden beside its picture.
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
-    return None
+    return "deleted text" if tag == "del" else mark_of(element, tag)
 
 
 def _count_content(root: Any) -> dict[Any, _Content]:

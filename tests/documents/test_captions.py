@@ -125,6 +125,30 @@ def test_messages_of_more_lines_and_days_and_notices() -> None:
     assert len(document.extraction.edits) == 2
 
 
+def test_what_a_messenger_writes_is_left_out() -> None:
+    lines = [
+        "\u200e[12/03/2025, 10:15:22] The Lease: \u200eMessages and calls are end-to-end encrypted.",
+        "[12/03/2025, 10:16:22] Ann: Good morning. \u200e<This message was edited>",
+        "[12/03/2025, 10:17:22] Bob: \u200eimage omitted",
+        "[12/03/2025, 10:17:23] Bob: \u200e<attached: 0001-PHOTO.jpg>",
+        "[12/03/2025, 10:18:22] Bob: I see the plan.",
+        "[12/03/2025, 10:19:22] Ann: Good.",
+    ]
+    document = read_bytes("chat.txt", "\n".join(lines).encode())
+    assert paragraphs(document) == ["Ann: Good morning.", "Bob: I see the plan.", "Ann: Good."]
+    assert document.extraction.changes["notice"] == 4
+
+
+def test_times_that_are_copied_from_a_player_are_no_text() -> None:
+    said = ["the landlord wants an answer", "about the lease by friday", "and the rent goes up", "from march"]
+    for form in ("0:0{}\n{}", "[00:00:0{}] {}"):
+        text = "\n".join(form.format(n, line) for n, line in enumerate(said))
+        document = read_bytes("copied.txt", text.encode())
+        assert (document.kind, document.text) == ("transcript", " ".join(said))
+    agenda = "\n".join(f"{9 + n}:00\n{line.capitalize()}" for n, line in enumerate(said))
+    assert detect(agenda.encode(), ".txt") == "text"
+
+
 @pytest.mark.parametrize(
     "text",
     [

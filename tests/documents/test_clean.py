@@ -8,7 +8,7 @@ from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.footnotes import note_marks
 from specextend_cli.documents.repairs.headers_footers import KEPT, running_lines
-from specextend_cli.documents.repairs.hyphens import hyphens
+from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.margins import side_headings
 from specextend_cli.documents.repairs.rows import rows
 
@@ -107,6 +107,35 @@ def test_labelled_numbers_that_count_up_are_no_page_numbers() -> None:
             for n in range(1, 9)
         ]
         assert running_lines(pages) == (pages, []), label
+
+
+def paged(number: int, head: str = "", foot: str = "") -> list[Line]:
+    body = [
+        at(f"The sentence number {number * 9 + k} of the text goes on", 700 - 12 * k, page=number) for k in range(9)
+    ]
+    around = [at(text, base, page=number) for text, base in ((head, 780), (foot, 40)) if text]
+    return [*around, *body]
+
+
+def test_heads_of_short_chapters_go() -> None:
+    heads = ["", "2 CHAPTER 1. THE MILL", "3", "4 CHAPTER 1. THE MILL", "", "6 CHAPTER 2. THE FORD", "7"]
+    pages = [paged(n, head, "" if head else str(n)) for n, head in enumerate(heads, 1)]
+    fixed, edits = running_lines(pages)
+    assert fixed == [paged(n) for n in range(1, 8)]
+    assert sorted(edit.before for edit in edits) == sorted(head or str(n) for n, head in enumerate(heads, 1))
+    titles = ["1 The old mill", "2 The new mill", "3 The ford below"]
+    pages = [paged(n, title) for n, title in enumerate(titles, 1)]
+    assert running_lines(pages) == (pages, [])
+
+
+def test_in_a_short_document_the_first_head_and_the_last_foot_stay() -> None:
+    pages = [paged(n, "Report of the mill", "Confidential") for n in (1, 2)]
+    fixed, _ = running_lines(pages)
+    assert fixed == [paged(1, "Report of the mill"), paged(2, "", "Confidential")]
+    fixed, edits = running_lines([paged(n, "", f"- {n} -") for n in (1, 2)])
+    assert (fixed, {edit.kind for edit in edits}) == ([paged(1), paged(2)], {"page number"})
+    others = [paged(1, "", "Order no. 1"), paged(2, "", "Order no. 2")]
+    assert running_lines(others) == (others, [])
 
 
 def test_what_is_most_of_its_pages_is_no_running_head() -> None:
@@ -293,3 +322,14 @@ def test_paragraphs_go_on_over_the_page() -> None:
 
 def test_chinese_is_joined_without_spaces() -> None:
     assert lay_out("这是一个很长的句子它在这里换行\n然后继续。") == "这是一个很长的句子它在这里换行然后继续。"
+
+
+def test_a_drop_cap_that_a_file_holds_elsewhere_joins_its_line() -> None:
+    letter, title = at("T", 680, size=36), at("The Mill", 740, size=18, bold=True)
+    first, others = at("he river rises in the hills", 700, left=110), [at("and falls.", 688, left=110)]
+    fixed, edits = drop_caps([[letter, title, first, *others]])
+    assert fixed == [[title, first._replace(text="The river rises in the hills"), *others]]
+    assert [edit.kind for edit in edits] == ["initial"]
+    for line in (first._replace(text="However it rises"), first._replace(left=72)):
+        page = [letter, title, line, *others]
+        assert drop_caps([page]) == ([page], [])

@@ -269,3 +269,50 @@ def test_encrypted_zip() -> None:
         while (at := data.find(mark, at + 1)) >= 0:
             data[at + place] |= 1
     assert refused(bytes(data)).what == "a.docx is encrypted"
+
+
+@pytest.mark.parametrize("between", ['</w:t><w:br/><w:t xml:space="preserve">', "</w:t></w:r></w:p><w:p><w:r><w:t>"])
+def test_transcripts_of_meetings_have_turns(between: str) -> None:
+    said = [("Ann Lee", "Is the dam safe?"), ("Bob", "It is."), ("Ann Lee", "Good."), ("Bob", "We are done.")]
+    turns = "".join(p(f"{name}   0:{3 + at:02}{between}{line}") for at, (name, line) in enumerate(said))
+    document = read(p("Meeting on dams") + turns + p("Bob stopped transcription"))
+    assert document.kind == "docx"
+    assert document.text.split("\n\n") == ["Meeting on dams", *(f"{name}: {line}" for name, line in said)]
+    assert document.extraction.changes["notice"] == 1
+
+
+def run(content: str, properties: str = "") -> str:
+    return f"<w:r><w:rPr>{properties}</w:rPr>{content}</w:r>"
+
+
+def test_hidden_text_and_readings_are_left_out() -> None:
+    hidden = run("<w:t> (ask Ann)</w:t>", "<w:vanish/>") + run("<w:t>.</w:t>", '<w:vanish w:val="0"/>')
+    reading, base = (run(f"<w:t>{text}</w:t>") for text in ("とうきょう", "東京"))
+    ruby = f"<w:ruby><w:rt>{reading}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby>"
+    document = read(p("The dam is safe", runs=hidden) + p("", runs=run(ruby)))
+    assert document.text == "The dam is safe.\n\n東京"
+    assert (document.extraction.changes["hidden text"], document.extraction.left_out) == (1, 2)
+
+
+def test_symbols_are_characters() -> None:
+    symbols = [("Symbol", "F061"), ("Symbol", "F0B3"), ("Wingdings", "F0E0"), ("Wingdings", "F0FC"), ("Other", "x")]
+    runs = "".join(run(f'<w:sym w:font="{font}" w:char="{code}"/>') for font, code in symbols)
+    private = run("<w:t>\uf0e0 b</w:t>", '<w:rFonts w:ascii="Wingdings"/>')
+    assert read(p("a", runs=runs + private)).text == "aα≥→✓•→ b"
+
+
+def test_boxes_of_old_forms_are_read() -> None:
+    boxes = "<w:checkBox><w:default w:val='0'/>{}</w:checkBox>"
+    kinds = ("", "<w:checked/>", "<w:checked w:val='0'/>")
+    body = "".join(
+        p("Safe: ", runs=run(f"<w:fldChar w:fldCharType='begin'><w:ffData>{boxes.format(on)}</w:ffData></w:fldChar>"))
+        for on in kinds
+    )
+    assert read(body).text.split("\n\n") == ["Safe: [ ]", "Safe: [x]", "Safe: [ ]"]
+
+
+def test_formulas_that_are_objects_are_counted() -> None:
+    formula = "<w:object><w:OLEObject ProgID='Equation.DSMT4'/></w:object>"
+    document = read(p("The level is ", runs=run(formula) + run("<w:t> at most.</w:t>")))
+    assert document.extraction.warnings == ("1 formula was not read: an older program saved them as objects.",)
+    assert document.extraction.unread == 1

@@ -252,3 +252,18 @@ def test_escapes_are_removed() -> None:
     document = read_bytes("a.eml", made)
     assert "\x1b" not in document.text + document.title + "".join(page.title for page in document.pages)
     assert "title" in document.title
+
+
+def test_quoted_sentences_are_whole() -> None:
+    quoted = "> The water rises slowly at first and then within an hour it covers\n> the road.\n>\n> Bo\n"
+    deeper = ">> The ferry is closed until the water has fallen below the level of\n>> the quay.\n> Yes.\nSo it is.\n"
+    document = read_bytes("a.eml", bytes(message(f"I agree.\n\nBo wrote:\n{quoted}{deeper}")))
+    assert document.text.removeprefix(f"{HEAD}\n\n").split("\n\n") == [
+        "I agree.",
+        "Bo wrote:",
+        "> The water rises slowly at first and then within an hour it covers the road.",
+        "> Bo",
+        "> > The ferry is closed until the water has fallen below the level of the quay.",
+        "> Yes.",
+        "So it is.",
+    ]

@@ -246,3 +246,42 @@ def test_the_text_of_drawings_is_counted() -> None:
     assert document.text == "Kept."
     assert [(edit.kind, edit.before) for edit in document.extraction.edits] == [("text of a drawing", "Rain in mm")]
     assert document.extraction.left_out == 3
+
+
+def test_links_that_are_marks_are_no_text() -> None:
+    document = html(
+        "<h1>Levels<a class='headerlink' href='#levels' title='Permalink'>¶</a></h1>"
+        "<p>The river rose<a href='#n1'>1</a>, then fell.<a href='#n2'><i>[2]</i></a> See <a href='#n1'>1</a>.</p>"
+        "<h2><span>Floods</span><span>[<a href='/edit?section=2'>edit</a>]</span></h2><p>Many.</p>"
+        "<div><h3>Dams</h3><span><span>[</span><a href='/e'>edit</a> | <a href='/s'>source</a>]</span></div>"
+        "<p>Few [<a href='/x'>list</a>].</p>"
+        "<ol><li id='n1'><a href='#m1'>^</a> By the mill.<a href='#m1' role='doc-backlink'>↩︎</a></li></ol>"
+    )
+    assert document.text == (
+        "Levels\n\nThe river rose, then fell. See 1.\n\nFloods\n\nMany.\n\nDams\n\nFew [list].\n\n1. By the mill."
+    )
+    assert document.extraction.changes["note mark"] == 2
+    assert document.extraction.changes["link mark"] == 5
+
+
+def test_numbers_of_printed_pages_are_no_text() -> None:
+    document = html(
+        "<p>The river <span class='pagenum'><a id='p12'></a>[Pg 12]</span>rose, "
+        "and<span role='doc-pagebreak' id='p13'>xiii</span> fell.</p>"
+        "<p class='pagenum'>The numbers of pages are a text here.</p>"
+    )
+    assert document.text == "The river rose, and fell.\n\nThe numbers of pages are a text here."
+    assert document.extraction.changes["page number"] == 2
+
+
+def test_deleted_text_is_left_out() -> None:
+    document = html("<p>The sum is <del>five</del><ins>four</ins> million.</p>")
+    assert document.text == "The sum is four million."
+    assert (document.extraction.changes["deleted text"], document.extraction.left_out) == (1, 1)
+
+
+def test_lists_are_numbered_as_they_say() -> None:
+    items = "<li>The mill</li><li value=4>The ford</li>"
+    document = html(f"<ol type=a>{items}</ol><ol type=I>{items}</ol><ol type=1>{items}</ol>")
+    labels = [line.split()[0] for line in document.text.split("\n") if line]
+    assert labels == ["a.", "d.", "I.", "IV.", "1.", "4."]

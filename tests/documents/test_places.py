@@ -147,6 +147,25 @@ def test_a_sentence_goes_on_in_the_next_column() -> None:
     assert page_notes([[at("Ended.", 740), CUT, *NOTE, *rest]])[0] == [[at("Ended.", 740), *NOTE, CUT, *rest]]
 
 
+def test_notes_in_the_size_of_the_text_have_raised_numbers() -> None:
+    notes = [at("¹By the mill, in the year of the flood.", 660), at("It is lost.", 648)]
+    rest = at("agency and ends.", 740)
+    fixed, _ = page_notes([page_of(1, at("Ended.", 740), CUT, *notes), page_of(2, rest, *prose("a", 700, 9))])
+    assert fixed[0] == page_of(1, at("Ended.", 740), *notes, CUT)
+    near = [at("Ended.", 740), CUT, at("¹⁴C was measured in the wood and in the", 676)]
+    pages = [page_of(1, *near), page_of(2, rest, *prose("a", 700, 9))]
+    assert page_notes(pages) == (pages, [])
+
+
+def test_a_figure_in_the_next_column_interrupts_no_sentence() -> None:
+    figure = [at("Figure 1: The mill.", 740, left=360)]
+    rest = [at("agency in the other column and", 700, left=360), at("ends there.", 688, left=360)]
+    page = [*prose("a", 736, 4), CUT, *figure, *rest]
+    fixed, edits = captions([page])
+    assert texts(fixed) == texts([[*prose("a", 736, 4), CUT, *rest, *figure]])
+    assert len(edits) == 2
+
+
 def test_notes_stay_where_they_interrupt_nothing() -> None:
     indented, item = at("A name begins a paragraph.", 740, left=90), at("Other type", 740, size=14)
     full = [*prose("b", 700, 5), at("that is told by the", 640)]  # began on the page before

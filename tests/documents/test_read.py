@@ -297,6 +297,32 @@ def test_names_are_shown_without_escapes(tmp_path: Path) -> None:
 # ----------------------------------------------------------------------------------------------------- text files
 
 
+@pytest.mark.parametrize(
+    ("words", "codec", "name"),
+    [
+        ("Совет решил поднять плотину: река опять вышла из берегов.", "cp1251", "Windows-1251"),
+        ("Совет решил поднять плотину: река опять вышла из берегов.", "koi8-r", "KOI8"),
+        ("Το συμβούλιο αποφάσισε να υψώσει το φράγμα.", "cp1253", "Windows-1253"),
+        ("קבע המועצה להגביה את הסכר, כי הנהר עלה על גדותיו.", "cp1255", "Windows-1255"),
+        ("قرر المجلس رفع السد لأن النهر فاض مرة أخرى.", "cp1256", "Windows-1256"),
+        ("Rada postanowiła podwyższyć tamę, ponieważ rzeka znów wystąpiła z brzegów.", "cp1250", "Windows-1250"),
+        ("議会は堤防を高くすることを決めた。川がまた溢れたからである。", "cp932", "Shift JIS"),
+        ("議会は堤防を高くすることを決めた。川がまた溢れたからである。", "euc_jp", "EUC-JP"),
+        ("议会决定加高堤坝,因为河水又一次漫过了河岸。", "gb18030", "GB 18030"),
+        ("議會決定加高堤壩，因為河水又一次漫過了河岸。", "big5", "Big5"),
+        ("의회는 강이 다시 넘쳤기 때문에 둑을 높이기로 했다.", "cp949", "EUC-KR"),
+        ("Die Größe des Flusses – „groß“ für 5 € und 3 m².", "cp1252", "Windows-1252"),
+        ("L’été dernier, le fleuve a débordé à Orléans : « trop d’eau ».", "cp1252", "Windows-1252"),
+        ("L’été dernier, le fleuve a débordé à Orléans.", "mac_roman", "Mac Roman"),
+        ("Die Größe des Flusses für uns.", "cp850", "code page 850"),
+    ],
+)
+def test_encodings_are_guessed_by_their_letters(words: str, codec: str, name: str) -> None:
+    document = read_bytes("a.txt", f"Levels, 2025\n\n{words}\n".encode(codec))
+    assert document.text.split("\n\n")[1] == words
+    assert f"read as {name}, " in document.extraction.warnings[0]
+
+
 def test_encodings() -> None:
     words = "Größe und Maß – naïve “quotes”"
     assert read_bytes("a.txt", words.encode()).text == words
@@ -308,7 +334,9 @@ def test_encodings() -> None:
     assert document.text == words
     assert document.extraction.warnings == ("a.txt is not UTF-8 (byte 2): read as Windows-1252, 7 bytes beyond ASCII.",)
     document = read_bytes("a.txt", b"caf\xe9 \x81")
-    assert "Latin-1" in document.extraction.warnings[0]
+    assert document.text == "café �"
+    assert "read as Windows-1252" in document.extraction.warnings[0]
+    assert document.extraction.warnings[1] == "1 byte of a.txt are not valid CP1252 and were replaced by �."
     document = read_bytes("a.txt", (words * 9).encode() + b" \xff end")
     assert document.extraction.warnings == ("1 byte of a.txt are not valid UTF-8 and were replaced by �.",)
     assert document.text.endswith("� end")

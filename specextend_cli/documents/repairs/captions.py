@@ -67,7 +67,8 @@ def _rest(lines: Sequence[Line], at: int, open_line: Line, body: float) -> tuple
         captioned = captioned or _CAPTION.match(line.text) is not None
         if not is_prose(line, body):
             continue
-        beside = line.page == open_line.page and abs(line.left - open_line.left) > 2
+        next_column = line.left > open_line.right
+        beside = line.page == open_line.page and abs(line.left - open_line.left) > 2 and not next_column
         runs_on = first == at or _follows(lines[first - 1], line)
         if not captioned or runs_on or beside or not line.text[0].islower():
             return None

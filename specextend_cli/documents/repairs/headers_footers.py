@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
+from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
@@ -23,6 +24,7 @@ _EDGE = 4
 _LARGE = 1.2  # of the body size: a title
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
 _MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without page numbers hardly ever have more
+_FEW_PAGES = 3
 _SAMPLE = 200  # pages that are enough to find the position of running heads
 _FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
 _PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
@@ -39,6 +41,7 @@ def running_lines(pages: Pages) -> Repaired:
     edges: Edges = [edge for page in pages for edge in _edges(page)]
     statistics = _Statistics(pages, edges)
     groups, titles = _running(edges, statistics)
+    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics))
     removed = _lines_to_remove(edges, groups, titles, statistics)
     before = removed
     shares = _shares(edges, pages, removed, groups)
@@ -77,7 +80,7 @@ class _Statistics:
         counting: defaultdict[int, list[Line]] = defaultdict(list)  # by the difference of the number and the page
         for _, lines in edges:
             for line in lines if self.body != 1 else ():
-                if line.size > _LARGE * self.body and (number := _beside_title(line.text)) is not None:
+                if line.size > _LARGE * self.body and (number := beside_title(line.text)) is not None:
                     counting[number - line.page].append(line)
         steady = max(counting.values(), key=lambda lines: len({line.page for line in lines}), default=[])
         enough = len({line.page for line in steady}) >= max(3, _MOST_PAGES * self.pages)
@@ -92,11 +95,11 @@ class _Statistics:
         if line.size <= _LARGE * self.body or id(line) in self._counting:
             return False
         pieces = _PIECE.split(line.text)
-        return len(pieces) == 1 or not any(_ALONE.fullmatch(_modulo_digits(pieces[at])) for at in (0, -1))
+        return len(pieces) == 1 or not any(ALONE.fullmatch(modulo_digits(pieces[at])) for at in (0, -1))
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
-        return " ".join(line.text.split()) if self.is_large(line) else _modulo_digits(line.text)
+        return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
 
     def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
         """True if `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
@@ -118,18 +121,65 @@ def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[i
         for group in _same(_steady(found), key, statistics):
             if statistics.is_large(group[0]):
                 titles.add(id(group.pop(0)))
-            groups.append(_Group(where, group, _ALONE.fullmatch(key) is not None))
+            groups.append(_Group(where, group, ALONE.fullmatch(key) is not None))
     return groups, titles
+
+
+def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
+    """Outermost lines that count the pages, whatever stands beside their numbers: the heads of short chapters.
+
+    At least one number stands alone, or one title returns: headings that are numbered have neither. In a short document
+    two numbers are enough that are those of their pages. Where the count is known, a single number is, too.
+    """
+    outermost: defaultdict[str, defaultdict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
+    for where, lines in edges:
+        if lines and lines[0].size != 1 and not statistics.is_large(lines[0]):
+            number = beside_title(lines[0].text)
+            if number is not None and not is_labelled(lines[0].text.rstrip(" -–—|])")):
+                outermost[where][number - lines[0].page].append(lines[0])
+    known = set[int]()
+    for where, counts in outermost.items():
+        difference, lines = max(counts.items(), key=lambda found: len(found[1]))
+        steady = _steady(lines)
+        keys = Counter(modulo_digits(line.text) for line in steady)
+        evident = any(count > 1 or ALONE.fullmatch(key) for key, count in keys.items())
+        least = 2 if difference == 0 and all(map(ALONE.fullmatch, keys)) else 3
+        if evident and len(steady) >= max(least, _MOST_PAGES * statistics.pages):
+            known.add(difference)
+            yield _Group(where, steady, all(map(ALONE.fullmatch, keys)))
+    for where, counts in outermost.items():
+        alone = [line for at in known for line in counts[at] if ALONE.fullmatch(modulo_digits(line.text))]
+        if alone:
+            yield _Group(where, alone, alone=True)
+
+
+def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
+    """In a document of two or three pages, lines that return in one place: the first head and the last foot stay."""
+    if statistics.pages > _FEW_PAGES or statistics.body == 1:
+        return
+    places: defaultdict[tuple[str, str, int], list[Line]] = defaultdict(list)
+    for where, lines in edges:
+        for line in lines[:_EDGE]:
+            if not statistics.is_large(line):
+                places[where, " ".join(line.text.split()), round(line.base / 4)].append(line)
+    groups = [
+        _Group(where, found[1:] if where == "top" else found[:-1], alone=False)
+        for (where, _, _), found in places.items()
+        if len(found) > 1
+    ]
+    ids = {id(line) for group in groups for line in group.lines}
+    shares = _shares(edges, pages, ids, ())
+    yield from (group for group in groups if all(shares[line.page] <= _MAX_SHARE for line in group.lines))
 
 
 def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:
     """Of lines that differ in digits only, those that differ in page numbers only, if they are enough."""
     if len({line.page for line in lines}) < statistics.enough(lines):
         return
-    marked = _numbered(lines)
+    marked = numbered(lines)
     in_step = [line for line, text in zip(lines, marked, strict=True) if text is not None]
     counted = len({line.page for line in in_step}) >= statistics.enough(lines)
-    if _ALONE.fullmatch(key):
+    if ALONE.fullmatch(key):
         if counted:
             yield in_step
         return
@@ -201,89 +251,10 @@ def _steady(lines: Sequence[Line]) -> list[Line]:
 
 
 def _running_kind(line: Line, page: Sequence[Line]) -> str:
-    if _ALONE.fullmatch(_modulo_digits(line.text)):
+    if ALONE.fullmatch(modulo_digits(line.text)):
         return "page number"
     heights = [other.base for other in page]
     return "running head" if line.base > (max(heights) + min(heights)) / 2 else "running foot"
-
-
-_NUMBER = re.compile(r"\d+")
-_DIGITS = 9  # a longer number is no page number
-_ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
-# A line that is nothing but a page number, by its `_modulo_digits`.
-_ALONE = re.compile(r"(?:page|p\.?|seite|[a-z]{1,3}[-–])?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
-_PAGE = re.compile(r"\b(?:pages?|pp?|pg|seite|página|pagina|sida|side|sivu|str|стр)\b\W*(?:no|nr|number)?\W*$", re.I)
-# What is numbered like pages: a bundle of invoices may have one a page.
-_LABEL = re.compile(
-    r"(?:[#№]|\b(?:no|nr|nos|num|number|id|ref|reference|inv|invoice|bill|receipt|order|po|case|claim|account|acct"
-    r"|customer|client|ticket|contract|policy|exhibit|lot|item|serial|batch|rechnung|kunde|auftrag|vertrag|beleg"
-    r"|facture|commande|dossier|reçu|factura|fattura|fatura|pedido|recibo|ordine|bestelling|faktura))"
-    r"\W*$",
-    re.IGNORECASE,
-)
-
-
-_TITLE_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)\d{1,9}")  # no year
-_MAX_TITLE = 200  # characters
-
-
-def _beside_title(text: str) -> int | None:
-    """The number beside a title, or the number that a line is."""
-    plain = " ".join(text.split()).strip("-–—•|[]() ")
-    if len(plain) > _MAX_TITLE:
-        return None
-    if _ALONE.fullmatch(_modulo_digits(plain)) and (alone := re.search(r"\d{1,9}", plain)):
-        return int(alone[0])
-    # At an end of a title of several words: "Chapter 3" and "Budget 2020" are titles.
-    words = plain.split()
-    for number, title in ((words[0], words[1:]), (words[-1], words[:-1])) if words else ():
-        named = [any(map(str.isalpha, word)) for word in title]
-        if _TITLE_NUMBER.fullmatch(number) and sum(named) > 1 and title[0][0].isalpha():
-            return int(number)
-    return None
-
-
-def _modulo_digits(text: str) -> str:
-    """A line without case, digits, and the punctuation around a page number."""
-    plain = " ".join(text.split()).strip("-–—•|[]() ")
-    return _NUMBER.sub("#", _ROMAN.sub(r"\1#", plain)).casefold()
-
-
-def _numbered(lines: Sequence[Line]) -> list[str | None]:
-    """Lines that are equal but for digits, each with "#" for its page number; None where it has none.
-
-    At least half of the page numbers must increase with the pages, roman numerals excepted.
-    """
-    best, place = Counter[int](), -1
-    found = [list(_NUMBER.finditer(line.text)) for line in lines]
-    for k in range(max(map(len, found), default=0)):
-        offsets = Counter[int]()
-        for line, numbers in zip(lines, found, strict=True):
-            if (number := _page_number(line, numbers, k)) is not None:
-                offsets[number - line.page] += 1
-        if max(offsets.values(), default=0) > max(best.values(), default=0):
-            best, place = offsets, k
-    roman = sum(not numbers for numbers in found)
-    in_step = roman + max(best.values(), default=0) >= 0.5 * len(lines)
-    texts: list[str | None] = []
-    for line, numbers in zip(lines, found, strict=True):
-        number = _page_number(line, numbers, place) if place >= 0 else None
-        if not numbers and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
-            texts.append("#" if in_step else None)
-        elif in_step and number is not None and best[number - line.page] > 1:
-            start, end = numbers[place].span()
-            texts.append(f"{line.text[:start]}#{line.text[end:]}")
-        else:
-            texts.append(None)
-    return texts
-
-
-def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:
-    """Number `k` of a line where it may be a page number."""
-    if k >= len(numbers) or len(numbers[k][0]) > _DIGITS:
-        return None
-    before = line.text[max(numbers[k].start() - 40, 0) : numbers[k].start()]
-    return None if _LABEL.search(before) and not _PAGE.search(before) else int(numbers[k][0])
 
 
 def watermarks(pages: Pages) -> Repaired:

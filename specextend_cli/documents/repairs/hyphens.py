@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
@@ -12,6 +13,7 @@ from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages, R
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
 _WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
 _LAST = re.compile(rf"[-\N{{HYPHEN}}{HYPHEN}]([^\W\d_]+(?:-[^\W\d_]+)*)")  # of a reversed line
+_MAX_DROP_CAPS = 50  # on a page: with more they are a diagram
 _SHORT = 20  # characters: a shorter line may be a row of a table
 _HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
 _NUMBER = re.compile(r"\d[-–]$")
@@ -116,25 +118,45 @@ def _whole(head: str, tail: str, words: Counter[str], *, capitals: bool) -> str:
 
 
 def drop_caps(pages: Pages) -> Repaired:
-    """Join a drop cap (a capital at least 1.6 times as large as the line to its right) with that line."""
+    """Join a drop cap (a capital at least 1.6 times as large as the line to its right) with that line.
+
+    It is the next line; in files that hold drop caps elsewhere, the highest one that begins in lower case.
+    """
     if not any(_is_drop_cap(line) for page in pages for line in page):
         return [list(page) for page in pages], []
     words = vocabulary(pages)
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for page in pages:
-        kept: list[Line] = []
-        for line in page:
-            if kept and _is_drop_cap(kept[-1]) and _begins(kept[-1], line):
-                letter = kept.pop()
-                word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
-                apart = letter.text in _LETTER_WORDS and words[word] > words[letter.text.lower() + word]
-                joined = f"{letter.text}{' ' if apart else ''}{line.text}"
-                edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", joined))
-                line = line._replace(text=joined)
-            kept.append(line)
-        fixed.append(kept)
+        lines = list(page)
+        for letter in [line for line in page if _is_drop_cap(line)][:_MAX_DROP_CAPS]:
+            at = next(place for place, line in enumerate(lines) if line is letter)
+            beside = [place for place, line in enumerate(lines) if _begins(letter, line)]
+            first = max(beside, key=lambda place: lines[place].base, default=None)
+            if at + 1 in beside:
+                first = at + 1
+            elif first is not None and not (lines[first].text[0].islower() and _begins_paragraph(lines, first)):
+                first = None
+            if first is not None:
+                lines[first] = _joined(letter, lines[first], words, edits)
+                del lines[at]
+        fixed.append(lines)
     return fixed, edits
+
+
+def _begins_paragraph(lines: Sequence[Line], at: int) -> bool:
+    """True if no line of the same type is closely above."""
+    line = lines[at]
+    above = (other for other in lines if 0 < other.base - line.base < 1.6 * line.size)
+    return not any(abs(o.size - line.size) < 0.5 and o.left < line.right and line.left < o.right for o in above)
+
+
+def _joined(letter: Line, line: Line, words: Counter[str], edits: list[Edit]) -> Line:
+    word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
+    apart = letter.text in _LETTER_WORDS and words[word] > words[letter.text.lower() + word]
+    joined = f"{letter.text}{' ' if apart else ''}{line.text}"
+    edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", joined))
+    return line._replace(text=joined)
 
 
 def _is_drop_cap(line: Line) -> bool:

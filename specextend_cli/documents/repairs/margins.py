@@ -14,8 +14,10 @@ from specextend_cli.documents.line import Line, Pages, Repaired, body_size, page
 
 # Also raised ones, which are smaller than the text beside them.
 _NUMBERED = re.compile(r"(\d{1,4}|[⁰¹²³⁴-⁹]{1,4})(?:\s+(?=\S)|(?<=[⁰¹²³⁴-⁹])(?=\S)|$)")
+_STEPS = (1, 2, 5, 10)  # from number to number
 _MIN_NUMBERS, _MAX_NUMBERS = 8, 200  # on a page
 _ALONE = 15  # numbers on a page that are enough without those of other pages
+_MIN_SPARSE, _SPARSE_ALONE = 4, 6  # the same of numbers that stand beside every second, fifth or tenth line
 _NEAR = 3  # pages
 _EVEN = 0.1  # relative difference of the steps from number to number
 _LONG = 20  # characters of the average line of text; the items of a list are shorter
@@ -33,27 +35,51 @@ def line_numbers(pages: Pages) -> Repaired:
     One page is enough where they begin with 1, are many and evenly spaced.
     """
     found = [_longest(page) for page in pages]
-    heights = [{round(line.base) for line in run} for run in found]
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for place, (page, run) in enumerate(zip(pages, found, strict=True)):
-        around = heights[max(place - _NEAR, 0) : place] + heights[place + 1 : place + _NEAR + 1]
-        recur = any(
-            len(heights[place] & other) >= max(0.8 * min(len(run), len(other)), _MIN_NUMBERS) for other in around
-        )
-        enough = _MIN_NUMBERS <= len(run) <= _MAX_NUMBERS and (recur or _is_even(run))
+        near = found[max(place - _NEAR, 0) : place] + found[place + 1 : place + _NEAR + 1]
+        recur = any(_at_the_heights(run, other) or _in_the_column(run, other) for other in near)
+        enough = _least(run) <= len(run) <= _MAX_NUMBERS and (recur or _is_even(run))
         fixed.append(_without(page, run, edits) if enough and _beside_prose(page, run) else list(page))
     return fixed, edits
 
 
 def _longest(page: Sequence[Line]) -> list[Line]:
-    """The longest run of lines that begin with consecutive numbers."""
-
-    def counts_up(run: list[Line], line: Line) -> bool:
-        return abs(line.left - run[-1].left) < 2 * line.size and _number(line) == _number(run[-1]) + 1
-
+    """The longest run of lines that begin with consecutive numbers, or with multiples of one number."""
     numbered = [line for line in page if line.size != 1 and _NUMBERED.match(line.text)]
-    return max(runs(sorted(numbered, key=lambda line: -line.base), counts_up), key=len, default=[])
+    downward = sorted(numbered, key=lambda line: -line.base)
+
+    def counting(step: int) -> list[Line]:
+        def counts_up(run: list[Line], line: Line) -> bool:
+            return abs(line.left - run[-1].left) < 2 * line.size and _number(line) == _number(run[-1]) + step
+
+        multiples = [line for line in downward if _number(line) % step == 0]
+        return max(runs(multiples, counts_up), key=len, default=[])
+
+    return max(map(counting, _STEPS), key=len)
+
+
+def _least(run: Sequence[Line]) -> int:
+    """How many numbers are enough."""
+    return _MIN_SPARSE if _is_sparse(run) else _MIN_NUMBERS
+
+
+def _at_the_heights(run: Sequence[Line], other: Sequence[Line]) -> bool:
+    """True if most numbers of two pages are at the same heights."""
+    both = {round(line.base) for line in run} & {round(line.base) for line in other}
+    return len(both) >= max(0.8 * min(len(run), len(other)), _least(run))
+
+
+def _in_the_column(run: Sequence[Line], other: Sequence[Line]) -> bool:
+    """True if sparse numbers of two pages, which are lines of their own, stand in one column of the margin."""
+    if not (_is_sparse(run) and _is_sparse(other)):
+        return False
+    return all(not _text(line) and abs(line.right - other[-1].right) < line.size for line in run)
+
+
+def _is_sparse(run: Sequence[Line]) -> bool:
+    return len(run) > 1 and _number(run[1]) > _number(run[0]) + 1
 
 
 def _number(line: Line) -> int:
@@ -71,7 +97,8 @@ def _is_even(run: Sequence[Line]) -> bool:
     steps = [a.base - b.base for a, b in pairwise(run)]
     usual = median(steps) if steps else 0.0
     even = sum(abs(step - usual) <= _EVEN * usual for step in steps)
-    return len(run) >= _ALONE and _number(run[0]) == 1 and even >= 0.9 * len(steps)
+    first, least = (_number(run[1]) - _number(run[0]), _SPARSE_ALONE) if _is_sparse(run) else (1, _ALONE)
+    return len(run) >= least and _number(run[0]) == first and even >= 0.9 * len(steps)
 
 
 def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:

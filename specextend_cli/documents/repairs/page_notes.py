@@ -8,6 +8,7 @@ from itertools import pairwise
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 from specextend_cli.documents.repairs.captions import ENDED, is_prose
+from specextend_cli.documents.repairs.footnotes import NOTE_NUMBER
 
 _SMALL = 0.96  # of the body size: a note is set in less
 _MAX_LINES = 1_000  # on a page: with more it is a list
@@ -43,17 +44,22 @@ def page_notes(pages: Pages) -> Repaired:
 
 
 def _notes(page: Sequence[Line], at: int, body: float) -> tuple[int, int]:
-    """The next lines (start, end) in small type below a line of text, to the end of their column; else empty."""
-    while at < len(page) and not (at > 0 and is_prose(page[at - 1], body) and _is_below(page[at], page[at - 1], body)):
+    """The next notes (start, end) below a line of text, to the end of their column; else empty.
+
+    They are set in small type, or stand apart from the text and begin with a raised number.
+    """
+    while at < len(page) and not (at > 0 and is_prose(page[at - 1], body) and _is_note(page[at], page[at - 1], body)):
         at += 1
     end = at
-    while end < len(page) and _is_below(page[end], page[at - 1], body):
+    small = at < len(page) and page[at].size < _SMALL * body
+    while end < len(page) and page[end].base < page[at - 1].base and (page[end].size < _SMALL * body or not small):
         end += 1
     return at, end
 
 
-def _is_below(note: Line, last: Line, body: float) -> bool:
-    return note.size < _SMALL * body and note.base < last.base
+def _is_note(line: Line, last: Line, body: float) -> bool:
+    apart = last.base - line.base > _CLOSE * line.size and NOTE_NUMBER.match(line.text) is not None
+    return line.base < last.base and (line.size < _SMALL * body or apart)
 
 
 def _interrupted(last: Line, first: Line, body: float) -> bool:

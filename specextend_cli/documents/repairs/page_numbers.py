@@ -1,0 +1,90 @@
+"""Page numbers in lines at the edge of pages: alone, beside a title, with or without a label."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+from specextend_cli.documents.line import Line
+
+_NUMBER = re.compile(r"\d+")
+_DIGITS = 9  # a longer number is no page number
+_ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
+ALONE = re.compile(r"(?:page|p\.?|seite|[a-z]{1,3}[-–])?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
+"""A line that is nothing but a page number, by its `modulo_digits`."""
+_PAGE = re.compile(r"\b(?:pages?|pp?|pg|seite|página|pagina|sida|side|sivu|str|стр)\b\W*(?:no|nr|number)?\W*$", re.I)
+# What is numbered like pages: a bundle of invoices may have one a page.
+_LABEL = re.compile(
+    r"(?:[#№]|\b(?:no|nr|nos|num|number|id|ref|reference|inv|invoice|bill|receipt|order|po|case|claim|account|acct"
+    r"|customer|client|ticket|contract|policy|exhibit|lot|item|serial|batch|rechnung|kunde|auftrag|vertrag|beleg"
+    r"|facture|commande|dossier|reçu|factura|fattura|fatura|pedido|recibo|ordine|bestelling|faktura))"
+    r"\W*$",
+    re.IGNORECASE,
+)
+_TITLE_NUMBER = re.compile(r"(?!(?:19|20)\d\d$)\d{1,9}")  # no year
+_MAX_TITLE = 200  # characters
+
+
+def beside_title(text: str) -> int | None:
+    """The number beside a title, or the number that a line is."""
+    plain = " ".join(text.split()).strip("-–—•|[]() ")
+    if len(plain) > _MAX_TITLE:
+        return None
+    if ALONE.fullmatch(modulo_digits(plain)) and (alone := re.search(r"\d{1,9}", plain)):
+        return int(alone[0])
+    # At an end of a title of several words: "Chapter 3" and "Budget 2020" are titles.
+    words = plain.split()
+    for number, title in ((words[0], words[1:]), (words[-1], words[:-1])) if words else ():
+        named = [any(map(str.isalpha, word)) for word in title]
+        if _TITLE_NUMBER.fullmatch(number) and sum(named) > 1 and title[0][0].isalpha():
+            return int(number)
+    return None
+
+
+def modulo_digits(text: str) -> str:
+    """A line without case, digits, and the punctuation around a page number."""
+    plain = " ".join(text.split()).strip("-–—•|[]() ")
+    return _NUMBER.sub("#", _ROMAN.sub(r"\1#", plain)).casefold()
+
+
+def numbered(lines: Sequence[Line]) -> list[str | None]:
+    """Lines that are equal but for digits, each with "#" for its page number; None where it has none.
+
+    At least half of the page numbers must increase with the pages, roman numerals excepted.
+    """
+    best, place = Counter[int](), -1
+    found = [list(_NUMBER.finditer(line.text)) for line in lines]
+    for k in range(max(map(len, found), default=0)):
+        offsets = Counter[int]()
+        for line, numbers in zip(lines, found, strict=True):
+            if (number := _page_number(line, numbers, k)) is not None:
+                offsets[number - line.page] += 1
+        if max(offsets.values(), default=0) > max(best.values(), default=0):
+            best, place = offsets, k
+    roman = sum(not numbers for numbers in found)
+    in_step = roman + max(best.values(), default=0) >= 0.5 * len(lines)
+    texts: list[str | None] = []
+    for line, numbers in zip(lines, found, strict=True):
+        number = _page_number(line, numbers, place) if place >= 0 else None
+        if not numbers and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
+            texts.append("#" if in_step else None)
+        elif in_step and number is not None and best[number - line.page] > 1:
+            start, end = numbers[place].span()
+            texts.append(f"{line.text[:start]}#{line.text[end:]}")
+        else:
+            texts.append(None)
+    return texts
+
+
+def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:
+    """Number `k` of a line where it may be a page number."""
+    if k >= len(numbers) or len(numbers[k][0]) > _DIGITS:
+        return None
+    return None if is_labelled(line.text[: numbers[k].end()]) else int(numbers[k][0])
+
+
+def is_labelled(text: str) -> bool:
+    """True if the last number of a text is that of an invoice or the like."""
+    before = text.rstrip("0123456789")[-40:]
+    return _LABEL.search(before) is not None and not _PAGE.search(before)
