@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import webencodings
 
-from specextend_cli.documents.encoding_guess import guess_encoding
+from specextend_cli.documents.encoding_guess import guess_encoding, name_of
 from specextend_cli.humanize import format_many
 
 HEAD = 1 << 16
@@ -38,10 +38,10 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
         if first != "utf-8" or _beyond_ascii(text) - bad > bad:
             return _line_ends(text), [_damage(name, bad, first)]
         guess = guess_encoding(data)
-        text, bad = _replaced(data, guess.codec)
+        text, bad = _replaced(data, guess)
         high = format_many(sum(byte > 0x7F for byte in data), "byte")
-        warning = f"{name} is not UTF-8 (byte {error.start}): read as {guess.name}, {high} beyond ASCII."
-        return _line_ends(text), [warning, *([_damage(name, bad, guess.codec)] if bad else [])]
+        warning = f"{name} is not UTF-8 (byte {error.start}): read as {name_of(guess)}, {high} beyond ASCII."
+        return _line_ends(text), [warning, *([_damage(name, bad, guess)] if bad else [])]
 
 
 def _as_declared(name: str, data: bytes, declared: str) -> tuple[str, list[str]] | None:
