@@ -30,8 +30,8 @@ def guess_encoding(data: bytes) -> str:
     from chardet import detect
 
     found = detect(data, compat_names=False, include_encodings=_LIKELY, no_match_encoding=USUAL)
-    likely = found["encoding"] is not None and found["confidence"] >= _LEAST
-    return codecs.lookup(found["encoding"]).name if likely else USUAL
+    codec, sure = found["encoding"], found["confidence"] >= _LEAST
+    return codecs.lookup(codec).name if codec and sure else USUAL
 
 
 def name_of(codec: str) -> str:
