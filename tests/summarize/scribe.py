@@ -9,6 +9,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import torch
+
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
@@ -47,6 +49,7 @@ class Scribe:
     attempts: list[int] = field(default_factory=list)
     batch_size: int = 1
     drafter = SimpleNamespace(name="none")
+    target = SimpleNamespace(lm=SimpleNamespace(device=torch.device("cpu")))
 
     def generate(self, prompt: Prompt) -> Generator[Event, None, SimpleNamespace]:
         if len(self.prompts) == self.after:
