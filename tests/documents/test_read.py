@@ -314,13 +314,19 @@ def test_names_are_shown_without_escapes(tmp_path: Path) -> None:
         ("Die Größe des Flusses – „groß“ für 5 € und 3 m².", "cp1252", "Windows-1252"),
         ("L’été dernier, le fleuve a débordé à Orléans : « trop d’eau ».", "cp1252", "Windows-1252"),
         ("L’été dernier, le fleuve a débordé à Orléans.", "mac_roman", "Mac Roman"),
-        ("Die Größe des Flusses für uns: er führt über fünf Brücken.", "cp850", "code page 850"),
+        ("Der Fluß steigt im Frühling über die Ufer, und die Bürger räumen ihre Häuser.", "cp850", "code page 850"),
     ],
 )
 def test_encodings_are_guessed_by_their_letters(words: str, codec: str, name: str) -> None:
     document = read_bytes("a.txt", f"Levels, 2025\n\n{words}\n".encode(codec))
     assert document.text.split("\n\n")[1] == words
     assert f"read as {name}, " in document.extraction.warnings[0]
+
+
+def test_an_encoding_is_guessed_by_a_few_letters_in_a_long_text() -> None:
+    words = "Совет решил поднять плотину: река опять вышла из берегов."
+    text = "The river rises in spring.\n" * 9_000 + words
+    assert read_bytes("a.txt", text.encode("koi8-r")).text.endswith(words)
 
 
 def test_encodings() -> None:
