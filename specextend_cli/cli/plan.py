@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
+from specextend_cli.cli.failures import attempt, report
 from specextend_cli.cli.inputs import sources
 from specextend_cli.cli.model_choice import LABELLED, QUOTING, announcement, chosen_model, without_choice
 from specextend_cli.cli.options import AUTO
@@ -16,7 +17,9 @@ from specextend_cli.cli.source import Documents, Source
 from specextend_cli.humanize import format_bytes
 
 if TYPE_CHECKING:
+    from specextend_cli.errors import SpecextendError
     from specextend_cli.models.choice import Choice
+    from specextend_cli.summarize.events import Plan
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.streams import Output
 
@@ -67,13 +70,26 @@ def plan(
 def print_plans(
     output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool, choice: Choice
 ) -> None:
-    """Plan every input and print the plans on stdout, and on stderr which model it is for, where none was named."""
+    """Plan every input and print the plans on stdout, and on stderr which model it is for, where none was named.
+
+    The error of a single input is raised; failures of several become a PartialError.
+    """
     from specextend_cli.models.memory import estimate, fits
     from specextend_cli.runtime.machine import this_machine
     from specextend_cli.ui.jsonl import record
     from specextend_cli.ui.tables import plan_table
 
-    plans = [replace(summarizer.plan(source.read_shown(output)), document=source.name) for source in inputs]
+    plans: list[Plan] = []
+    failures: list[tuple[Source, SpecextendError]] = []
+
+    def add(source: Source) -> None:
+        plans.append(replace(summarizer.plan(source.read_shown(output)), document=source.name))
+
+    for source in inputs:
+        if len(inputs) == 1:
+            add(source)
+        elif (error := attempt(partial(add, source))) is not None:
+            failures.append((source, error))
     seconds = [summarizer.expected_seconds(plan) for plan in plans]
     preset, machine = summarizer.preset, this_machine()
     on_cpu = machine.device == "cpu"
@@ -89,6 +105,7 @@ def print_plans(
         records = [
             record(plan) | {"seconds": expected, "memory": memory, "preset": preset.name} for plan, expected in known
         ]
-        output.write_json(records[0] if len(records) == 1 else records)
-    else:
+        output.write_json(records[0] if len(inputs) == 1 else records)
+    elif plans:
         output.show(plan_table(plans, seconds, memory, width=output.width))
+    report(output, failures, len(inputs))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Sequence
 from contextlib import closing
@@ -13,12 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
+from specextend_cli.cli.failures import attempt, report
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
 from specextend_cli.cli.model_choice import QUOTING, model_for, without_choice
 from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Documents, Source, begin_reading
-from specextend_cli.errors import ModelError, PartialError, SpecextendError, UsageError
+from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.ui import Format, format_by_suffix
@@ -199,9 +199,10 @@ class Job:
         failures = []
         with self.destination.all(self.output.write):
             for number, source in enumerate(inputs, 1):
-                if (error := self._attempt(source, f"{number}/{len(inputs)} {source.name}")) is not None:
+                title = f"{number}/{len(inputs)} {source.name}"
+                if (error := attempt(partial(self._one, source, title, heading=source.name))) is not None:
                     failures.append((source, error))
-        self._report(failures, len(inputs))
+        report(self.output, failures, len(inputs))
 
     def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
         """Summarize every input with the workers of a Ray cluster."""
@@ -213,20 +214,7 @@ class Job:
             failures = ray_pool.run(address, inputs, self.output, self.destination, self.summarizer, workers)
         if failures and not self.many:
             raise failures[0][1]
-        self._report(failures, len(inputs))
-
-    def _attempt(self, source: Source, title: str) -> SpecextendError | None:
-        """Summarize one of several inputs; returns its error. Errors that concern all inputs are raised."""
-        try:
-            self._one(source, title, heading=source.name)
-        except (signals.DeadlineError, ModelError, OSError):
-            raise
-        except SpecextendError as error:
-            error.__cause__ = error.__context__ = None  # they and the traceback would keep the document in memory
-            return error.with_traceback(None)
-        except Exception as error:
-            return SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}")
-        return None
+        report(self.output, failures, len(inputs))
 
     def _one(self, source: Source, title: str, *, heading: str = "") -> None:
         from specextend_cli.summarize.events import Warned
@@ -274,13 +262,3 @@ class Job:
         if not self.summarizer.saves or not progress.saved or chunks < 2:
             return "stopped; nothing was saved"
         return f"{progress.saved}/{chunks} chunks saved; run again to continue"
-
-    def _report(self, failures: Sequence[tuple[Source, SpecextendError]], total: int) -> None:
-        """List the failures among `total` documents and raise PartialError if there are any."""
-        if not failures:
-            return
-        from specextend_cli.ui.tables import failure_table
-
-        self.output.note_table(failure_table([(source.name, error) for source, error in failures]))
-        fix = f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}"
-        raise PartialError(f"{len(failures)} of {total} documents failed", fix=fix)
