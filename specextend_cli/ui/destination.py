@@ -13,13 +13,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import cast
+from shlex import quote
+from typing import cast, get_args
 
+from specextend_cli.documents.formats import kind_by_suffix
 from specextend_cli.errors import UsageError, cause
 from specextend_cli.ui import Format, suffix_of
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.streams import sanitize
 from specextend_cli.ui.writers import NO_MARKS, WRITERS, JsonArray, Write, Writer
+
+_EACH = "every input gets a file of its own"
 
 
 @dataclass(frozen=True)
@@ -102,17 +106,30 @@ class Destination:
 def destination(
     output: str | None, format: str, *, many: bool, force: bool = False, marks: Annotations = NO_MARKS
 ) -> Destination:
-    """The destination of `--output`: a directory if it is one, ends in / or there are many inputs; stdout for -."""
+    """The destination of `--output`: a directory if it is one, ends in / or there are many inputs; stdout for -.
+
+    UsageError where a directory is needed and a file is named: `-o all.md` means one file.
+    """
     kind = cast(Format, format)
     if output is None or output == "-":
         return Destination(kind, marks=marks, array=JsonArray() if many and kind == "json" else None)
     path = Path(output)
     if path.is_dir() or many or output.endswith("/"):
         if path.exists() and not path.is_dir():
-            why = "every input gets a file of its own"
-            raise UsageError(f"--output {output} is a file, and a directory is needed", why=why, fix="name a directory")
+            raise UsageError(
+                f"--output {output} is a file, and a directory is needed", why=_EACH, fix="name a directory"
+            )
+        if not path.is_dir() and not output.endswith("/") and _is_of_a_file(path.suffix):
+            form = "" if kind == "text" else f"--format {kind} "
+            one = quote(str(path.with_suffix(suffix_of(kind))))
+            fix = f"--output {quote(str(path.with_suffix('')))}/; or, for one file, {form}> {one}"
+            raise UsageError(f"--output {output} names a file, and a directory is needed", why=_EACH, fix=fix)
         return Destination(kind, directory=path, force=force, marks=marks)
     return Destination(kind, file=path, force=force, marks=marks)
+
+
+def _is_of_a_file(suffix: str) -> bool:
+    return suffix in map(suffix_of, get_args(Format)) or kind_by_suffix(suffix) is not None
 
 
 def with_heading(heading: str, write: Write) -> Write:

@@ -67,6 +67,31 @@ def test_two_hundred_documents_of_which_ten_are_corrupt(presets, library, tmp_pa
     assert late - early < 8 << 20
 
 
+def test_a_plan_goes_on_and_says_what_failed(fake, tmp_path):
+    (tmp_path / "a.txt").write_text("Some words.\n")
+    for planning in (("plan",), ("summarize", "--dry-run")):
+        done = fake(*planning, tmp_path / "a.txt", tmp_path / "absent.txt", "--json")
+        assert [plan["document"] for plan in json.loads(done.stdout)] == ["a.txt"]
+        assert done.returncode == 6
+        assert "absent.txt\tabsent.txt does not exist" in done.stderr
+        assert "error: 1 of 2 documents failed" in done.stderr
+    assert fake("plan", tmp_path / "absent.txt").returncode == 3
+
+
+@pytest.mark.parametrize("name", ["all.md", "all.json", "all.docx"])
+def test_a_file_for_several_summaries_is_refused_not_made_a_directory(fake, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    for one in ("a.txt", "b.txt"):
+        (tmp_path / one).write_text("Some words.\n")
+    done = fake("summarize", "a.txt", "b.txt", "-o", name)
+    assert done.returncode == 2
+    assert f"--output {name} names a file" in done.stderr
+    assert "try:   --output all/; or, for one file, " in done.stderr
+    assert not (tmp_path / name).exists()
+    for directory in (f"{name}/", name, "v1.2"):  # it exists by then
+        assert fake("summarize", "a.txt", "b.txt", "-o", directory).returncode == 0
+
+
 def test_shares_are_disjoint_complete_and_equal(tmp_path):
     inputs = [Source(f"{number}.txt") for number in range(23)]
     for of in (1, 2, 5, 23, 40):
