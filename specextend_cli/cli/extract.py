@@ -32,7 +32,7 @@ def extract(
       specextend extract report.pdf -o report.txt
     """
     from specextend_cli.ui.changes import diff as pages_of_diff
-    from specextend_cli.ui.destination import destination
+    from specextend_cli.ui.destination import destination, refuse_existing
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
 
@@ -42,16 +42,15 @@ def extract(
     source = one_source(file, reading, example="specextend extract FILE")
     place = destination(output, "json" if json else "text", many=False, force=force)
     place.check([source.name], options.files(source.file, reading.password_file))
+    path = place.path(source.name)
+    refuse_existing([path] if path is not None else [], force=force)  # in a directory, too: nothing is to be resumed
     terminal = Output(quiet=quiet)
     if place.is_stdout:
         terminal.require_stdout()
     document = source.read_shown(terminal)
-    path = place.path(source.name)
     if path is None and diff:
         for page in pages_of_diff(document):
             terminal.show(page)
-    elif path is not None and place.keeps(path):
-        terminal.note(f"{path} exists already; --force writes it again")
     else:
         text = sanitize(document.text).rstrip("\n") + "\n"
         if json:

@@ -104,6 +104,14 @@ def test_a_file_is_overwritten_when_forced_only(fake, document, command):
     assert out.read_text() != "mine"
 
 
+def test_an_extract_is_not_taken_for_done_because_a_summary_of_its_name_is_there(cli, document):
+    out = document.parent / "out"
+    assert cli("summarize", document, "-o", f"{out}/", "--mode", "extractive").returncode == 0
+    summary = (out / "report.txt.txt").read_text()
+    refused(cli("extract", document, "-o", out), "report.txt.txt exists already", "--force")
+    assert (out / "report.txt.txt").read_text() == summary
+
+
 def test_what_appears_meanwhile_is_not_overwritten(tmp_path):
     out = tmp_path / "out.txt"
 
