@@ -103,7 +103,7 @@ class Panel(View):
             raise
         return self
 
-    def __exit__(self, *exception: object) -> None:
+    def __exit__(self, kind: object, *error: object) -> None:
         with self._lock:
             lines = self._lines.close()
         self._live.stop()
@@ -113,8 +113,8 @@ class Panel(View):
             self.output.console.print()
         for message in self._warnings:
             self.output.note(message, indent=WARNED)
-        super().__exit__(*exception)
-        if self.progress.summary is not None:
+        super().__exit__(kind, *error)
+        if self.progress.summary is not None and kind is None:
             self.output.console.print(collapsed(self.progress))
 
     def _print(self, lines: list[str]) -> None:

@@ -172,8 +172,8 @@ class View:
     def __enter__(self) -> View:
         return self
 
-    def __exit__(self, *exception: object) -> None:
-        """Warn of facts that the source lacks."""
+    def __exit__(self, kind: object, *error: object) -> None:
+        """Warn of facts that the source lacks. After an error, of the output say, no view says that it is done."""
         if self.progress.summary is not None:
             warn_unsupported(self.output, self.progress.summary)
 

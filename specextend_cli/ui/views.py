@@ -62,9 +62,9 @@ class Plain(View):
         self._text_shown = self.output.shared
         super().write(text)
 
-    def __exit__(self, *exception: object) -> None:
-        super().__exit__(*exception)
-        if self.progress.summary is not None:
+    def __exit__(self, kind: object, *error: object) -> None:
+        super().__exit__(kind, *error)
+        if self.progress.summary is not None and kind is None:
             self._write_line(f"done · {format_done(self.progress.summary, self.progress.read)}")
 
     def _status(self) -> str:

@@ -67,6 +67,20 @@ def test_a_closed_stdout_does_not_matter_where_the_result_goes_elsewhere(documen
     assert bash("$SPECEXTEND summarize harbour.txt -o out.txt >&-").returncode == 0
 
 
+@pytest.mark.parametrize("into", ["-o /dev/full", "--json > /dev/full"])
+@pytest.mark.parametrize("drawn", [False, True])
+def test_what_cannot_be_written_is_not_called_done(document, into, drawn):
+    if drawn:
+        terminal = Terminal("summarize", document, *into.replace("> ", "-o ").split())
+        code, said = terminal.wait(), "\n".join(terminal.screen())
+    else:
+        done = bash(f"$SPECEXTEND summarize harbour.txt {into}")
+        code, said = done.returncode, done.stderr
+    assert code == 5
+    assert "error: the output could not be written" in said
+    assert "done · " not in said
+
+
 def test_a_closed_stdin_is_an_empty_one(document):
     assert bash("$SPECEXTEND summarize - <&-").returncode == 3
 
