@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import io
 import json
 import os
 import pty
@@ -13,6 +14,7 @@ import struct
 import subprocess
 import sys
 import termios
+import weakref
 from typing import Any
 
 import pyte
@@ -73,7 +75,10 @@ def bash(script: str, *, real: bool = False, **variables: str):
 
 
 class Terminal:
-    """A process on a pseudo-terminal of its own; streams named in `redirect` go elsewhere."""
+    """A process on a pseudo-terminal of its own; streams named in `redirect` go elsewhere.
+
+    It ends with this object: one that a failed test left would be warned of in another test.
+    """
 
     def __init__(
         self,
@@ -86,7 +91,8 @@ class Terminal:
         **settings: Any,
     ):
         self.columns, self.rows = columns, rows
-        self.master, slave = pty.openpty()
+        master, slave = pty.openpty()
+        self.master = os.fdopen(master, "r+b", buffering=0)
         self.output = b""
         self._resize(columns, rows)
         streams = {"stdin": slave, "stdout": slave, "stderr": slave, **(redirect or {})}
@@ -97,6 +103,7 @@ class Terminal:
             preexec_fn=lambda: _own_terminal(slave),
         )
         os.close(slave)
+        weakref.finalize(self, _end, self.process, self.master)
 
     def _resize(self, columns: int, rows: int) -> None:
         fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
@@ -132,14 +139,14 @@ class Terminal:
 
     def press(self, keys: bytes) -> None:
         """Type."""
-        os.write(self.master, keys)
+        self.master.write(keys)
 
     def wait(self) -> int:
         """Read to the end; the exit code."""
         while self._read():
             pass
         code = self.process.wait(LIMIT)
-        os.close(self.master)
+        self.master.close()
         return code
 
     def screen(self) -> list[str]:
@@ -161,11 +168,17 @@ class Terminal:
         ready, _, _ = select.select([self.master], [], [], LIMIT)
         assert ready, f"nothing was written for {LIMIT} s: {self.output!r}"
         try:
-            data = os.read(self.master, 65536)
+            data = self.master.read(65536)
         except OSError:  # on Linux, the other end's last descriptor was closed
             return False
         self.output += data
         return bool(data)
+
+
+def _end(process: subprocess.Popen[bytes], master: io.FileIO) -> None:
+    master.close()
+    with process:  # closes its pipes and waits for it
+        process.kill()
 
 
 def _own_terminal(slave: int) -> None:

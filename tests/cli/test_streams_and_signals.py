@@ -44,6 +44,11 @@ def test_a_file_is_clean_while_the_panel_is_on_the_terminal(document, tmp_path):
     assert terminal.screen()[0].startswith("done · 140 tokens written in 18 s (reading 12 s")
 
 
+def test_a_process_ends_with_its_terminal(document):
+    process = Terminal("summarize", document, hang=30).process
+    assert process.returncode is not None
+
+
 def test_nothing_is_drawn_once_a_pipe_has_text_which_its_reader_may_print_on_the_terminal(document, tmp_path):
     second = tmp_path / "river.txt"
     second.write_text(document.read_text())
