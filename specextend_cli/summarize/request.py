@@ -51,8 +51,8 @@ class SummaryRequest:
     template: str | None = None
     mode: Mode | None = None
 
-    def check(self, preset: Preset) -> None:
-        """UsageError where something cannot be asked, or `preset` has no place for it."""
+    def __post_init__(self) -> None:
+        """UsageError where something cannot be asked of any preset."""
         if self.length not in (None, *LENGTHS) and not (isinstance(self.length, int) and self.length > 0):
             raise UsageError(f"--length {self.length}: no such length", fix=f"a number of words, {format_or(LENGTHS)}")
         if self.style not in (None, *get_args(Style)):
@@ -62,14 +62,7 @@ class SummaryRequest:
             if value is not None and not value.strip():
                 raise UsageError(f"{flag} is empty", fix="leave it out")
             if value is not None and len(value) > most:
-                why = f"at most {most:,} are taken"
-                raise UsageError(f"{flag} has {len(value):,} characters", why=why, fix="say less")
-        if self.mode == "guided" and preset.ranker is None:
-            raise UsageError(
-                f"preset {preset.name} cannot guide the choice of sentences",
-                why="it has no [ranker]",
-                fix="--mode extractive, which needs no model, or train one: specextend train-ranker",
-            )
+                raise UsageError(f"{flag} is too long", why=f"at most {most:,} characters are taken", fix="shorten it")
         if self.mode in ("extractive", "guided") and self.needs_writing:
             raise UsageError(
                 f"--mode {self.mode} and {'--lang' if self.template is None else '--template'} contradict each other",
@@ -80,7 +73,17 @@ class SummaryRequest:
             try:
                 check_prompt(self.template)
             except ValueError as error:
-                raise UsageError("the template cannot be filled", why=str(error), fix="correct it there") from error
+                fix = "correct the file of --template: {document} once, where the text belongs; others are optional"
+                raise UsageError("the template cannot be filled", why=str(error), fix=fix) from error
+
+    def check(self, preset: Preset) -> None:
+        """UsageError where `preset` has no place for something."""
+        if self.mode == "guided" and preset.ranker is None:
+            raise UsageError(
+                f"preset {preset.name} cannot guide the choice of sentences",
+                why="it has no [ranker]",
+                fix="--mode extractive, which needs no model, or train one: specextend train-ranker",
+            )
         if (self.mode or preset.mode) != "abstractive" and not self.needs_writing:
             return  # what quotes needs no room, and finds the words of a focus without a prompt
         most = preset.window.context - preset.window.chunk - 1
@@ -98,12 +101,14 @@ class SummaryRequest:
     def _has_place(self, preset: Preset, flag: str, place: str, names: Sequence[str]) -> None:
         for name in names:
             if self.template is not None and name in WRITES_SUMMARY:
-                words, owner, fix = self.template, "the template", f"write {{{place}}} in it, or leave {flag} out"
+                words, owner, why = self.template, "the template", f"it has no {{{place}}}"
+                fix = f"write {{{place}}} in it, or leave {flag} out"
             else:
                 words, owner = getattr(preset.prompts, name), f"preset {preset.name}"
-                fix = "another --model, or a preset of your own that says it: specextend presets list"
+                why = f"its prompts have no {{{place}}}"
+                fix = f"another preset, with --model NAME (specextend presets list), or leave {flag} out"
             if place not in placeholders(words):
-                raise UsageError(f"{owner} has no place for {flag}", why=f"it does not say {{{place}}}", fix=fix)
+                raise UsageError(f"{owner} does not take {flag}", why=why, fix=fix)
 
     def spelled(self, prompts: Prompts, template: str, quote: Callable[[str], str] = str) -> str:
         """The words of a prompt (see `PromptBuilder.prompt`), with those of this request; `quote` cites the user."""

@@ -62,7 +62,7 @@ def test_notes_are_found_again_where_a_wish_does_not_concern_them(cli, source):
         (("-t", "absent"), "cannot read the template absent"),
         (("-t", "/"), "cannot read the template /"),
         (("-t", "latin1"), "the template latin1 is not text"),
-        (("-t", "large"), "--template has 131,073 characters"),
+        (("-t", "large"), "--template is too long"),
         (("-t", "nowhere"), "{document} must occur exactly once, not 0 times"),
         (("-t", "misspelt"), "unknown placeholder {documnet}"),
     ],
@@ -79,3 +79,11 @@ def test_impossible_requests_are_refused(cli, source, monkeypatch, wishes, said)
     done = cli("summarize", source, *wishes)
     assert done.returncode == 2
     assert said in " ".join(done.stderr.split())
+
+
+def test_a_request_is_refused_before_a_model_is_looked_for(cli, source, home):
+    (home / "config" / "specextend" / "config.toml").unlink()
+    (source.parent / "mine").write_text("Summarize.")
+    done = cli("summarize", source, "-t", source.parent / "mine")
+    assert "model:" not in done.stderr
+    assert "try:   correct the file of --template: {document} once" in done.stderr

@@ -163,7 +163,7 @@ def test_the_footer_says_whose_sentences_they_are(presets) -> None:
 
 
 def test_the_embedded_pair_answers_no_question_in_its_own_words() -> None:
-    with pytest.raises(UsageError, match=f"preset {DEFAULT} has no place for --focus") as refused:
+    with pytest.raises(UsageError, match=f"preset {DEFAULT} does not take --focus") as refused:
         Summarizer(flat_options(focus="Who pays?", mode="abstractive"))
     assert "--model" in refused.value.fix
     for mode in (None, "guided", "extractive"):

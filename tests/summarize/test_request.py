@@ -107,11 +107,11 @@ def test_users_give_no_orders(asked, place):
     [
         ({"template": "no place"}, "the template cannot be filled"),
         ({"template": "{document} {documents}"}, "the template cannot be filled"),
-        ({"template": "{document}" + "x" * 20_000}, "--template has 20,010 characters"),
-        ({"template": "{document}", "focus": "Who?"}, "the template has no place for --focus"),
-        ({"template": "{document}", "language": "French"}, "the template has no place for --lang"),
+        ({"template": "{document}" + "x" * 20_000}, "--template is too long"),
+        ({"template": "{document}", "focus": "Who?"}, "the template does not take --focus"),
+        ({"template": "{document}", "language": "French"}, "the template does not take --lang"),
         ({"template": " \n"}, "--template is empty"),
-        ({"focus": "x" * 1001}, "--focus has 1,001 characters"),
+        ({"focus": "x" * 1001}, "--focus is too long"),
         ({"language": ""}, "--lang is empty"),
         ({"length": "huge"}, "--length huge: no such length"),
         ({"length": 0}, "--length 0: no such length"),
@@ -128,10 +128,11 @@ def test_what_cannot_be_asked_is_refused_before_any_model_is_loaded(asked, optio
 
 
 def test_a_preset_without_the_place_says_so(presets):
-    with pytest.raises(UsageError, match="preset one has no place for --focus"):
+    with pytest.raises(UsageError, match="preset one does not take --focus"):
         Summarizer(flat_options(preset=str(presets["one"]), focus="Who?"))
-    with pytest.raises(UsageError, match="no place for --lang"):
+    with pytest.raises(UsageError, match="does not take --lang") as refused:
         Summarizer(flat_options(language="French"))  # the embedded pair writes English
+    assert "another preset, with --model NAME (specextend presets list)" in refused.value.fix
 
 
 def test_words_asked_for_by_each_length(asked, preset):
