@@ -29,7 +29,7 @@ Name = Annotated[
 
 @options.command(app, "list")
 def list_(json: options.Json = False) -> None:
-    """List the presets, those that fit the memory that is free first: window, memory, on disk or not, and licence.
+    """List the presets, those that can run here first: window, memory, on disk or not, and licence.
 
     The model that runs where none is named is marked, and the last line says why, and why no other does.
 
@@ -78,12 +78,14 @@ def preset_rows(presets: Iterable[Preset]) -> list[PresetRow]:
 
 def row(preset: Preset, machine: Machine) -> PresetRow:
     """The row of a preset on a machine."""
+    from specextend_cli.models.candidates import is_slow_on_cpu, needs_cuda
     from specextend_cli.models.memory import estimate, fits
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
+    on_cpu, lacks_gpu = machine.device == "cpu", machine.device != "cuda" and needs_cuda(preset)
     try:
-        on_cpu = machine.device == "cpu"
+        lacks_gpu = lacks_gpu or (on_cpu and is_slow_on_cpu(preset))
         need, room = estimate(preset, on_cpu=on_cpu), fits(preset, machine.free, on_cpu=on_cpu)
     except ModelError:  # a damaged local model: using it raises, listing does not
         need = room = None
@@ -102,4 +104,5 @@ def row(preset: Preset, machine: Machine) -> PresetRow:
         disk=sum(map(size_on_disk, preset.sources)),
         present=is_present(preset),
         fits=room,
+        lacks_gpu=lacks_gpu,
     )

@@ -106,15 +106,13 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     if need is None or shape is None:
         return one
     source, packed = preset.target.source, packed_bytes(preset)
-    gated, needs_cuda = preset.gated and not _logged_in(), preset.target.quantization == "nf4"
-    lacks = "" if not needs_cuda or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
-    is_slow = not packed and shape.parameters > _LARGE
+    lacks = "" if not needs_cuda(preset) or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
     one = replace(
         one,
         need=need.total + (graph_bytes(preset) if machine.device == "cuda" else 0),
-        gated=gated,
-        needs_cuda=needs_cuda,
-        is_slow_on_cpu=is_slow,
+        gated=preset.gated and not _logged_in(),
+        needs_cuda=needs_cuda(preset),
+        is_slow_on_cpu=is_slow_on_cpu(preset),
         lacks=lacks,
         # The file stays; full weights in two bytes a number, and codes about as large as the file, lie beside it.
         disk=2 * source.file_bytes + shape.weight_bytes() if isinstance(source, HubFileSource) else None,
@@ -125,6 +123,17 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     if known is None or machine.device != "cpu":
         return one
     return replace(one, seconds=expected_seconds(preset, tokens, *known), rate=1 / known[1])
+
+
+def needs_cuda(preset: Preset) -> bool:
+    """Whether its four bits are bitsandbytes'."""
+    return preset.target.quantization == "nf4"
+
+
+def is_slow_on_cpu(preset: Preset) -> bool:
+    """Whether it is a large one whose weights are not in four or eight bits."""
+    shape = target_shape(preset.target)
+    return shape is not None and shape.parameters > _LARGE and not packed_bytes(preset)
 
 
 def _missing(preset: Preset) -> int | None:

@@ -82,7 +82,10 @@ def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:
 
 @dataclass(frozen=True)
 class PresetRow:
-    """A preset in a list; None: unknown. Not `complete`: `memory` excludes the draft's."""
+    """A preset in a list; None: unknown. Not `complete`: `memory` excludes the draft's.
+
+    `lacks_gpu`: it is made for one that this machine does not have.
+    """
 
     name: str
     title: str
@@ -98,11 +101,18 @@ class PresetRow:
     disk: int
     present: bool
     fits: bool | None
+    lacks_gpu: bool = False
+
+    @property
+    def obstacle(self) -> str:
+        """Why it does not run on this machine, in two words; "" if it may."""
+        return "too big" if self.fits is False else "on GPUs" if self.lacks_gpu else ""
 
     @property
     def order(self) -> tuple[int, float, str]:
-        """What fits this machine first, then by rank, those without one last, then by name."""
-        return {True: 0, None: 1, False: 2}[self.fits], self.rank or float("inf"), self.name
+        """What runs on this machine first, then by rank, those without one last, then by name."""
+        last = {"": self.fits is None, "on GPUs": 2, "too big": 3}[self.obstacle]
+        return last, self.rank or float("inf"), self.name
 
 
 def preset_table(rows: Sequence[PresetRow], *, width: int | None = None, chosen: str | None = None) -> Table:
@@ -129,8 +139,9 @@ def preset_table(rows: Sequence[PresetRow], *, width: int | None = None, chosen:
         made.add_row(
             cell(row.name if full else f"{mark}{row.name}", "bold"),
             format_count(row.context),
-            Text("too big " if row.fits is False else "", style=AMBER)
-            + Text(memory, style={True: GOOD, False: AMBER, None: ""}[row.fits]),
+            Text(f"{row.obstacle} {memory}", style=AMBER)
+            if row.obstacle
+            else Text(memory, style=GOOD if row.fits else ""),
             Text(format_bytes(row.disk), style=GOOD) if row.present else Text("no", style=QUIET),
             *(said if wide else ()),
             cell(f"{licence}{', gated' if row.gated else ''}"),

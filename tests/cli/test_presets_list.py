@@ -65,14 +65,23 @@ def test_the_table_says_so_in_words(
     assert [line.split("\t")[0] for line in table.splitlines()[1:]] == [row["name"] for row in rows]
 
 
-def test_what_fits_comes_first_then_by_rank(machine: int, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_runs_here_comes_first_then_by_rank(machine: int, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["presets", "list", "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)
-    assert [row["fits"] for row in rows] == sorted((row["fits"] for row in rows), reverse=True)
-    for fits in (True, False):
-        ranks = [row["rank"] or 99 for row in rows if row["fits"] is fits]
+    groups = [(not row["fits"], row["fits"] and row["lacks_gpu"]) for row in rows]
+    assert groups == sorted(groups)
+    for group in set(groups):
+        ranks = [row["rank"] or 99 for row, other in zip(rows, groups, strict=True) if other == group]
         assert ranks == sorted(ranks)
     assert rows[0]["rank"] is not None
+    assert "4bit" not in rows[0]["name"]  # bitsandbytes' four bits need CUDA
+    assert run(["presets", "list"]) == 0
+    for line, row in zip(capsys.readouterr().out.splitlines()[1:], rows, strict=True):
+        assert ("\ton GPUs " in line) == (row["fits"] and row["lacks_gpu"])
+
+
+def test_on_a_gpu_nothing_lacks_one() -> None:
+    assert not any(presets.row(preset, Machine("cuda", 80 * 10**9)).lacks_gpu for preset in PRESETS.values())
 
 
 @pytest.mark.parametrize("width", [80, 100, 160])
