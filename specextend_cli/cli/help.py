@@ -5,6 +5,9 @@ Laid out by the parser's own formatter. Examples stay on one line at any width, 
 
 from __future__ import annotations
 
+import os
+import re
+import shlex
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -12,12 +15,14 @@ from typing import Any
 
 from typer.core import TyperCommand, TyperGroup
 
+from specextend_cli.errors import UsageError
 from specextend_cli.ui.standard_streams import encodable
 
 FLAGS = ["-h", "--help", "--help-all"]
 MAX_WIDTH = 100
 FIRST = "Options"  # the panel of options that name none
 _ALL = "specextend.help-all"
+_DOCUMENT = re.compile(r"[./]|^-$")  # of names of files and addresses: no command has it
 
 
 class Rare(str):
@@ -69,6 +74,14 @@ class Group(TyperGroup):
             print(ctx.get_help())
             raise SystemExit(2)
         return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Where a document stands in place of the command, advise the one that summarizes it."""
+        is_command = self.get_command(ctx, args[0]) is not None or ctx.parent is not None or ctx.resilient_parsing
+        if not is_command and (_DOCUMENT.search(args[0]) or os.path.exists(args[0])):  # noqa: PTH110 - never raises
+            fix = shlex.join(["specextend", "summarize", *args])
+            raise UsageError(f"no command is named before {args[0]}", fix=fix)
+        return super().resolve_command(ctx, args)
 
     format_help = _write
 

@@ -255,6 +255,16 @@ def test_every_usage_error_has_one_style(cli, arguments):
     assert re.fullmatch(r"error: [a-z-].*\n(why:   .*\n)?try:   .*\n", done.stderr), done.stderr
 
 
+@pytest.mark.parametrize("line", ["absent.pdf --length 100", "'my report'", "-", "https://example.org/a.pdf"])
+def test_a_document_without_a_command_is_to_be_summarized(cli, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "my report").write_text("Some words.\n")
+    done = cli(*shlex.split(line))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.splitlines()[1] == f"try:   specextend summarize {line}"
+    assert "specextend -h" in cli("sumarize", "absent.pdf").stderr
+
+
 def test_completion_offers_auto_only_where_it_is_a_model():
     for words, offered in (("models rm", False), ("presets show", False), ("models use", True), ("summarize -m", True)):
         variables = {"COMP_WORDS": f"specextend {words} a", "COMP_CWORD": "3", "_SPECEXTEND_COMPLETE": "complete_bash"}
