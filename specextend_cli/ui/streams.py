@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from typing import Any, TextIO
+from typing import IO, Any, TextIO
 from weakref import WeakSet
 
 from rich.console import Console, ConsoleDimensions, Group, RenderableType
@@ -21,6 +21,7 @@ ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
 WIDE = 200  # columns of tables in a pipe or file
 WARNED = len("warning: ")
+_TABLE = 80  # columns of a table that a narrower terminal has no room for: it breaks the lines, and loses no column
 _NARROW = 24  # columns for words, below which lines are not indented
 _unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
 
@@ -144,7 +145,7 @@ class Output:
         """Print a table on stderr."""
         self._begin_line()
         if self.stderr.isatty():
-            self.console.print(renderable)
+            _for_tables(self.console, renderable).print(renderable)
         else:
             for line in tab_separated(renderable):
                 self.stderr.write(f"{line}\n")
@@ -164,7 +165,10 @@ class Output:
         if self.stdout_is_terminal:
             if isinstance(renderable, Text) and indent is not None:
                 renderable = _wrapped(renderable, self.pager, indent)
-            self.pager.print(renderable, soft_wrap=isinstance(renderable, (str, Text)))
+            if isinstance(renderable, (str, Text)):
+                self.pager.print(renderable, soft_wrap=True)
+            else:
+                _for_tables(self.pager, renderable).print(renderable)
         else:
             self.write("".join(f"{line}\n" for line in tab_separated(renderable)))
 
@@ -256,5 +260,11 @@ class _Console(Console):
         self._width, self._height = new_size
 
 
-def _console(stream: TextIO) -> Console:
-    return _Console(file=stream, markup=False, highlight=False, emoji=False)
+def _console(stream: IO[str], width: int | None = None) -> Console:
+    return _Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+
+
+def _for_tables(console: Console, renderable: RenderableType) -> Console:
+    """`console`, or one of `_TABLE` columns where the words of the table are wider than the terminal."""
+    wide = _console(console.file, _TABLE)
+    return wide if wide.measure(renderable).minimum > console.width else console

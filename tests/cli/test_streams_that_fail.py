@@ -132,6 +132,13 @@ def test_on_a_terminal_a_table_is_drawn(document):
     assert b"\t" not in terminal.output
 
 
+def test_on_a_narrow_terminal_a_table_loses_no_column(document):
+    terminal = Terminal("plan", document, columns=40)
+    assert terminal.wait() == 0
+    shown = terminal.output.decode()
+    assert all(word in shown for word in ("harbour.txt", "1,234", "levels", "about 42 s", "memory"))
+
+
 def test_json_of_several_documents_is_one_array(fake, document):
     other = document.parent / "sub" / "harbour.txt"
     other.parent.mkdir()
