@@ -203,7 +203,7 @@ def _paths(file: str) -> Iterator[tuple[str, str]]:
     elif glob.has_magic(file) and not path.exists():
         matches = sorted(glob.glob(file, recursive=True))  # noqa: PTH207 - patterns may be absolute
         if not matches:
-            raise InputError(f"nothing matches {file}", why="** matches any number of directories")
+            raise InputError(f"nothing matches {file}", fix="another pattern: ** matches any number of directories")
         for match in map(Path, matches):
             if not match.is_dir():
                 yield str(match), ""

@@ -51,6 +51,9 @@ def places(numbers: Sequence[int], unit: str = "page") -> str:
 
 def unreadable(path: Path, name: str, error: OSError) -> InputError:
     """For a path that the system cannot open."""
+    if isinstance(error, FileNotFoundError) and path.is_symlink():
+        why = f"it is a link to {printable(str(path.readlink()))}"
+        return InputError(f"{name} leads to a file that does not exist", why=why)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
         close = _close_names(path)
         fix = f"did you mean {' or '.join(close)}?" if close else ""

@@ -58,14 +58,20 @@ class Destination:
         return self.directory is not None and not self.force and path.exists()
 
     def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
-        """UsageError if the result of a document in `names` would overwrite an input, a file, or another result."""
+        """UsageError if the result of a document in `names` would overwrite an input, a file, or another result.
+
+        Also if a directory cannot be written to, which concerns all of them.
+        """
         twice = [name for name, count in Counter(names).items() if count > 1]
         if self.directory is not None and twice:
             why, fix = f"both would be written to {self.path(twice[0])}", "summarize them into different directories"
             raise UsageError(f"two of the inputs are named {twice[0]}", why=why, fix=fix)
-        refuse_inputs([path for name in names if (path := self.path(name)) is not None], inputs)
+        paths = [path for name in names if (path := self.path(name)) is not None]
+        refuse_inputs(paths, inputs)
         if self.file is not None:
             refuse_existing([self.file], force=self.force)
+        elif (new := next((path for path in paths if not self.keeps(path)), None)) is not None:
+            check_writable(new)
 
     @contextmanager
     def open(self, write: Write, path: Path | None, *, name: str = "", heading: str = "") -> Iterator[Writer]:

@@ -45,7 +45,7 @@ def test_quoted_patterns(cli, presets, folder, pattern, names):
 def test_a_pattern_without_a_match_is_3(cli, folder):
     done = cli("extract", folder / "*.pdf")
     assert done.returncode == 3
-    assert done.stderr.startswith(f"error: nothing matches {folder}/*.pdf\n")
+    assert done.stderr.startswith(f"error: nothing matches {folder}/*.pdf\ntry:   another pattern")
 
 
 def test_a_file_whose_name_looks_like_a_pattern(cli, tmp_path):

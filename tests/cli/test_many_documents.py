@@ -92,6 +92,14 @@ def test_a_file_for_several_summaries_is_refused_not_made_a_directory(fake, tmp_
         assert fake("summarize", "a.txt", "b.txt", "-o", directory).returncode == 0
 
 
+def test_a_directory_that_cannot_be_written_is_one_error(fake, tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text("Some words.\n")
+    done = fake("summarize", tmp_path / "a.txt", tmp_path / "b.txt", "-o", "/proc/out")
+    assert done.returncode == 2
+    assert done.stderr.startswith("error: cannot write /proc/out/")
+
+
 def test_shares_are_disjoint_complete_and_equal(tmp_path):
     inputs = [Source(f"{number}.txt") for number in range(23)]
     for of in (1, 2, 5, 23, 40):

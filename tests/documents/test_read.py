@@ -217,6 +217,13 @@ def test_missing_file_suggests_its_neighbour(tmp_path: Path) -> None:
     assert "there is no directory" in error.why
 
 
+def test_a_link_that_leads_nowhere_is_not_suggested_for_itself(tmp_path: Path) -> None:
+    (tmp_path / "link.txt").symlink_to("gone.txt")
+    error = refusal(lambda: read(tmp_path / "link.txt"))
+    assert (error.what, error.fix) == ("link.txt leads to a file that does not exist", "")
+    assert error.why == "it is a link to gone.txt"
+
+
 def test_directory_and_empty_file(tmp_path: Path) -> None:
     assert refusal(lambda: read(tmp_path)).what == f"{tmp_path.name} is a directory"
     (tmp_path / "empty.txt").write_bytes(b"")
