@@ -21,7 +21,7 @@ import platformdirs
 from filelock import FileLock, Timeout
 
 from specextend_cli.engine.private_files import create, sha256, sync
-from specextend_cli.errors import FitError, ModelError
+from specextend_cli.errors import FitError, ModelError, cause
 from specextend_cli.models import download_speed
 from specextend_cli.models.checkpoint import read_object
 
@@ -134,7 +134,7 @@ def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME
         if error.errno in _UNUSABLE:
             raise ModelError(
                 f"cannot write the model cache {directory.parent}",
-                why=str(error),
+                why=cause(error),
                 fix=f"make {directory.parent} writable, or set {variable} to a directory that is",
             ) from error
         raise

@@ -246,7 +246,7 @@ class RunStore:
             with transaction(self.path, _RUN_TABLE) as store:
                 yield store
         except (OSError, sqlite3.Error) as error:
-            raise InputError("the runs cannot be read", why=f"{self.path}: {error}") from error
+            raise InputError("the runs cannot be read", why=f"{self.path}: {cause(error)}") from error
 
 
 def _newest(store: sqlite3.Connection) -> Iterator[Run]:

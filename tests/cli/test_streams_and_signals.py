@@ -206,6 +206,20 @@ def test_ctrl_c_with_nothing_saved(document):
     assert terminal.screen()[-1].endswith("stopped; nothing was saved")
 
 
+def test_ctrl_c_while_the_command_line_is_imported_ends_it_without_a_word():
+    code = (
+        "import sys\n"
+        "from specextend_cli.__main__ import main\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, *rest):\n"
+        "        if name == 'typer': raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, env=environment(), check=False)
+    assert (done.returncode, done.stderr) == (130, b"")
+
+
 def test_the_second_ctrl_c_is_immediate():
     code = (
         "import time\n"
