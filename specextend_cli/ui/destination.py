@@ -16,8 +16,9 @@ from pathlib import Path
 from shlex import quote
 from typing import cast, get_args
 
-from specextend_cli.documents.formats import kind_by_suffix
+from specextend_cli.documents.formats import FORMATS, kind_by_suffix
 from specextend_cli.errors import UsageError, cause
+from specextend_cli.humanize import format_or
 from specextend_cli.ui import Format, suffix_of
 from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.streams import sanitize
@@ -114,7 +115,8 @@ def destination(
 ) -> Destination:
     """The destination of `--output`: a directory if it is one, ends in / or there are many inputs; stdout for -.
 
-    UsageError where a directory is needed and a file is named: `-o all.md` means one file.
+    UsageError where a directory is needed and a file is named (`-o all.md` means one file), or a file of a format that
+    is only read, as a PDF.
     """
     kind = cast(Format, format)
     if output is None or output == "-":
@@ -131,6 +133,10 @@ def destination(
             fix = f"--output {quote(str(path.with_suffix('')))}/; or, for one file, {form}> {one}"
             raise UsageError(f"--output {output} names a file, and a directory is needed", why=_EACH, fix=fix)
         return Destination(kind, directory=path, force=force, marks=marks)
+    if (named := kind_by_suffix(path.suffix)) not in (None, "text", "markdown"):
+        why = f"results are {format_or(get_args(Format))}"
+        fix = f"--output {quote(str(path.with_suffix(suffix_of(kind))))}"
+        raise UsageError(f"--output {output} is named as {FORMATS[named].label}", why=why, fix=fix)
     return Destination(kind, file=path, force=force, marks=marks)
 
 

@@ -104,6 +104,13 @@ def test_a_file_is_overwritten_when_forced_only(fake, document, command):
     assert out.read_text() != "mine"
 
 
+@pytest.mark.parametrize("command", ["summarize", "extract"])
+def test_no_text_is_written_under_the_name_of_another_format(fake, document, command):
+    refused(fake(command, document, "-o", "my out.docx"), "named as a Word document", "try:   --output 'my out.txt'")
+    assert [path.name for path in document.parent.iterdir()] == ["report.txt"]
+    assert fake(command, document, "-o", "out.summary").returncode == 0
+
+
 def test_an_extract_is_not_taken_for_done_because_a_summary_of_its_name_is_there(cli, document):
     out = document.parent / "out"
     assert cli("summarize", document, "-o", f"{out}/", "--mode", "extractive").returncode == 0
