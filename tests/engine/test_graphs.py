@@ -545,6 +545,7 @@ def test_after_an_interruption_drafts_write_to_no_other_cache(
     captured.check()
 
 
+@pytest.mark.full
 @interpreted
 @pytest.mark.parametrize("drafter", ["none", "eagle3"])
 def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
