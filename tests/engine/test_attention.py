@@ -83,6 +83,19 @@ def test_a_named_kernel_reads_a_prompt(kernel: Kernel, pretend: PretendDevice, m
         assert (out.cpu().float() - expected).abs().max() < TOLERANCE[torch.float16]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("d", [20, 100, 320])
+def test_heads_of_any_width_on_a_gpu(pretend: PretendDevice, d: int, dtype: torch.dtype) -> None:
+    """FlashAttention takes multiples of eight up to 256."""
+    for n, prefix in ((1, 50), (40, 0), (40, 65)):
+        q, k, v = inputs(6, 2, n, prefix + n, d, dtype)
+        for mask in (None, random_tree_mask(n)):
+            out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.05, None if mask is None else mask.to("cuda"))
+            expected = reference(q.float(), k.float(), v.float(), 0.05, mask)
+            assert out.shape == q.shape
+            assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
+
+
 def test_a_size_that_cudnn_refuses_is_read_by_flash(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its own keys, or those before it: cuDNN is not asked again, which is told once. Want of memory is an error."""
     error: RuntimeError = RuntimeError("cuDNN Frontend error: no valid execution plans")

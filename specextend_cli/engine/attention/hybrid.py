@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from specextend_cli.engine.attention.function import reading_windows
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
@@ -26,6 +27,8 @@ HALVES = (torch.float16, torch.bfloat16)
 Kernel: TypeAlias = Literal["cudnn", "flash", "efficient"]
 """torch's on GPUs: cuDNN's, FlashAttention-2, the memory-efficient one."""
 _PIECE = 512  # tokens
+_MULTIPLE = 8  # numbers, by which kernels on GPUs read heads; others are padded with zeros (OpenLLaMA 3B has 100)
+_WIDEST = 256  # numbers of a head that FlashAttention takes
 _ROWS = 128  # queries of a comparison, behind as many other keys
 _CLOSE = 0.03
 _WINDOWS = (1, 3, 150)  # of a comparison, the last of which passes where the queries begin
@@ -64,6 +67,10 @@ def flash(
     if q.device.type == "cpu":
         out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
         return out, lse.float()
+    if spare := -q.shape[3] % _MULTIPLE:
+        q, k, v = (pad(rows, (0, spare)) for rows in (q, k, v))
+        out, lse = flash(q, k, v, scale, causal=causal, kernel=kernel)
+        return out[..., :-spare], lse
     if kernel is None and (kernel := _kernel_for(q, k)) == "cudnn":
         try:
             return _cudnn(q, k, v, scale, causal)
@@ -97,10 +104,11 @@ def _cudnn(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> tuple
 
 
 def _kernel_for(q: Tensor, k: Tensor) -> Kernel:
-    """The best one for such queries and keys. FlashAttention needs Ampere, and has no float32."""
+    """The best one for such queries and keys. FlashAttention needs Ampere, and has neither float32 nor wider heads."""
     if _suits_cudnn(q, k):
         return "cudnn"
-    return "flash" if q.dtype in HALVES and not is_before_ampere(q.device) else "efficient"
+    fits = q.dtype in HALVES and q.shape[3] <= _WIDEST and not is_before_ampere(q.device)
+    return "flash" if fits else "efficient"
 
 
 def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
