@@ -25,7 +25,7 @@ test: $(VENV)/.developing
 
 test-all: test test-full test-oldest test-oldest-full test-settings
 
-# The rest of every matrix (drafters, policies, back ends, models), Triton's interpreter, processes that are killed.
+# The rest of every matrix (drafters, policies, back ends, models, kernels), processes that are killed.
 test-full: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m full
 

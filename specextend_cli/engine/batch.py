@@ -29,7 +29,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import BatchSampler, Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.threads import on_threads
-from specextend_cli.engine.transfer import upload
+from specextend_cli.engine.transfer import Download, upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +217,7 @@ class _Running:
     sequences: tuple[_Sequence, ...]
     prompts: int
     longest: int
-    choice: Tensor
+    choice: Download
     states: Tensor | None
     attention: Tensor | None
 
@@ -284,4 +284,5 @@ class _Batch:
         choice = self.sampler.choose(out.logits[:, 0])
         self._tokens[:used] = choice
         states = None if out.features is None else out.features[:, 0]
-        return _Running(tuple(self.live), prompts, longest, choice, states, recorder.attention if recorder else None)
+        attention = recorder.attention if recorder else None
+        return _Running(tuple(self.live), prompts, longest, Download(choice), states, attention)

@@ -1,4 +1,4 @@
-"""Numbers on their way into memory: uploads that nobody waits for, and large pages.
+"""Numbers on their way: uploads that nobody waits for, downloads that are waited for later, and large pages.
 
 PyTorch's default would let the host wait for all that the device has to do. A step reads all weights and keys, and
 looking up pages of 4 KiB costs up to a third of it.
@@ -22,6 +22,26 @@ _LARGE = 2 << 20  # bytes, on x86-64 and ARM
 def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
     """Integers [n] (int64) on `device`."""
     return torch.tensor(numbers, dtype=torch.long).to(device, non_blocking=True)
+
+
+class Download:
+    """Integers on their way from `numbers`, behind what was launched until now.
+
+    Read without it, they would come behind what is launched in the meantime as well.
+    """
+
+    def __init__(self, numbers: Tensor) -> None:
+        self._numbers, self._arrived = numbers, None
+        if numbers.device.type == "cuda":
+            self._numbers = numbers.to("cpu", non_blocking=True)
+            self._arrived = torch.cuda.current_stream(numbers.device).record_event()
+
+    def tolist(self) -> list[int]:
+        """Wait for them."""
+        if self._arrived is not None:
+            self._arrived.synchronize()
+        numbers: list[int] = self._numbers.tolist()
+        return numbers
 
 
 def in_large_pages(tensor: Tensor) -> Tensor:

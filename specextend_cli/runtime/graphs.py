@@ -41,7 +41,12 @@ def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
 
 
 def _takes_graphs(lm: LanguageModel) -> bool:
-    return lm.device.type == "cuda" and lm.parts == 1 and BACKENDS[lm.attention].graphed and are_wanted()
+    return lm.parts == 1 and _could_take_graphs(lm)
+
+
+def _could_take_graphs(lm: LanguageModel) -> bool:
+    """Whether it would, in a process of its own."""
+    return lm.device.type == "cuda" and BACKENDS[lm.attention].graphed and are_wanted()
 
 
 def run_by_graphs(target: Target, drafter: Drafter, shape: TreeShape, *, batch: int = 1) -> Iterator[Stage]:
@@ -54,6 +59,8 @@ def run_by_graphs(target: Target, drafter: Drafter, shape: TreeShape, *, batch: 
     for name, why in lm.refused.items():
         yield Stage(f"attention by {lm.attention} instead of {name}: {_first_line(why)}")
     if not _takes_graphs(lm):
+        if _could_take_graphs(lm):
+            yield Stage(f"the model runs without CUDA graphs: {lm.parts} processes share it")
         return
     yield Stage("preparing the GPU")
     from specextend_cli.engine.cuda.graph_check import use_checked_graphs

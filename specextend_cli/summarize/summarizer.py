@@ -214,6 +214,8 @@ class Summarizer:
             )
         if self._cache.problem:
             warnings.append(self._cache.problem)
+        if self._generator and (problem := self._generator.take_problem()):
+            warnings.append(problem)
         return warnings
 
     @property

@@ -10,6 +10,7 @@ from functools import partial
 import torch
 from tokenizers import Tokenizer
 
+from specextend_cli.engine.attention.hybrid import take_failure
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch, slots_for
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
@@ -102,6 +103,11 @@ class TextGenerator:
                 yield from ((number, text) for text in streams[number].released(event, final=False))
                 if isinstance(event, Finished):
                     yield number, streams[number]
+
+    def take_problem(self) -> str:
+        """What failed while prompts were read, and was done otherwise, told once; "" if nothing did."""
+        first = (take_failure().splitlines() or [""])[0]
+        return first and f"cuDNN's attention failed ({first}): PyTorch's reads prompts, and the summary is not affected"
 
     def keep_exact(self) -> None:
         """Limit trees and batches to as many rows as the target computes with the rounding of a single row."""

@@ -4,7 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import Kernel, flash, hybrid, merge
+from specextend_cli.engine.attention import hybrid as hybrid_module
+from specextend_cli.engine.attention.hybrid import Kernel, flash, hybrid, merge, take_failure
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention.tiled import tiled
@@ -80,6 +81,52 @@ def test_a_named_kernel_reads_a_prompt(kernel: Kernel, pretend: PretendDevice, m
         out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.11, None, kernel=kernel)
         expected = reference(q.float(), k.float(), v.float(), 0.11, None)
         assert (out.cpu().float() - expected).abs().max() < TOLERANCE[torch.float16]
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("d", [20, 100, 320])
+def test_heads_of_any_width_on_a_gpu(pretend: PretendDevice, d: int, dtype: torch.dtype) -> None:
+    """FlashAttention takes multiples of eight up to 256."""
+    for n, prefix in ((1, 50), (40, 0), (40, 65)):
+        q, k, v = inputs(6, 2, n, prefix + n, d, dtype)
+        for mask in (None, random_tree_mask(n)):
+            out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.05, None if mask is None else mask.to("cuda"))
+            expected = reference(q.float(), k.float(), v.float(), 0.05, mask)
+            assert out.shape == q.shape
+            assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
+
+
+def test_a_size_that_cudnn_refuses_is_read_by_flash(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its own keys, or those before it: cuDNN is not asked again, which is told once. Want of memory is an error."""
+    error: RuntimeError = RuntimeError("cuDNN Frontend error: no valid execution plans")
+    asked, refused = list[int](), list[int]()
+
+    def cudnn(q: Tensor, k: Tensor, v: Tensor, *options: object, scale: float) -> tuple[Tensor, ...]:
+        asked.append(k.shape[2])
+        if k.shape[2] in refused:
+            raise error
+        k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
+        causal = options[3:4] == (True,)
+        kernel = pretend_device._EMULATED[torch.ops.aten._scaled_dot_product_flash_attention]
+        return kernel(q, k, v, 0.0, causal, scale=scale)
+
+    monkeypatch.setattr(pretend_device, "_way", pretend_device._way.__wrapped__)
+    monkeypatch.setitem(pretend_device._EMULATED, torch.ops.aten._scaled_dot_product_cudnn_attention, cudnn)
+    monkeypatch.setattr(hybrid_module, "_has_cudnn", lambda *heads: True)
+    q, k, v = (rows.to("cuda") for rows in inputs(6, 2, 512, 1536, 16, torch.float16))
+    expected = reference(*(rows.cpu().float() for rows in (q, k, v)), 0.11, None)
+    for refused, sizes in (([], [512, 1024] * 2), ([512], [512]), ([1024], [512, 1024])):
+        asked.clear()
+        monkeypatch.setattr(hybrid_module, "_failures", {})
+        for _ in range(2):
+            assert (hybrid(q, k, v, 0.11, None).cpu().float() - expected).abs().max() < TOLERANCE[torch.float16]
+        assert asked == sizes
+        assert take_failure() == (str(error) if refused else "")
+        assert take_failure() == ""
+    monkeypatch.setattr(hybrid_module, "_failures", {})
+    error = torch.OutOfMemoryError("CUDA out of memory")
+    with pytest.raises(torch.OutOfMemoryError):
+        hybrid(q, k, v, 0.11, None)
 
 
 @pytest.mark.parametrize("scores", [1, 64 * 100, 1 << 22])

@@ -25,6 +25,10 @@ def test_the_best_of_each_row(device: str, dtype: torch.dtype, width: int, vocab
             ours = draft_ops.best(logits, width, most, names, row=row)
             theirs = torch_kernels.best(logits, width, most, names, row=row)
             assert torch.allclose(ours[0], theirs[0], rtol=1e-4, atol=1e-6)
+            numbers = [ids if names is None else names.argsort()[ids] for _, ids in (ours, theirs)]
+            rows = logits if row is None else logits[row]
+            assert torch.equal(*(rows.gather(1, of_logits) for of_logits in numbers))
+            assert all(len(set(of_row)) == width for of_row in numbers[0].tolist())
             assert dtype != torch.float32 or torch.equal(ours[1], theirs[1])  # others round some logits to equal ones
 
 

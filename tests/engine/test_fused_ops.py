@@ -8,6 +8,7 @@ import torch
 from specextend_cli.engine.cuda import fused_ops
 from specextend_cli.engine.cuda.fused_ops import Norm, Rope
 from tests.helpers import torch_kernels
+from tests.helpers.grid import grid
 from tests.helpers.triton_marks import devices
 
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
@@ -54,9 +55,7 @@ def test_gated_products_equal_torch_s(device: str, dtype: torch.dtype, width: in
 
 
 @devices
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("sequences", [1, 3])
-@pytest.mark.parametrize("d", [32, 64, 96])
+@grid(dtype=DTYPES, sequences=(1, 3), d=(32, 64, 96))
 def test_rotation_and_storing(device: str, dtype: torch.dtype, sequences: int, d: int) -> None:
     """All, some and none of a head's numbers are rotated, with and without norms of queries and keys."""
     heads, kv_heads, layers, capacity = 6, 2, 3, 40

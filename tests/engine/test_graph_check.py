@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import gc
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext, suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any, get_args
@@ -117,6 +120,24 @@ def test_a_model_that_computes_something_else_runs_itself(target: Target, rehear
     assert list(refused) == both("the model")
     for why in refused.values():
         assert f"its {what} differ from those without" in why
+
+
+def test_threads_capture_one_after_the_other(rehearsal: Rehearsal) -> None:
+    meeting, met = threading.Barrier(2), list[int]()
+
+    def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+        with suppress(threading.BrokenBarrierError):
+            met.append(meeting.wait(timeout=0.5))
+        return rehearsal(body, device)
+
+    def load(target: Target) -> dict[str, str]:
+        return use_checked_graphs(target, capture=capture)
+
+    targets = [Target(LanguageModel(tiny(), backend="triton")) for _ in range(2)]
+    with ThreadPoolExecutor() as threads:
+        assert list(threads.map(load, targets)) == [{}, {}]
+    assert met == []
+    assert gc.isenabled()
 
 
 @pytest.mark.parametrize("what", but_for(("states",), ["logits", "states", "keys"]))
@@ -361,13 +382,20 @@ def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> N
     assert on_gpu.asked is not None
 
 
-@pytest.mark.parametrize(
-    "changed", [{"device": CPU}, {"parts": 2}, {"attention": "torch"}, {"attention": "flash_attn"}], ids=str
-)
-def test_no_graphs_on_other_devices_parts_and_back_ends(on_gpu: SimpleNamespace, changed: dict[str, Any]) -> None:
-    vars(on_gpu).update(changed)
-    assert stages(on_gpu) == []
+@pytest.mark.parametrize("changed", [{"device": CPU}, {"attention": "torch"}, {"attention": "flash_attn"}], ids=str)
+def test_no_graphs_on_other_devices_and_back_ends(on_gpu: SimpleNamespace, changed: dict[str, Any]) -> None:
+    for on_gpu.parts in (1, 2):
+        vars(on_gpu).update(changed)
+        assert stages(on_gpu) == []
+        assert on_gpu.asked is None
+
+
+def test_no_graphs_of_a_model_that_processes_share(on_gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
+    on_gpu.parts = 2
+    assert stages(on_gpu) == ["the model runs without CUDA graphs: 2 processes share it"]
     assert on_gpu.asked is None
+    monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")
+    assert stages(on_gpu) == []
 
 
 @pytest.mark.parametrize(

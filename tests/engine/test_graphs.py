@@ -447,6 +447,7 @@ def test_other_shapes_run_on_the_model_itself(captured: Captured, layers: str) -
     in_order = ForwardContext(triton_tree)
     wide = torch.ones(4, MOST_SLOTS + 1, dtype=torch.bool)
     wide[:, -4:] = chain(4)
+    branch = torch.tensor([[False, False, True, True]])
     first_of_prompt = ForwardContext(triton_tree, record=frozenset((0,)), record_last=True)
     cases: Sequence[tuple[int, ForwardContext, bool, bool]] = (  # tokens, context, committed, replayed
         (150, in_order, True, False),  # a prompt
@@ -458,6 +459,7 @@ def test_other_shapes_run_on_the_model_itself(captured: Captured, layers: str) -
         (65, ForwardContext(triton_tree, chain(65)), True, False),  # more rows than any graph has
         (4, ForwardContext(triton_tree, chain(4)), True, True),
         (4, ForwardContext(triton_tree, wide), False, False),  # more rows of a tree than a mask has bits
+        (1, ForwardContext(triton_tree, branch), False, True),  # one node, which does not see all of the tree
     )
 
     def logits(*, with_graphs: bool) -> list[Tensor]:
@@ -545,6 +547,7 @@ def test_after_an_interruption_drafts_write_to_no_other_cache(
     captured.check()
 
 
+@pytest.mark.full
 @interpreted
 @pytest.mark.parametrize("drafter", ["none", "eagle3"])
 def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:

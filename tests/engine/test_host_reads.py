@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
@@ -19,6 +20,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transfer import Download
 from tests.engine.tiny_models import VOCABULARY, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
 from tests.helpers.grid import but_for
@@ -178,6 +180,27 @@ def test_windows_and_gaps_are_not_read(pretend: PretendDevice, graphs: Repeated)
     assert {one.reads.total() for one in found} == {2}
     # The positions of a working set that was just chosen lie elsewhere: where, graphs have to be told.
     assert all(one.uploads.total() <= BY_GRAPHS["self"] + one.chosen and not one.waits for one in found)
+
+
+def test_a_step_of_a_batch_is_not_read_behind_the_next(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is on its way before the next one is launched, which the host then does not wait for."""
+    lm, told = LanguageModel(tiny().to("cuda"), backend="torch"), list[str]()
+
+    def noting(what: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*given: Any) -> Any:
+            told.append(what)
+            return function(*given)
+
+        return call
+
+    monkeypatch.setattr(lm, "run", noting("launched", lm.run))
+    monkeypatch.setattr(Download, "__init__", noting("sent", Download.__init__))
+    monkeypatch.setattr(Download, "tolist", noting("read", Download.tolist))
+    requests = [BatchRequest(prompt(20), Stop(8), Sampling()) for _ in range(4)]
+    tokens = [event.tokens for _, event in decode_batch(lm, requests, slots=4) if isinstance(event, Step)]
+    assert len(tokens) == 4 * 8
+    assert min(map(min, tokens)) >= 0
+    assert told[told.index("sent") - 1 :] == ["launched", "sent", *["launched", "sent", "read"] * 7, "read"]
 
 
 @pytest.mark.parametrize("by_graphs", [False, True], ids=["model", "graphs"])

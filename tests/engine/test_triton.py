@@ -1,7 +1,7 @@
 """The Triton kernels against `reference` and `hybrid`, in Triton's interpreter.
 
 TRITON_INTERPRET must be set before triton is first imported, and transformers imports it: `test_in_the_interpreter`
-runs the tests marked `interpreted` in a process of its own.
+runs the tests marked `interpreted` in a process of its own, the quick ones and the others apart.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -22,6 +24,7 @@ from specextend_cli.engine.attention.triton_scores import chunk_attention
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
 from specextend_cli.engine.attention_backends import backend_for
 from tests.helpers.attention_inputs import inputs, random_tree_mask
+from tests.helpers.grid import but_for
 from tests.helpers.triton_attention import (
     HEADS,
     TOLERANCE,
@@ -37,23 +40,43 @@ from tests.helpers.triton_attention import (
 from tests.helpers.triton_marks import INTERPRETING, TRITON, interpreted
 
 SIZES = [(1, 0), (1, 690), (7, 63), (33, 140)]  # queries, keys before them
+FORMATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
-@pytest.mark.full
 @pytest.mark.skipif(INTERPRETING, reason="this is the interpreter")
-def test_in_the_interpreter() -> None:
+@pytest.mark.parametrize("part", ["not full", pytest.param("full", marks=pytest.mark.full)])
+def test_in_the_interpreter(part: str) -> None:
     if TRITON < (3, 7):
         pytest.skip("triton 3.7 or later, whose interpreter works with today's numpy, is not installed")
-    here = Path(__file__)
-    files = "test_graphs.py", "test_graph_rehearsal.py"
-    graphed = [f"{here.with_name(name)}::test_with_the_kernels_themselves" for name in files]
-    graphed += [
-        str(here.with_name(name)) for name in ("test_fused_ops.py", "test_draft_ops.py", "test_recurrent_ops.py")
-    ]
-    command = [sys.executable, "-m", "pytest", __file__, *graphed, "-m", "not gpu", "-p", "no:cacheprovider"]
+    names = ["test_triton.py", "test_fused_ops.py", "test_draft_ops.py", "test_recurrent_ops.py"]
+    if part == "full":  # whole models, which are never quick, and take seconds to collect
+        names += [f"{name}::test_with_the_kernels_themselves" for name in ("test_graphs.py", "test_graph_rehearsal.py")]
+    tests = [str(Path(__file__).with_name(name)) for name in names]
+    command = [sys.executable, "-m", "pytest", *tests, "-m", f"{part} and not gpu", "-p", "no:cacheprovider"]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(command, env=environment, cwd=Path(__file__).parents[2], capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+@pytest.fixture(autouse=True)
+def products_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The interpreter has none: numbers are widened before, as a GPU adds up their products in float32."""
+    if not INTERPRETING:
+        return
+    import triton.language as tl
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    multiply = InterpreterBuilder.create_dot
+
+    def widened(matrix: Any) -> Any:
+        if matrix.dtype.scalar.name != "bf16":
+            return matrix
+        return TensorHandle((matrix.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+    def create_dot(self: Any, a: Any, b: Any, *more: Any) -> Any:
+        return multiply(self, widened(a), widened(b), *more)
+
+    monkeypatch.setattr(InterpreterBuilder, "create_dot", create_dot)
 
 
 @interpreted
@@ -62,11 +85,11 @@ def test_in_the_interpreter() -> None:
 def test_tree_attention_equals_the_reference(many: int, size: int) -> None:
     """Every dimension of heads with as many heads of every kind; not with every size: the interpreter is slow."""
     shape = (*HEADS[many], *SIZES[size], (64, 96, 128)[(many + size) % 3])
-    check(shape, (torch.float32, torch.float16)[(many + size // 2) % 2])
+    check(shape, FORMATS[(many + size) % 3])
 
 
 @interpreted
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", FORMATS)
 @pytest.mark.parametrize("d", [16, 80, 256])
 def test_narrow_and_wide_heads(d: int, dtype: torch.dtype) -> None:
     """256 are the most that the kernel takes (Gemma); 80 leave a part of their block empty."""
@@ -74,29 +97,36 @@ def test_narrow_and_wide_heads(d: int, dtype: torch.dtype) -> None:
 
 
 @interpreted
-@pytest.mark.parametrize(("n", "prefix"), [(2, 65), (16, 0), (33, 31), (63, 1), (64, 64), (65, 127), (70, 90), (70, 0)])
-def test_trees_of_any_size_and_offset(n: int, prefix: int) -> None:
-    for dtype in (torch.float32, torch.float16):
+@pytest.mark.parametrize(
+    "size",
+    but_for(
+        [(2, 65), (16, 0), (65, 127)], [(2, 65), (16, 0), (33, 31), (63, 1), (64, 64), (65, 127), (70, 90), (70, 0)]
+    ),
+)
+def test_trees_of_any_size_and_offset(size: tuple[int, int]) -> None:
+    n, prefix = size
+    for dtype in FORMATS:
         check((2, 1, n, prefix, 64), dtype)
 
 
 @interpreted
-@pytest.mark.parametrize(("n", "prefix"), [(1, 50), (5, 0), (31, 100), (70, 133)])
-def test_without_a_mask_queries_are_causal(n: int, prefix: int) -> None:
-    for dtype in (torch.float32, torch.float16):
+@pytest.mark.parametrize("size", but_for([(1, 50), (5, 0), (31, 100)], [(1, 50), (5, 0), (31, 100), (70, 133)]))
+def test_without_a_mask_queries_are_causal(size: tuple[int, int]) -> None:
+    n, prefix = size
+    for dtype in FORMATS:
         check((6, 2, n, prefix, 64), dtype, masked=False)
 
 
 @interpreted
-@pytest.mark.parametrize("ways", [1, 2, 3, 5, 8, 40])
+@pytest.mark.parametrize("ways", but_for([1, 3, 40], [1, 2, 3, 5, 8, 40]))
 def test_any_number_of_splits(ways: int) -> None:
     """Forty are more than there are blocks: some see no key."""
-    check((4, 2, 20, 257, 64), torch.float16, ways=ways)
+    check((4, 2, 20, 257, 64), FORMATS[1 + ways % 2], ways=ways)
     check((4, 2, 3, 257, 64), torch.float32, ways=ways, masked=False)
 
 
 @interpreted
-@pytest.mark.parametrize("keys", [16, 32, 64, 128])
+@pytest.mark.parametrize("keys", but_for([16, 128], [16, 32, 64, 128]))
 def test_any_number_of_keys_per_step(keys: int) -> None:
     """The tree may begin anywhere in a step; a step of 128 may leave two words' worth of prefix before it."""
     for prefix in (1, 63, 127, 128, 191, 255):
@@ -143,7 +173,7 @@ def test_strided_views_are_read_in_place() -> None:
 
 
 @interpreted
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", FORMATS)
 def test_a_cache_and_its_length_on_the_device(dtype: torch.dtype) -> None:
     check_placed("cpu", dtype)
     check_sequences("cpu", dtype)
@@ -153,13 +183,13 @@ BOTH = SoftmaxOptions(0.7, torch.linspace(-4, 4, 6))
 
 
 @interpreted
-@pytest.mark.parametrize("window", [1, 3, 8, 70, 71, 1000])
+@pytest.mark.parametrize("window", but_for([3, 8, 70], [1, 3, 8, 70, 71, 1000]))
 def test_windows_on_the_device(window: int) -> None:
     """Smaller than the tree's depth, than the keys before it, as large, larger; behind gaps; slots of two words."""
-    dtype = torch.float16 if window % 2 else torch.float32
+    dtype = FORMATS[window % 3]
     check_windows("cpu", dtype, window, BOTH if window in (3, 70) else PLAIN)
     check_windows("cpu", dtype, window, slots=70)
-    check_windows("cpu", torch.float16, window, gaps=40)
+    check_windows("cpu", dtype, window, gaps=270 if window == 8 else 40)  # 256 positions are compared at once
     check_sequences("cpu", dtype, window)
 
 
@@ -214,17 +244,18 @@ def test_other_shapes_are_refused() -> None:
 @pytest.mark.parametrize("ways", [1, 3])
 @pytest.mark.parametrize("masked", [True, False])
 def test_capped_scores_and_sinks(masked: bool, ways: int) -> None:
-    check_options("cpu", torch.float32, masked, ways)
+    check_options("cpu", FORMATS[masked + ways // 2], masked, ways)
 
 
 @interpreted
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
+@pytest.mark.parametrize("dtype", FORMATS)
 def test_scores_of_chunks(dtype: torch.dtype) -> None:
     check_scores("cpu", dtype)
     with pytest.raises(ValueError, match="does not divide"):
         chunk_attention(torch.zeros(2, 64), torch.zeros(1, 9, 64), 0.1, chunk=24)
 
 
+@pytest.mark.full
 @interpreted
 @pytest.mark.parametrize("drafter", ["none", "self"])
 def test_greedy_decoding_is_identical(drafter: str) -> None:

@@ -81,6 +81,8 @@ class PretendDevice(TorchDispatchMode):
         self.reads: Counter[str] = Counter()
         self.uploads: Counter[str] = Counter()
         self.waits: Counter[str] = Counter()
+        self.coming: list[tuple[Tensor, Tensor]] = []
+        """What the host was sent, and will read there when it has waited for it."""
 
     @classmethod
     def _should_skip_dynamo(cls) -> bool:
@@ -124,6 +126,9 @@ class PretendDevice(TorchDispatchMode):
             kwargs = {**kwargs, "device": "cpu"}
         outer = {id(tensor.inner): tensor for tensor in tensors if isinstance(tensor, Pretend)}
         out = func(*_each(_inner, args), **{name: _each(_inner, value) for name, value in kwargs.items()})
+        if wanted == "cpu" and kwargs.get("non_blocking"):
+            self.coming.append((torch.full_like(out, -1), out))
+            return self.coming[-1][0]
         if wanted == "cpu" or (kind is _aten.copy_ and not isinstance(args[0], Pretend)):
             return args[0] if kind is _aten.copy_ else out
 
@@ -138,8 +143,8 @@ class PretendDevice(TorchDispatchMode):
 
     def _moves(self, source: Tensor, to: str, is_asynchronous: bool) -> None:
         if isinstance(source, Pretend) and to == "cpu":
-            assert not is_asynchronous, "what is read without waiting may not be computed yet"
-            _count(self.reads)
+            if not is_asynchronous:
+                _count(self.reads)
         elif not isinstance(source, Pretend) and to == "cuda" and source.numel():
             _count(self.uploads)
             if not is_asynchronous:
@@ -172,6 +177,18 @@ class PretendDevice(TorchDispatchMode):
             _count(self.waits, len(others))
 
 
+class _Event:
+    """Whoever waits for it has what the host was sent before, and not yet waited for."""
+
+    def __init__(self) -> None:
+        self._before, PretendDevice.present.coming = PretendDevice.present.coming, []
+
+    def synchronize(self) -> None:
+        _count(PretendDevice.present.reads)
+        for seen, sent in self._before:
+            seen.copy_(sent)
+
+
 @contextmanager
 def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
     """`cuda:0`, with so many free bytes, for the block and for threads that are started in it."""
@@ -189,6 +206,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         "set_device": None,
         "mem_get_info": (memory, memory),
         "synchronize": None,
+        "current_stream": SimpleNamespace(record_event=_Event),
         "get_device_name": "a pretend device",
         "get_device_properties": SimpleNamespace(
             major=8, minor=9, total_memory=memory, multi_processor_count=8, shared_memory_per_block_optin=96 << 10

@@ -9,7 +9,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan
 from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
-from specextend_cli.engine.attention.triton_tree import Window, attend, attend_placed, first_keys, pack, triton_tree
+from specextend_cli.engine.attention.triton_tree import Window, attend, attend_placed, first_keys, pack
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, tiny
@@ -44,12 +44,12 @@ def check(
     heads, kv_heads, n, prefix, d = shape
     q, k, v = (tensor.to(device) for tensor in inputs(heads, kv_heads, n, prefix + n, d, dtype))
     mask = random_tree_mask(n).to(device) if masked else None
+    words, tree = (None, None) if mask is None else (pack(mask), n)
+    launch = None
     if ways:
         small_gpu = plan(heads // kv_heads * n, prefix + n, kv_heads, d, k.element_size(), Chip())
-        words, tree = (None, None) if mask is None else (pack(mask), n)
-        out = attend(q, k, v, 0.1, words=words, tree=tree, launch=small_gpu._replace(splits=ways, keys=keys))
-    else:
-        out = triton_tree(q, k, v, 0.1, mask)
+        launch = small_gpu._replace(splits=ways, keys=keys)
+    out = attend(q, k, v, 0.1, words=words, tree=tree, launch=launch)
     assert out.dtype == dtype
     assert out.shape == q.shape
     for other in (exact(q, k, v, 0.1, mask), hybrid(q, k, v, 0.1, mask).cpu().float()):

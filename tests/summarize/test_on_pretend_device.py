@@ -8,6 +8,7 @@ import pytest
 import torch
 
 from specextend_cli.cli.main import run
+from specextend_cli.engine.attention import hybrid
 from specextend_cli.engine.events import Step
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.runtime.loading_thread import result_of
@@ -77,6 +78,16 @@ def test_the_command_line(presets, tmp_path: Path, pretend: PretendDevice, capsy
         printed.append(out)
     assert printed[0] == printed[1]
     assert len(printed[0].split()) > 5
+
+
+def test_a_kernel_that_failed_is_told_once(presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = {("cuda", torch.float16, 64): "cuDNN Frontend error: no valid execution plans\nand more"}
+    monkeypatch.setattr(hybrid, "_failures", failures)
+    options = flat_options(preset=str(presets["one"]), device="cuda", dtype="float32", cache=False)
+    with Summarizer(options) as made:
+        told = [made.summarize(document(text(4))).warnings for _ in range(2)]
+    assert [len([line for line in lines if "cuDNN" in line]) for lines in told] == [1, 0]
+    assert "(cuDNN Frontend error: no valid execution plans): PyTorch's reads prompts" in "".join(told[0])
 
 
 def test_the_device_s_memory_is_what_counts(presets) -> None:

@@ -17,6 +17,7 @@ from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from specextend_cli.engine.attention.function import reading_windows
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
@@ -26,9 +27,13 @@ HALVES = (torch.float16, torch.bfloat16)
 Kernel: TypeAlias = Literal["cudnn", "flash", "efficient"]
 """torch's on GPUs: cuDNN's, FlashAttention-2, the memory-efficient one."""
 _PIECE = 512  # tokens
+_MULTIPLE = 8  # numbers, by which kernels on GPUs read heads; others are padded with zeros (OpenLLaMA 3B has 100)
+_WIDEST = 256  # numbers of a head that FlashAttention takes
 _ROWS = 128  # queries of a comparison, behind as many other keys
 _CLOSE = 0.03
 _WINDOWS = (1, 3, 150)  # of a comparison, the last of which passes where the queries begin
+_failures: dict[tuple[torch.device, torch.dtype, int], str] = {}
+"""Why cuDNN's attention is not used again, by device, number format and width of heads; "" where that was told."""
 _SCORES = 1 << 24
 """Scores that are computed at a time where no flash kernel can: 64 MB."""
 
@@ -62,12 +67,22 @@ def flash(
     if q.device.type == "cpu":
         out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
         return out, lse.float()
-    kernel = kernel or _kernel_for(q, k)
+    if spare := -q.shape[3] % _MULTIPLE:
+        q, k, v = (pad(rows, (0, spare)) for rows in (q, k, v))
+        out, lse = flash(q, k, v, scale, causal=causal, kernel=kernel)
+        return out[..., :-spare], lse
+    if kernel is None and (kernel := _kernel_for(q, k)) == "cudnn":
+        try:
+            return _cudnn(q, k, v, scale, causal)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError as error:  # it may refuse a size, though it is right at the one that was compared
+            _failures[q.device, q.dtype, q.shape[3]] = str(error)
+        k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
+        kernel = "flash"
     if kernel == "cudnn":
-        cudnn = _aten._scaled_dot_product_cudnn_attention
-        out, lse, *_ = cudnn(q, k, v, None, True, 0.0, causal, False, scale=scale)
-        lse = lse.reshape(q.shape[:3])
-    elif kernel == "flash":
+        return _cudnn(q, k, v, scale, causal)
+    if kernel == "flash":
         out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
         # It pads its log-sum-exp to 32 rows.
@@ -76,11 +91,24 @@ def flash(
     return out, lse.float()
 
 
+def take_failure() -> str:
+    """Why cuDNN's attention reads no more prompts, told once; "" if it did not fail since."""
+    why = next(filter(None, _failures.values()), "")
+    _failures.update(dict.fromkeys(_failures, ""))
+    return why
+
+
+def _cudnn(q: Tensor, k: Tensor, v: Tensor, scale: float, causal: bool) -> tuple[Tensor, Tensor]:
+    out, lse, *_ = _aten._scaled_dot_product_cudnn_attention(q, k, v, None, True, 0.0, causal, False, scale=scale)
+    return out, lse.reshape(q.shape[:3]).float()
+
+
 def _kernel_for(q: Tensor, k: Tensor) -> Kernel:
-    """The best one for such queries and keys. FlashAttention needs Ampere, and has no float32."""
+    """The best one for such queries and keys. FlashAttention needs Ampere, and has neither float32 nor wider heads."""
     if _suits_cudnn(q, k):
         return "cudnn"
-    return "flash" if q.dtype in HALVES and not is_before_ampere(q.device) else "efficient"
+    fits = q.dtype in HALVES and q.shape[3] <= _WIDEST and not is_before_ampere(q.device)
+    return "flash" if fits else "efficient"
 
 
 def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
@@ -90,8 +118,8 @@ def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
     """
     n, total = q.shape[2], k.shape[2]
     whole = n >= _PIECE and n % _PIECE == 0 and total % _PIECE == 0
-    d = q.shape[3]
-    return whole and q.dtype in HALVES and d <= 128 and d % 8 == 0 and _has_cudnn(q.device, q.dtype, d)
+    heads = q.device, q.dtype, (d := q.shape[3])
+    return whole and q.dtype in HALVES and d <= 128 and d % 8 == 0 and heads not in _failures and _has_cudnn(*heads)
 
 
 @cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -18,7 +19,8 @@ def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Call
     """The `Capture` of CUDA. The first replay computes what it returned.
 
     All graphs share one memory pool: they run one after the other, so what one computes on the way may lie where
-    another does. Captured in descending order of size, the smaller ones need memory of their own for results only.
+    another does, and two threads must not run them at once. Captured in descending order of size, the smaller ones need
+    memory of their own for results only.
     """
     with torch.cuda.device(device):
         here, side = torch.cuda.current_stream(), _side_stream(device)
@@ -44,6 +46,16 @@ def _side_stream(device: torch.device) -> torch.cuda.Stream:
 @cache
 def _pool(device: torch.device) -> Any:
     return torch.cuda.graph_pool_handle()
+
+
+_LOCK = threading.RLock()
+
+
+@contextmanager
+def in_turn() -> Iterator[None]:
+    """Threads that capture wait for each other: they share a stream, memory, and whether garbage is collected."""
+    with _LOCK:
+        yield
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.cache import layer_kinds
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.block_graphs import BlockGraphs
-from specextend_cli.engine.cuda.capture import Capture, cuda_graph
+from specextend_cli.engine.cuda.capture import Capture, cuda_graph, in_turn
 from specextend_cli.engine.cuda.draft_graphs import DraftGraphs
 from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel
@@ -48,6 +48,7 @@ _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level ove
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
 
 
+@in_turn()
 @torch.inference_mode()
 def use_checked_graphs(
     target: Target,
@@ -60,6 +61,7 @@ def use_checked_graphs(
     """Let the target and the models that draft for it replay graphs, where their results stay the same.
 
     All graphs are captured now: for trees of any size, batches of up to `batch` sequences, and whole drafts of `shape`.
+    Threads do so one after the other; meanwhile none may decode on the same device, since graphs share memory.
     Returns what does not run as it could, in words, and why.
     """
     lm = target.lm

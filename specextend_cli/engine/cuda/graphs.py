@@ -111,7 +111,7 @@ def _replay_tree(graphs: Graphs[S], inputs: ForwardInput, tokens: Tensor, positi
         return None
     assert isinstance(cache, KVCache)
     slots = 1 if mask is None else mask.shape[1]
-    graph = graphs.tree(n)
+    graph = graphs.tree(n if slots == 1 else max(n, 2))  # that of one row has no mask
     if graph is None or slots > MOST_SLOTS:
         return None
     start, end = _room(cache, n, graph.inputs.rows)
