@@ -67,6 +67,9 @@ class Scribe:
     def without_drafts(self) -> Scribe:
         return self
 
+    def take_problem(self) -> str:
+        return ""
+
 
 def full(encoder: TextEncoder) -> Answer:
     """An answer that uses up every token it may have."""
