@@ -49,8 +49,13 @@ def terms(text: str) -> set[str]:
 
     In scripts without spaces, every two characters in a row. Digits are those of ASCII.
     """
+    return set(ordered_terms(text))
+
+
+def ordered_terms(text: str) -> list[str]:
+    """The same, each as often as the text has it, in its order."""
     plain = without_accents(text.casefold())
-    return set(_terms(_POSSESSIVE.sub("", unicodedata.normalize("NFC", plain))))
+    return list(_terms(_POSSESSIVE.sub("", unicodedata.normalize("NFC", plain))))
 
 
 def _terms(plain: str) -> Iterator[str]:

@@ -20,13 +20,13 @@ from specextend_cli.summarize.tfidf import terms
 WEIGHT = 8.0
 """Standard deviations of the scores that the sentence with most of the focus gains: more than the best one has."""
 _HEADING = 0.5  # of a word's weight, for a sentence that has it only in its heading
-# They ask and join, and say nothing of the subject; a report has "what" too rarely for its rarity to tell.
-_EMPTY = terms(
+EMPTY = terms(
     """a about after all also an and any are as at be been between but by can could did do does for from had has have
     he her his how i if in into is it its me more most my not of on or our say says shall she should so some tell than
     that the their them then there these they this those to was we were what when where which who whom whose why will
     with would you your"""
 )
+"""They ask and join, and say nothing of the subject; a report has "what" too rarely for its rarity to tell."""
 _MONTH = r"(?:January|February|March|April|May|June|July|August|September|October|November|December)"
 _DAY = rf"(?:{_MONTH}\b|\d{{1,2}}\ {_MONTH}|(?:Mon|Tues|Wednes|Thurs|Fri|Satur|Sun)day|tomorrow|tonight|the\ end\ of)"
 _RECOMMENDS = regex.compile(
@@ -72,7 +72,7 @@ def relevance(focus: str, found: Sequence[Candidate], bags: Sequence[set[str]]) 
     has counts half.
     """
     asked = terms(focus)
-    asked = asked - _EMPTY or asked
+    asked = asked - EMPTY or asked
     places = {term: np.array([term in bag for bag in bags], bool) for term in sorted(asked)}
     headings = {text: terms(text) for text in {one.heading for one in found}}
     share, total = np.zeros(len(found)), 0.0

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,7 @@ from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.gains import concludes, recommends, tells_method
 from specextend_cli.summarize.ranking.readable import asks, is_label, is_whole, leans, printed
+from specextend_cli.summarize.ranking.recurring import RecurringPairs
 from specextend_cli.summarize.ranking.text_kind import words_told
 from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.word_count import beginning, count_words
@@ -30,6 +32,7 @@ _BESIDE = 0.25  # that a sentence gains beside one of its paragraph that is take
 _ROOM = 150  # words
 _OPENING = 1.0  # that the first sentence gains, in a summary of `_ROOM` words, where the document begins with it
 _FIRST, _BEGINNING = 5, 20  # a document's beginning: so many lines, or one of so many
+_RECURRING = 0.5  # that it gains for each standard deviation of the recurring word pairs that it adds
 _LENGTH = 0.25  # that a sentence gains for each standard deviation of the logarithm of its words
 _REPEATED = 1e6  # that it loses if it is taken already word for word: it is taken again where nothing else is left
 _NEAR = 0.1  # of the words wanted: how far the sum may be from it
@@ -79,6 +82,15 @@ class Selector:
             for term in bag:
                 self._places[term].append(number)
 
+    @cached_property
+    def _recurring(self) -> RecurringPairs:
+        return RecurringPairs(self._lines, self._sizes)
+
+    @cached_property
+    def _spread_of_recurring(self) -> float:
+        own = self._recurring.worth()[self.usable]
+        return max(float(own.std()), 1e-6) if len(own) else 1.0
+
     def _names_item(self, found: Sequence[Candidate], i: int) -> bool:
         """Whether sentence `i` is the heading of the list item that it begins."""
         begins = found[i].kind == "item" and found[i].place == 0
@@ -117,13 +129,15 @@ class Selector:
         gains = self._to_act_on(scores, words) + (self._to_be_read(words) if gain is None else bonus)
         worth = np.where(self.usable, scores / max(spread, 1e-6) + gains, -np.inf)
         penalty = _REDUNDANCY + bonus
+        weight = _RECURRING / self._spread_of_recurring
         terms = np.array([max(len(bag), 1) for bag in self._bags])
         like, costs = np.zeros(len(worth)), _Costs(self._sizes, mark, topics)
         taken: list[int] = []
         total = 0
         while total < words * (1 - _NEAR / 2) and (most is None or len(taken) < most):
             room = words * (1 + _NEAR) - total
-            ranked = np.where(costs.added(taken) <= room, worth - penalty * like, -np.inf)
+            left = worth + weight * self._recurring.worth(taken) - penalty * like
+            ranked = np.where(costs.added(taken) <= room, left, -np.inf)
             group = self._fitting(ranked, taken, costs, words * (1 + _NEAR))
             for i in group:
                 taken.append(i)
@@ -139,7 +153,8 @@ class Selector:
             total = costs.total(taken)
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
-            return self._cut(taken, worth - penalty * like, costs, words) or choices
+            left = worth + weight * self._recurring.worth(taken) - penalty * like
+            return self._cut(taken, left, costs, words) or choices
         return choices
 
     def _beside(self, i: int) -> list[int]:
