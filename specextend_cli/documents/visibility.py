@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from specextend_cli.documents.marks import mark_of
 from specextend_cli.documents.markup import name
+from specextend_cli.documents.stylesheet import Stylesheet
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
 _CONTROLS = {
@@ -37,7 +38,7 @@ class VisibilityFilter:
     """Decides what to skip on one page; asked for each element in document order."""
 
     def __init__(self, root: Any) -> None:
-        self._content = _count_content(root)
+        self._content, self._stylesheet = _count_content(root), Stylesheet(root)
         self._most = max(_MOST * self._content[root].plain, _FEW)
         self._menu = False  # in an unclosed menu, until the content of the page begins
 
@@ -57,6 +58,8 @@ class VisibilityFilter:
             elif tag in ("a", "ul", "ol", "li") and content.plain <= 0.2 * (content.plain + content.linked):
                 return "navigation"
         why = _reason(element, tag)
+        if why is None and self._stylesheet.hides(element):
+            why = "hidden text"
         # Hidden elements may have most of a page, but not all of it: then a script shows it after loading.
         is_page = content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
         if why is None or not is_page:
