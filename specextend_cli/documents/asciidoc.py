@@ -23,12 +23,16 @@ _INLINE = re.compile(
     r"|\[\[[\w:.-]{1,200}\]\]|\(\(\([^()]{0,200}\)\)\)"
     r"|image:[^\s\[:]{1,500}\[[^\]]{0,500}\]"
 )
+_WRAPPED = re.compile(
+    r"(?:footnote|link|xref|https?):[^\s\[]{0,500}\[[^\]\[\n]{0,500}\n(?!\n)[^\]\[]{0,500}\]|<<[^<>\n]{1,200}\n[^<>\n]{1,200}>>"
+)
 _VERBATIM = ("-", ".", "`")
 
 
 def as_markdown(text: str) -> str:
     """The Markdown of an AsciiDoc text."""
-    return "\n".join(_lines(text.expandtabs(8).split("\n")))
+    text = _WRAPPED.sub(lambda match: match[0].replace("\n", " "), text.expandtabs(8))
+    return "\n".join(_lines(text.split("\n")))
 
 
 def _lines(lines: list[str]) -> Iterator[str]:

@@ -77,7 +77,8 @@ ASCIIDOC = """\
 [[costs]]
 == Costs
 
-The link:https://example.org[bridge] costs more{nbsp}(see <<costs,above>>).footnote:[In 2025.]
+The link:https://example.org[bridge] costs more{nbsp}(see <<costs,above>>).footnote:[In
+2025.]
 
 [cols="1,1"]
 |===
