@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from specextend_cli.documents.layout import outline_headings
+from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.headers_footers import watermarks
@@ -140,3 +140,9 @@ def test_other_short_lines_stay_in_their_places() -> None:
     far, above = at("2.", 660, left=20), at("•", 690)
     page = [at("Rules", 740), *item, at("Dogs wait.", 660, left=200), far, above]
     assert list_markers([page]) == ([page], [])
+
+
+def test_items_that_fill_a_narrow_column_stay_apart() -> None:
+    lines = [at("– inner one item that is long", 700, left=90), at("– inner two", 688, left=90)]
+    lines += [at("– inner three items that is long", 676, left=90), at("3. Outer", 664)]
+    assert compose([lines]).text == "\n".join(line.text for line in lines)
