@@ -106,13 +106,16 @@ class Glyphs:
         heights = [abs(top - bottom) for _, bottom, _, top in map(self._box_of, positions)]
         return min(heights) >= 0.9 * max(heights)
 
-    def floats(self, position: int) -> bool:
-        """True if an upright digit is drawn far above its base line, as fonts do that have raised digits."""
+    def floats(self, position: int, beside: Iterable[int]) -> bool:
+        """True if an upright digit is drawn far above the base line of the characters beside it.
+
+        It may be of their size: some fonts have raised digits, and WeasyPrint makes superscripts hardly smaller.
+        """
         index, (left, bottom, right, top) = self._index(position), self._ink
         self._raw.FPDFText_GetCharBox(self._page, index, left, right, bottom, top)
         glyph = self.at(position)
-        low = glyph.size * _FLOATING
-        return glyph.turn == 0 and low < bottom.value - glyph.base < top.value - glyph.base < 2 * glyph.size
+        base = max((self.at(other).base for other in beside), default=glyph.base)
+        return glyph.turn == 0 and _FLOATING * glyph.size < bottom.value - base < top.value - base < 2 * glyph.size
 
     def may_jump(self, before: int, after: int) -> bool:
         """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""

@@ -7,7 +7,7 @@ import pytest
 from specextend_cli.documents.formulas import subscript, superscript
 from specextend_cli.documents.read import read_bytes
 from tests.documents.made_files import docx, epub, page, word
-from tests.documents.raw_pdf import raw_pdf, show
+from tests.documents.raw_pdf import raw_pdf, show, width
 
 
 @pytest.mark.parametrize(
@@ -179,3 +179,19 @@ def test_raised_digits_of_a_font_are_marks_of_notes() -> None:
         "The minutes of the town are of 2025, and 3/4 of them new.",
         "3 Kept in the hall of the town, 12/8.",
     ]
+
+
+def test_raised_digits_of_nearly_the_same_size_are_superscripts() -> None:
+    pieces = (
+        ("The mill has an area of 40 m", 0),
+        ("2", 5),
+        (", and a", 0),
+        (" bridge", 0),
+        ("3", 5),
+        (" beside it.", 0),
+    )
+    content, x = "", 72.0
+    for text, rise in pieces:
+        content += show(x, 700 + rise, text, 11.6 if rise else 12)
+        x += width(text, 11.6 if rise else 12)
+    assert read_bytes("a.pdf", raw_pdf([content])).text == "The mill has an area of 40 m², and a bridge beside it."
