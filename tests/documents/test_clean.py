@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from specextend_cli.documents.document import Edit
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import HYPHEN, Line, lines_of_text
 from specextend_cli.documents.repairs import repair_pages
-from specextend_cli.documents.repairs.characters import characters
+from specextend_cli.documents.repairs.characters import characters, plain_characters
 from specextend_cli.documents.repairs.footnotes import note_marks
 from specextend_cli.documents.repairs.headers_footers import KEPT, running_lines
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
@@ -348,3 +349,9 @@ def test_what_browsers_print_around_a_page_goes() -> None:
         assert texts(running_lines(pages[:1])[0]) == [["The mill x"]]
     memo = [[at("11/28/26, 8:51 AM  The Mill", 780), at("The mill", 700), at("See https://example.org/mill", 20)]]
     assert running_lines(memo) == (memo, [])
+
+
+def test_letters_of_formulas_are_letters() -> None:
+    edits: list[Edit] = []
+    assert plain_characters("where 𝑎 + ℎ = 𝛼𝟐 and 𝗕𝗼𝗹𝗱", 1, edits) == "where a + h = α2 and Bold"
+    assert [edit.before for edit in edits] == ["𝑎", "ℎ", "𝛼𝟐", "𝗕𝗼𝗹𝗱"]
