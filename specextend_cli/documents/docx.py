@@ -187,6 +187,8 @@ class _Reader:
                     self._due.append((self._cited, note))
             elif tag == "r" and _is_on(child, "rPr/vanish"):
                 self._parsed.remove("hidden text", "".join(child.itertext("{*}t")))
+            elif tag == "r" and (_is_on(child, "rPr/strike") or _is_on(child, "rPr/dstrike")):
+                self._parsed.remove("deleted text", "".join(child.itertext("{*}t")))
             elif tag == "r":
                 styled = self._scripts.get(value(child, "rPr/rStyle"), "")
                 yield from self._runs(child, value(child, "rPr/vertAlign", styled))

@@ -21,6 +21,8 @@ _CONTROLS = {
 _NAVIGATION = frozenset(("navigation", "search", "menu", "menubar"))
 _CONTENT = {"article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table"}
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_DELETED = frozenset(("del", "s", "strike"))
+_STRUCK = re.compile(r"text-decoration(?:-line)?\s*:\s*[^;]{0,40}line-through", re.IGNORECASE)
 _PAGE = ("html", "body")
 _MOST = 0.5  # of the letters of the page outside of links
 _FEW = 100  # letters; a page with fewer may be nothing but a notice
@@ -77,7 +79,7 @@ def _reason(element: Any, tag: str) -> str | None:
         # The accessible version of a formula is hidden beside its picture.
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
-    return "deleted text" if tag == "del" else mark_of(element, tag)
+    return "deleted text" if tag in _DELETED or _STRUCK.search(element.get("style", "")) else mark_of(element, tag)
 
 
 def _count_content(root: Any) -> dict[Any, _Content]:

@@ -294,6 +294,13 @@ def test_hidden_text_and_readings_are_left_out() -> None:
     assert (document.extraction.changes["hidden text"], document.extraction.left_out) == (1, 2)
 
 
+def test_struck_text_is_left_out() -> None:
+    struck = run("<w:t>four</w:t>", "<w:strike/>") + run("<w:t> six</w:t>", "<w:dstrike/>")
+    document = read(p("Boats pay ", runs=struck + run("<w:t> five.</w:t>", '<w:strike w:val="0"/>')))
+    assert document.text == "Boats pay five."
+    assert (document.extraction.changes["deleted text"], document.extraction.left_out) == (2, 2)
+
+
 def test_symbols_are_characters() -> None:
     symbols = [("Symbol", "F061"), ("Symbol", "F0B3"), ("Wingdings", "F0E0"), ("Wingdings", "F0FC"), ("Other", "x")]
     runs = "".join(run(f'<w:sym w:font="{font}" w:char="{code}"/>') for font, code in symbols)
