@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import PurePath
 
-from specextend_cli.documents import asciidoc, restructured
+from specextend_cli.documents import asciidoc, delimited, restructured
 from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.document import Document, Extraction
@@ -20,12 +20,20 @@ _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
 _MARKUP = {
     ".adoc": asciidoc.as_markdown,
     ".asciidoc": asciidoc.as_markdown,
+    ".csv": delimited.as_markdown,
     ".rst": restructured.as_markdown,
+    ".tsv": delimited.as_markdown,
 }
 """Markup that is read as Markdown, by suffix."""
 _SOURCES = {
     ".tex": ("LaTeX", "pandoc --from=latex --to=plain --wrap=none"),
     ".org": ("Org", "pandoc --from=org --to=plain --wrap=none"),
+    ".fb2": ("FictionBook", "pandoc --from=fb2 --to=plain --wrap=none"),
+    ".mediawiki": ("MediaWiki", "pandoc --from=mediawiki --to=plain --wrap=none"),
+    ".textile": ("Textile", "pandoc --from=textile --to=plain --wrap=none"),
+    ".typ": ("Typst", "pandoc --from=typst --to=plain --wrap=none"),
+    ".wiki": ("MediaWiki", "pandoc --from=mediawiki --to=plain --wrap=none"),
+    ".xml": ("XML", "xmllint --xpath 'string()'"),
     ".json": ("JSON", "jq -r '.. | strings'"),
     ".jsonl": ("JSON", "jq -r '.. | strings'"),
 }

@@ -170,3 +170,13 @@ def test_what_has_no_text_is_left_out_and_counted(name: str, text: str, hidden: 
 )
 def test_time_is_linear(suffix: str, part: str) -> None:
     assert read(f"Start {part * 40_000} end.", f"a.{suffix}").text
+
+
+def test_rows_of_typed_tables_stay_rows() -> None:
+    story = "The council met in the old mill, and it heard all who had seen the ferry before the flood of the spring."
+    assert len(story) > 80
+    text = f'Station;Level;Remark\nMill;3,20;"by hand,\ndaily; by two"\nFerry;;"{story}"\n'
+    wanted = "| Station | Level | Remark |\n| Mill | 3,20 | by hand, daily; by two |\n| Ferry | | |"
+    assert read(text, "a.csv").text == f"{wanted}\n\n{story}"
+    assert read(text.replace(";", "\t"), "a.tsv").text == f"{wanted.replace('; by', ' by')}\n\n{story}"
+    assert read("No table at all.\n", "a.csv").text == "No table at all."
