@@ -177,7 +177,8 @@ def _indented(lines: Sequence[str], at: int) -> tuple[list[str], int]:
 
 def _fenced(lines: Sequence[str]) -> list[str]:
     body = "\n".join(lines).strip("\n")
-    return ["```", body, "```"] if body else []
+    fence = "```" if "```" not in body else "~~~~~~"
+    return [fence, body, fence] if body else []
 
 
 def _comment(text: str, body: Sequence[str]) -> list[str]:
