@@ -81,8 +81,9 @@ class _Converter:
                 yield from self._explicit(found[1] or "", body)
                 at = end
             else:
-                end = next((k for k in range(at + 1, len(lines)) if not lines[k].strip()), len(lines))
-                end = next((k for k in range(at + 1, end) if _EXPLICIT.fullmatch(lines[k].strip())), end)
+                end = at + 1
+                while end < len(lines) and lines[end].strip() and not _EXPLICIT.fullmatch(lines[end].strip()):
+                    end += 1
                 paragraph = "\n".join(lines[at:end])
                 at = end
                 if paragraph.rstrip().endswith("::"):

@@ -166,7 +166,25 @@ def test_what_has_no_text_is_left_out_and_counted(name: str, text: str, hidden: 
 
 @pytest.mark.parametrize("suffix", ["rst", "adoc"])
 @pytest.mark.parametrize(
-    "part", [".. a::\n   ", "a_", ":a:", "`", "``a", "|a", "[a", "link:[", "a.", "<<a", " |", "a::", "- ", "=\n", "<a"]
+    "part",
+    [
+        ".. a::\n   ",
+        "a_",
+        ":a:",
+        "`",
+        "``a",
+        "|a",
+        "[a",
+        "link:[",
+        "a.",
+        "<<a",
+        " |",
+        "a::",
+        "- ",
+        "=\n",
+        "<a",
+        "a\n.. b\n",
+    ],
 )
 def test_time_is_linear(suffix: str, part: str) -> None:
     assert read(f"Start {part * 40_000} end.", f"a.{suffix}").text
