@@ -113,9 +113,11 @@ class Glyphs:
         """
         index, (left, bottom, right, top) = self._index(position), self._ink
         self._raw.FPDFText_GetCharBox(self._page, index, left, right, bottom, top)
-        glyph = self.at(position)
-        base = max((self.at(other).base for other in beside), default=glyph.base)
-        return glyph.turn == 0 and _FLOATING * glyph.size < bottom.value - base < top.value - base < 2 * glyph.size
+        glyph, others = self.at(position), list(map(self.at, beside))
+        if glyph.turn or glyph.slanted or any(abs(glyph.base - other.base) > glyph.size for other in others):
+            return False
+        base = max((other.base for other in others), default=glyph.base)
+        return bool(others) and _FLOATING * glyph.size < bottom.value - base < top.value - base < 1.5 * glyph.size
 
     def may_jump(self, before: int, after: int) -> bool:
         """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""

@@ -21,6 +21,7 @@ _MOST = 2_000  # paths on a page; with more it is a drawing
 _THIN = 3.0  # points
 _THICKNESS = 0.2  # of the size of the type
 _LOW, _HIGH = 0.12, 0.45  # sizes above the base line
+_LEAST = 2  # letters or digits: through a single one goes a part of it
 _AT_END = 0.4  # sizes between the end of the line and that of a letter
 _LEVEL, _NEAR = 0.1, 2.5  # sizes between a bullet and its item
 _MOST_STRUCK = 0.5  # of the letters of a page
@@ -94,8 +95,11 @@ def _struck(line: GlyphLine, strokes: Sequence[Stroke]) -> Iterator[tuple[int, i
             for at, (left, right) in enumerate(line.spans)
             if stroke.left < (left + right) / 2 < stroke.right and not line.body[at].isspace()
         ]
-        if not inside or not any(map(str.isalnum, line.body[inside[0] : inside[-1] + 1])):
+        if sum(line.body[at].isalnum() for at in inside) < _LEAST:
             continue
+        glyphs = (line.glyphs.at(line.first + at) for at in (inside[0], inside[-1]))
+        if not all(_LOW * glyph.size < stroke.middle - glyph.base < _HIGH * glyph.size for glyph in glyphs):
+            continue  # the digits above or below a fraction bar
         ends = line.spans[inside[0]][0] - stroke.left, stroke.right - line.spans[inside[-1]][1]
         if max(map(abs, ends)) < near:
             yield inside[0], inside[-1] + 1

@@ -68,9 +68,10 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str])
     if (match["digits"] or not beside) and (after := _after(text, start, end)) is not None:
         beside.append(after)
     if glyphs.same_height((start, end - 1, *beside)):
-        if not match["digits"] or text[end : end + 1] in _STROKES or not glyphs.floats(end - 1, beside):
+        touching = [at for at in (start - 1, end) if 0 <= at < len(text) and not text[at].isspace()]
+        if not match["digits"] or text[end : end + 1] in _STROKES or not glyphs.floats(end - 1, touching):
             return match[0]
-        letters = (raised(text[at]) if glyphs.floats(at, beside) else text[at] for at in range(start, end))
+        letters = (raised(text[at]) if glyphs.floats(at, touching) else text[at] for at in range(start, end))
         return text[match.start() : start] + "".join(letters)
     run = {at: glyphs.at(at) for at in range(start, end)}
     level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))

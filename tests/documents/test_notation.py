@@ -195,3 +195,10 @@ def test_raised_digits_of_nearly_the_same_size_are_superscripts() -> None:
         content += show(x, 700 + rise, text, 11.6 if rise else 12)
         x += width(text, 11.6 if rise else 12)
     assert read_bytes("a.pdf", raw_pdf([content])).text == "The mill has an area of 40 m², and a bridge beside it."
+
+
+def test_numbers_that_stand_alone_are_no_superscripts() -> None:
+    content = "".join(
+        show(72, 700 - 15 * row, text) for row, text in enumerate(("1529", "1.5", "The level of 2025", "3"))
+    )
+    assert read_bytes("a.pdf", raw_pdf([content])).text.split() == ["1529", "1.5", "The", "level", "of", "2025", "3"]

@@ -53,3 +53,10 @@ def test_other_lines_say_nothing(part: str, height: float, more: float) -> None:
     document = read([TEXT], [(part, 0, height)], more=more)
     assert document.text == TEXT
     assert document.extraction.left_out == 0
+
+
+def test_fraction_bars_strike_nothing() -> None:
+    x = 72 + width("Pay ", SIZE)
+    content = show(72, 700, "Pay ", SIZE) + show(x, 705, "10", 8) + show(x, 694, "25", 8)
+    content += show(x + 10, 700, " of it, at once and without any delay.", SIZE) + f"{x} 702.5 9 0.6 re f\n"
+    assert read_bytes("a.pdf", raw_pdf([content])).extraction.left_out == 0
