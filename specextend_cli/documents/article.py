@@ -27,6 +27,7 @@ _NEAR = 4  # items before the first paragraph where no headline is found
 _WARN_SHARE = 0.1  # of the words of a page: a warning is given where more are left out
 _WARN_WORDS = 300
 _SPANS = re.compile(r"\b(?:col|row)span\b", re.IGNORECASE)  # trafilatura repeats every spanned cell
+_DELETED = re.compile(r"<(del|s|strike)(?:\s[^<>]{0,500})?>[^<>]{0,2000}</\1\s*>", re.IGNORECASE)  # not read
 _BETWEEN_LINKS = re.compile(r"[\t\n|/·•»›→;]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
@@ -70,7 +71,8 @@ def _extracted(markup: str) -> tuple[_WordIndex, _WordIndex] | None:
     import trafilatura
 
     try:
-        found: Any = trafilatura.bare_extraction(_SPANS.sub("data-span", markup), include_comments=True)
+        shown = _DELETED.sub("", _SPANS.sub("data-span", markup))
+        found: Any = trafilatura.bare_extraction(shown, include_comments=True)
     except Exception:  # whatever fails in it, the page is read without it
         return None
     if found is None or found.body is None:

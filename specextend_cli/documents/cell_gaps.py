@@ -22,6 +22,8 @@ _SAMPLE = 12  # lines of a page
 _ENOUGH = 3  # lines of the sample with gaps; rows with figures in one column
 _WIDE = 1.5  # times as wide a gap must be in other lines
 _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
+_EQUAL = 0.1  # sizes between the widths of its spaces (kerning), and between its end and that of the next line
+_DIFFERENT = 0.04  # sizes between the widths of the spaces of two justified lines
 _FEW = 3  # spaces: too few to tell whether a line is justified
 _NUMBER = re.compile(
     r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[eE][+−-]?\d+)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
@@ -41,9 +43,10 @@ _NEAR = 2.5  # sizes from one row to the next
 def find_cells(lines: Sequence[GlyphLine], jumps: int = 0) -> None:
     """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined."""
     dense = []  # lines that may span two columns: their width does not indicate a gap
-    for line in lines:
+    for at, line in enumerate(lines):
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):
-            _mark(line, line.size)
+            if not _is_justified(line, [*lines[max(at - 1, 0) : at], *lines[at + 1 : at + 2]]):
+                _mark(line, line.size)
         elif len(line.body) > _LONG:
             dense.append(line)
     sample = dense[:: max(len(dense) // _SAMPLE, 1)]  # tells whether it is worth testing all of them
@@ -69,6 +72,24 @@ def parts(line: GlyphLine) -> list[tuple[int, int]]:
     return [(start, end - 1) for start, end in pairwise([*cuts, len(line.body) + 1])]
 
 
+def _is_justified(line: GlyphLine, around: Sequence[GlyphLine]) -> bool:
+    """True if the spaces of a line are equally wide, and those of one that ends below or above it equally wider.
+
+    The gaps between cells are as wide as the cells leave them. A line with one space needs both lines around it.
+    """
+    spaces, width = _even_spaces(line)
+    others = [_even_spaces(other) for other in around if abs(other.right - line.right) < _EQUAL * line.size]
+    alike = sum(number > 1 and abs(other - width) > _DIFFERENT * line.size for number, other in others)
+    return alike > (0 if spaces > 1 else 1) and spaces > 0
+
+
+def _even_spaces(line: GlyphLine) -> tuple[int, float]:
+    """The number of the spaces of a line and their width; zeros where they are not equally wide."""
+    widths = [right - left for _, (left, right) in _gaps(line)]
+    even = widths and max(widths) - min(widths) < _EQUAL * line.size
+    return (len(widths), median(widths)) if even else (0, 0.0)
+
+
 def _uneven(line: GlyphLine) -> bool:
     """True if a line begins and ends in different sizes: it may be two adjacent lines."""
     return abs(line.head.size - line.tail.size) > _UNEVEN * line.size
@@ -85,18 +106,20 @@ def _mark(line: GlyphLine, size: float) -> None:
 
 def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, float]]]:
     """The index of each wide gap of a line, and its left and right end."""
-    body, glyphs, first = line.body, line.glyphs, line.first
-    spaces = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", body)]
-    found = [(glyphs.at(first + at - 1).right, glyphs.at(first + at + 1).left) for at in spaces]
-    least = 0.9 * size
-    if len(found) > _FEW and sum(body[at + 1].islower() for at in spaces) > 0.5 * len(spaces):
+    body, found, least = line.body, _gaps(line), 0.9 * size
+    if len(found) > _FEW and sum(body[at + 1].islower() for at, _ in found) > 0.5 * len(found):
         # In justified prose all spaces may be wide.
-        least = max(least, min(1.6 * median(right - left for left, right in found), 2 * size))
+        least = max(least, min(1.6 * median(right - left for _, (left, right) in found), 2 * size))
     return [
-        (at, (left, right))
-        for at, (left, right) in zip(spaces, found, strict=True)
-        if right - left > least and not _LABEL.fullmatch(body, 0, at)
+        (at, (left, right)) for at, (left, right) in found if right - left > least and not _LABEL.fullmatch(body, 0, at)
     ]
+
+
+def _gaps(line: GlyphLine) -> list[tuple[int, tuple[float, float]]]:
+    """The index of each single space of a line, and the end of the character before it and the left end of the next."""
+    glyphs, first = line.glyphs, line.first
+    spaces = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", line.body)]
+    return [(at, (glyphs.at(first + at - 1).right, glyphs.at(first + at + 1).left)) for at in spaces]
 
 
 @dataclass(frozen=True, slots=True)

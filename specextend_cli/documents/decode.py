@@ -7,7 +7,7 @@ from contextlib import suppress
 
 import webencodings
 
-from specextend_cli.documents.encoding_guess import guess_encoding, name_of
+from specextend_cli.documents.encoding_guess import guess_encoding, guess_utf16, name_of
 from specextend_cli.humanize import format_many
 
 HEAD = 1 << 16
@@ -78,7 +78,7 @@ def _line_ends(text: str) -> str:
 
 
 def encoding(head: bytes) -> str | None:
-    """The encoding of a text by its first bytes: its byte-order mark, the position of zero bytes, else "utf-8" to try.
+    """The encoding of a text by its first bytes: its byte-order mark, its zero bytes, else "utf-8" to try.
 
     None for binary data.
     """
@@ -95,9 +95,8 @@ def encoding(head: bytes) -> str | None:
         for name, first in (("utf-16-le", 1), ("utf-16-be", 0)):
             if many and head[first::2].count(0) > 0.95 * zeros:
                 return name
-        return None
     controls = sum(head.count(byte) for byte in (*range(1, 8), *range(14, 27), *range(28, 32), 127))
-    return "utf-8" if controls <= max(2, 0.02 * len(head)) else None
+    return guess_utf16(head) if zeros or controls > max(2, 0.02 * len(head)) else "utf-8"
 
 
 def codec(label: str) -> str | None:

@@ -10,8 +10,8 @@ from typing import Literal
 
 LEFT_OUT = frozenset(
     (
-        *("deleted text", "encoded data", "hidden text", "navigation", "notice", "outside the article"),
-        *("outside the parts", "text of a drawing"),
+        *("deleted text", "encoded data", "hidden text", "licence", "navigation", "notice"),
+        *("outside the article", "outside the parts", "text of a drawing"),
     )
 )
 """Kinds of repairs that leave out words of a file."""

@@ -42,7 +42,7 @@ def parse(source: Source) -> Parsed:
     main = next((attribute(part, "Target").lstrip("/") for part in documents), _MAIN)
     bodies = [part for part in archive.root(main) if name(part) == "body"]
     if bodies:
-        reader = _Reader(parsed, archive, posixpath.dirname(main))
+        reader = _Reader(parsed, archive, main)
         for body in bodies:
             reader.blocks(body)
         reader.notes()
@@ -54,6 +54,11 @@ def parse(source: Source) -> Parsed:
         parsed.unread += formulas
         were = "1 formula was" if formulas == 1 else f"{formulas:,} formulas were"
         parsed.warnings.append(f"{were} not read: an older program saved them as objects.")
+    charts = sum(not _is_fallback(part) for body in bodies for part in body.iter("{*}chart"))
+    if charts:
+        parsed.unread += charts
+        were = "1 chart was" if charts == 1 else f"{charts:,} charts were"
+        parsed.warnings.append(f"{were} not read that {source.name} has.")
     text = "\n\n".join(text for _, text in items)
     if all(kind == "paragraph" for kind, _ in items) and is_transcript(text):
         parsed = Parsed("docx", warnings=parsed.warnings, removed=parsed.removed, unread=parsed.unread)
@@ -72,8 +77,14 @@ def _optional(archive: Archive, part: str) -> Any:
 class _Reader:
     """Reads the body, with the styles, the lists and the notes that it refers to."""
 
-    def __init__(self, parsed: Parsed, archive: Archive, folder: str) -> None:
-        self._parsed = parsed
+    def __init__(self, parsed: Parsed, archive: Archive, main: str) -> None:
+        self._parsed, self._archive = parsed, archive
+        self._folder, file = posixpath.split(main)
+        folder = self._folder
+        self._parts = {
+            attribute(relation, "Id"): attribute(relation, "Target")
+            for relation in _optional(archive, f"{folder}/_rels/{file}.rels")
+        }
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
         self._scripts = {
@@ -123,9 +134,25 @@ class _Reader:
                 self._parsed.add("row", label + text.strip())
             else:
                 self._parsed.add("row" if style.lower().startswith("list") else "paragraph", text)
-        for box in paragraph.iter("{*}txbxContent"):
-            if not any(name(parent) in ("Fallback", "txbxContent") for parent in box.iterancestors()):
+        self._beside(paragraph)
+
+    def _beside(self, paragraph: Any) -> None:
+        """Read the text boxes and the diagrams (SmartArt) that a paragraph holds in place."""
+        for box in paragraph.iter("{*}txbxContent", "{*}relIds"):
+            if _is_fallback(box):
+                continue
+            if name(box) == "txbxContent":
                 self.blocks(box)
+            else:
+                self._diagram(
+                    posixpath.normpath(posixpath.join(self._folder, self._parts.pop(attribute(box, "dm"), "")))
+                )
+
+    def _diagram(self, part: str) -> None:
+        for point in _optional(self._archive, part.lstrip("/")).iterfind("{*}ptLst/{*}pt"):
+            if attribute(point, "type") in ("", "node", "asst"):  # others are connections and shapes
+                paragraphs = ("".join(paragraph.itertext("{*}t")) for paragraph in point.iter("{*}p"))
+                self._parsed.add("row", " ".join(text.strip() for text in paragraphs if text.strip()))
 
     def _text(self, element: Any) -> str:
         """The text of the runs of a paragraph, without deleted text and text boxes."""
@@ -160,6 +187,8 @@ class _Reader:
                     self._due.append((self._cited, note))
             elif tag == "r" and _is_on(child, "rPr/vanish"):
                 self._parsed.remove("hidden text", "".join(child.itertext("{*}t")))
+            elif tag == "r" and (_is_on(child, "rPr/strike") or _is_on(child, "rPr/dstrike")):
+                self._parsed.remove("deleted text", "".join(child.itertext("{*}t")))
             elif tag == "r":
                 styled = self._scripts.get(value(child, "rPr/rStyle"), "")
                 yield from self._runs(child, value(child, "rPr/vertAlign", styled))
@@ -179,11 +208,14 @@ class _Reader:
             if row.find("{*}trPr/{*}del") is not None:
                 continue
             before = _span(row, "trPr/gridBefore", 0)
-            cells, inner = [Cell("", before)] if before else [], []
+            cells, inner, beside = [Cell("", before)] if before else [], [], []
             column = before
             for cell in _descend(row, "tc"):
-                paragraphs = map(self._cell_text, _descend(cell, "p"))
-                text = " ".join(text.replace("\n", " ") for text in paragraphs if text)
+                paragraphs = _descend(cell, "p")
+                beside += [
+                    part for part in paragraphs if next(part.iter("{*}txbxContent", "{*}relIds"), None) is not None
+                ]
+                text = " ".join(text.replace("\n", " ") for text in map(self._cell_text, paragraphs) if text)
                 columns, merged = _span(cell, "tcPr/gridSpan", 1), value(cell, "tcPr/vMerge", None)
                 if merged in ("", "continue") and not text:  # merged with the cell above
                     text = above.get(column, "")
@@ -196,10 +228,12 @@ class _Reader:
                 column += columns
                 inner += list(_descend(cell, "tbl"))
             grid.add(cells)
-            if inner:
+            if inner or beside:
                 self._parsed.add_rows(grid)
             for nested in inner:
                 self._table(nested)
+            for paragraph in beside:
+                self._beside(paragraph)
         self._parsed.add_rows(grid)
 
 
@@ -207,6 +241,11 @@ def _is_on(element: Any, path: str, default: bool = False) -> bool:
     """True if a property is there and not switched off."""
     found = element.find("/".join("{*}" + part for part in path.split("/")))
     return default if found is None else attribute(found, "val") not in ("0", "false", "off")
+
+
+def _is_fallback(element: Any) -> bool:
+    """True if an element is in a text box, which reads it, or stands for one that older programs do not know."""
+    return any(name(parent) in ("Fallback", "txbxContent") for parent in element.iterancestors())
 
 
 def _font(run: Any) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from specextend_cli.documents.archive import Archive
+from specextend_cli.documents.gutenberg import book_of
 from specextend_cli.documents.html import read_xhtml
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.sections import Parsed, Source
@@ -66,7 +67,7 @@ def parse(source: Source) -> Parsed:
     parsed.start_section()
     for part in aside:
         _read(archive, part, parsed)
-    return parsed
+    return book_of(parsed)
 
 
 def _readable(items: dict[str, Any], identity: str) -> Any | None:

@@ -166,10 +166,11 @@ _FORMATS = (
         empty="it may have no words",
     ),
     Format(
-        "markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb"), reader=_PACKAGE + "text:read_text"
+        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb", ".rst", ".adoc", ".asciidoc")),
+        reader=_PACKAGE + "text:read_text",
     ),
     Format(
-        *("text", "a text", "text", (".rst", ".txt", ".text")),
+        *("text", "a text", "text", (".txt", ".text")),
         reader=_PACKAGE + "text:read_text",
         empty="what it has is control characters, encoded data or page furniture only",
     ),

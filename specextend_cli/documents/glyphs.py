@@ -11,6 +11,7 @@ from functools import cached_property
 from typing import Any
 
 _SLANT = 0.06  # of a quarter turn
+_FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
 _MOST = 8  # characters in a row that PDFium left out
 _LINE_ENDS = (10, 13)
@@ -45,6 +46,7 @@ class Glyphs:
         self._length, self._lacks = length, length < page.count_chars()
         self._boxes: dict[int, tuple[float, float, float, float]] = {}
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
+        self._ink = tuple(ctypes.c_double() for _ in range(4))
         self._x, self._y = ctypes.c_double(), ctypes.c_double()
         self._name, self._flags = ctypes.create_string_buffer(128), ctypes.c_int()
 
@@ -103,6 +105,19 @@ class Glyphs:
         """True if the boxes of characters of an upright line are of one height: a cheap first test of their size."""
         heights = [abs(top - bottom) for _, bottom, _, top in map(self._box_of, positions)]
         return min(heights) >= 0.9 * max(heights)
+
+    def floats(self, position: int, beside: Iterable[int]) -> bool:
+        """True if an upright digit is drawn far above the base line of the characters beside it.
+
+        It may be of their size: some fonts have raised digits, and WeasyPrint makes superscripts hardly smaller.
+        """
+        index, (left, bottom, right, top) = self._index(position), self._ink
+        self._raw.FPDFText_GetCharBox(self._page, index, left, right, bottom, top)
+        glyph, others = self.at(position), list(map(self.at, beside))
+        if glyph.turn or glyph.slanted or any(abs(glyph.base - other.base) > glyph.size for other in others):
+            return False
+        base = max((other.base for other in others), default=glyph.base)
+        return bool(others) and _FLOATING * glyph.size < bottom.value - base < top.value - base < 1.5 * glyph.size
 
     def may_jump(self, before: int, after: int) -> bool:
         """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""

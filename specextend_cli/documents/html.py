@@ -15,6 +15,7 @@ from lxml import etree
 from specextend_cli.documents.article import article_of
 from specextend_cli.documents.decode import codec, decode
 from specextend_cli.documents.formulas import mathml, subscript, superscript
+from specextend_cli.documents.gutenberg import book_of
 from specextend_cli.documents.marks import HEADINGS, NOTE_MARK, is_note_reference
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
 from specextend_cli.documents.numbering import FORMS, figure
@@ -55,6 +56,7 @@ def parse(source: Source) -> Parsed:
     except MarkupError as error:
         what = f"{source.name} is an HTML page that cannot be read"
         raise InputError(what, why=str(error), fix="print it to PDF") from None
+    parsed = book_of(parsed)
     return parsed if source.full_page else article_of(parsed, text, source.name)
 
 

@@ -130,7 +130,7 @@ class _Typography:
             return _space(a, b) if goes_on and not item and step <= 0 else "\n\n"
         if step > 1.3 * leading:
             return _space(a, b) if goes_on and not item and a.size != 1 else "\n\n"
-        if item and (room > 0 or re.search(r"[.!?:;,\d”]$| and$| or$", a.text)):
+        if item and (room > 0 or _is_next_item(a, b) or re.search(r"[.!?:;,\d”]$| and$| or$", a.text)):
             return "\n"
         if "  " in a.text or "  " in b.text or " … " in a.text:
             return "\n"
@@ -176,6 +176,13 @@ class _Typography:
 def _goes_on(a: Line, b: Line) -> bool:
     """True if `b` continues the sentence of `a`: that has no end, and `b` begins in lower case."""
     return not _ENDED.search(a.text) and (b.text[0].islower() or a.text[-1] in ",-")
+
+
+def _is_next_item(a: Line, b: Line) -> bool:
+    """True if two lines are items, the second with the same bullet, or to the left: no item goes on there."""
+    aside, near = a.left - b.left, 0.5 * a.size
+    alike = a.text[0] == b.text[0] and _BULLET.match(b.text) is not None
+    return _ITEM.match(a.text) is not None and (aside > near or (aside > -near and alike))
 
 
 def _reach(line: Line) -> float:

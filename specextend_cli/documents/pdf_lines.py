@@ -19,6 +19,7 @@ from specextend_cli.documents.double_strike import KIND, doubled_words, drop_dou
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.line import HYPHEN, Line, plain
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
+from specextend_cli.documents.struck import Stroke, without_struck
 from specextend_cli.documents.superscripts import MARK, SMALLER, is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
 
@@ -48,8 +49,11 @@ class PageLines(TypedDict):
     repairs: list[SpaceRepair]
 
 
-def lines_of(page: Any, box: Box, number: int) -> PageLines:
-    """What the PDFium text page of page `number` holds. Turned lines are measured as if the page were turned."""
+def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -> PageLines:
+    """What the PDFium text page of page `number` holds, without words that one of the `strokes` goes through.
+
+    Turned lines are measured as if the page were turned.
+    """
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
@@ -82,6 +86,8 @@ def lines_of(page: Any, box: Box, number: int) -> PageLines:
     repairs += [repair for line in found if (repair := drop_doubled_letters(line))]
     repairs += repair_spaces(found) + order_letters(found)
     found = place_late_marks(found)
+    found, struck = without_struck(found, strokes)
+    repairs += struck
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong

@@ -13,6 +13,7 @@ from typing import Any
 
 from specextend_cli.documents.pdf_annotations import insert_annotations, read_annotations
 from specextend_cli.documents.pdf_lines import lines_of
+from specextend_cli.documents.struck import strokes_of
 
 MAX_CHARACTERS = 2_000_000
 MAX_LINES = 5_000
@@ -50,7 +51,7 @@ def read_with_pdfium(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[s
             if text.count_chars() > MAX_CHARACTERS:
                 yield {"error": "more text than a page can hold"}
                 continue
-            found = lines_of(text, page.get_cropbox(), number)
+            found = lines_of(text, page.get_cropbox(), number, strokes_of(page))
             if len(found["lines"]) > MAX_LINES:
                 yield {"error": "more lines than a page can hold"}
                 continue

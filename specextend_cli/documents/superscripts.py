@@ -30,6 +30,8 @@ _SUPERSCRIPT = re.compile(
 _DECIMAL = re.compile(r"(?P<digits>[+\-−–]?\d+(?:\.\d+(?!\d)|(?=%)))")
 _BASE = re.compile(r"(?<![\d.,])\d+$|(?<![^\W\d_])[^\W\d_]$")  # of a power: an integer or a letter, no price
 
+_STROKES = frozenset("/⁄")  # behind the numerator of a fraction
+
 _MARKS = re.compile(rf"(?:{MARK})(?:\s+(?:{MARK})){{0,39}}")
 _MAX_MARKS = 400  # on a page: with more it is a table or a diagram
 _LONGEST = 1_000  # characters of a line of text
@@ -66,7 +68,11 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str])
     if (match["digits"] or not beside) and (after := _after(text, start, end)) is not None:
         beside.append(after)
     if glyphs.same_height((start, end - 1, *beside)):
-        return match[0]
+        touching = [at for at in (start - 1, end) if 0 <= at < len(text) and not text[at].isspace()]
+        if not match["digits"] or text[end : end + 1] in _STROKES or not glyphs.floats(end - 1, touching):
+            return match[0]
+        letters = (raised(text[at]) if glyphs.floats(at, touching) else text[at] for at in range(start, end))
+        return text[match.start() : start] + "".join(letters)
     run = {at: glyphs.at(at) for at in range(start, end)}
     level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
     low, high = level.base + 0.1 * level.size, level.base + level.size

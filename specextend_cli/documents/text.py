@@ -1,10 +1,11 @@
-"""Plain text, Markdown and notebooks to a document."""
+"""Plain text, Markdown, and what is read as Markdown, to a document."""
 
 from __future__ import annotations
 
 import re
 from pathlib import PurePath
 
+from specextend_cli.documents import asciidoc, delimited, restructured
 from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.document import Document, Extraction
@@ -16,9 +17,23 @@ from specextend_cli.documents.request import ReadRequest
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
+_MARKUP = {
+    ".adoc": asciidoc.as_markdown,
+    ".asciidoc": asciidoc.as_markdown,
+    ".csv": delimited.as_markdown,
+    ".rst": restructured.as_markdown,
+    ".tsv": delimited.as_markdown,
+}
+"""Markup that is read as Markdown, by suffix."""
 _SOURCES = {
     ".tex": ("LaTeX", "pandoc --from=latex --to=plain --wrap=none"),
     ".org": ("Org", "pandoc --from=org --to=plain --wrap=none"),
+    ".fb2": ("FictionBook", "pandoc --from=fb2 --to=plain --wrap=none"),
+    ".mediawiki": ("MediaWiki", "pandoc --from=mediawiki --to=plain --wrap=none"),
+    ".textile": ("Textile", "pandoc --from=textile --to=plain --wrap=none"),
+    ".typ": ("Typst", "pandoc --from=typst --to=plain --wrap=none"),
+    ".wiki": ("MediaWiki", "pandoc --from=mediawiki --to=plain --wrap=none"),
+    ".xml": ("XML", "xmllint --xpath 'string()'"),
     ".json": ("JSON", "jq -r '.. | strings'"),
     ".jsonl": ("JSON", "jq -r '.. | strings'"),
 }
@@ -30,18 +45,21 @@ def read_text(request: ReadRequest) -> Document:
     """The document; its pages end at form feeds. A Markdown text without form feeds has sections."""
     name = request.name
     text, warnings = decode(name, request.data)
-    if source := _SOURCES.get(PurePath(name).suffix.lower()):
+    suffix = PurePath(name).suffix.lower()
+    if source := _SOURCES.get(suffix):
         what, command = source
         fix = f"{command} {argument(name)} | specextend summarize -"
         warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
-    notebook = as_markdown(text) if PurePath(name).suffix.lower() == SUFFIX else None
+    notebook = as_markdown(text) if suffix == SUFFIX else None
+    if suffix in _MARKUP:
+        text = _MARKUP[suffix](text)
     if notebook:
         text, pictures = notebook
         if pictures:
             were = "1 picture was" if pictures == 1 else f"{pictures:,} pictures were"
             warnings.append(f"{were} not read that {name} has as output.")
     pages = text.rstrip("\f\n").split("\f")
-    markdown = notebook is not None or _is_markdown(name, text)
+    markdown = notebook is not None or suffix in _MARKUP or _is_markdown(name, text)
     sections = markdown and len(pages) == 1
     if sections and request.pages is not None:
         raise no_pages(name, "markdown")

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from specextend_cli.documents.marks import mark_of
 from specextend_cli.documents.markup import name
+from specextend_cli.documents.stylesheet import Stylesheet
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
 _CONTROLS = {
@@ -20,6 +21,8 @@ _CONTROLS = {
 _NAVIGATION = frozenset(("navigation", "search", "menu", "menubar"))
 _CONTENT = {"article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table"}
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
+_DELETED = frozenset(("del", "s", "strike"))
+_STRUCK = re.compile(r"text-decoration(?:-line)?\s*:\s*[^;]{0,40}line-through", re.IGNORECASE)
 _PAGE = ("html", "body")
 _MOST = 0.5  # of the letters of the page outside of links
 _FEW = 100  # letters; a page with fewer may be nothing but a notice
@@ -37,7 +40,7 @@ class VisibilityFilter:
     """Decides what to skip on one page; asked for each element in document order."""
 
     def __init__(self, root: Any) -> None:
-        self._content = _count_content(root)
+        self._content, self._stylesheet = _count_content(root), Stylesheet(root)
         self._most = max(_MOST * self._content[root].plain, _FEW)
         self._menu = False  # in an unclosed menu, until the content of the page begins
 
@@ -57,6 +60,8 @@ class VisibilityFilter:
             elif tag in ("a", "ul", "ol", "li") and content.plain <= 0.2 * (content.plain + content.linked):
                 return "navigation"
         why = _reason(element, tag)
+        if why is None and self._stylesheet.hides(element):
+            why = "hidden text"
         # Hidden elements may have most of a page, but not all of it: then a script shows it after loading.
         is_page = content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
         if why is None or not is_page:
@@ -74,7 +79,7 @@ def _reason(element: Any, tag: str) -> str | None:
         # The accessible version of a formula is hidden beside its picture.
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
-    return "deleted text" if tag == "del" else mark_of(element, tag)
+    return "deleted text" if tag in _DELETED or _STRUCK.search(element.get("style", "")) else mark_of(element, tag)
 
 
 def _count_content(root: Any) -> dict[Any, _Content]:

@@ -202,3 +202,12 @@ def test_a_page_from_a_file_and_from_memory_are_alike(tmp_path: Path) -> None:
     path.write_text(NEWS.html)
     assert read(path).text == article(NEWS).text
     assert read(path, full_page=True).text != article(NEWS).text
+
+
+def test_a_short_paragraph_with_deleted_words_belongs_to_it() -> None:
+    paragraphs = re.finditer(r"<p>([^<]{80,})</p>", NEWS.html)
+    *_, last = (found for found in paragraphs if found[1] in NEWS.wanted)
+    for tag in ("del", "s"):
+        price = f"<p>Fee: 40 and <{tag}>fifty</{tag}> more.</p>"
+        changed = NEWS.html[: last.end()] + price + NEWS.html[last.end() :]
+        assert "Fee: 40 and more." in read_bytes("page.html", changed.encode()).text

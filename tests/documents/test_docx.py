@@ -294,6 +294,13 @@ def test_hidden_text_and_readings_are_left_out() -> None:
     assert (document.extraction.changes["hidden text"], document.extraction.left_out) == (1, 2)
 
 
+def test_struck_text_is_left_out() -> None:
+    struck = run("<w:t>four</w:t>", "<w:strike/>") + run("<w:t> six</w:t>", "<w:dstrike/>")
+    document = read(p("Boats pay ", runs=struck + run("<w:t> five.</w:t>", '<w:strike w:val="0"/>')))
+    assert document.text == "Boats pay five."
+    assert (document.extraction.changes["deleted text"], document.extraction.left_out) == (2, 2)
+
+
 def test_symbols_are_characters() -> None:
     symbols = [("Symbol", "F061"), ("Symbol", "F0B3"), ("Wingdings", "F0E0"), ("Wingdings", "F0FC"), ("Other", "x")]
     runs = "".join(run(f'<w:sym w:font="{font}" w:char="{code}"/>') for font, code in symbols)
@@ -316,3 +323,28 @@ def test_formulas_that_are_objects_are_counted() -> None:
     document = read(p("The level is ", runs=run(formula) + run("<w:t> at most.</w:t>")))
     assert document.extraction.warnings == ("1 formula was not read: an older program saved them as objects.",)
     assert document.extraction.unread == 1
+
+
+def test_diagrams_are_read_in_their_place() -> None:
+    points = "".join(
+        f"<pt {kind}><t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></t></pt>"
+        for kind, text in (('type="doc"', ""), ("", "Hear"), ('type="parTrans"', "no"), ('type="node"', "Decide"))
+    )
+    diagram = f'<dataModel xmlns:a="urn:a"><ptLst>{points}</ptLst></dataModel>'
+    relations = '<Relationships><Relationship Id="rId7" Target="diagrams/data1.xml"/></Relationships>'
+    drawing = run('<w:drawing><relIds dm="rId7"/></w:drawing>')
+    parts = {"word/diagrams/data1.xml": diagram, "word/_rels/document.xml.rels": relations}
+    body = p("Steps", runs=drawing) + p("end", runs=run('<w:drawing><relIds dm="rId9"/></w:drawing>'))
+    parts["word/document.xml"] = word("document", f"<w:body>{body}</w:body>")
+    assert read_bytes("a.docx", zipped(parts)).text == "Steps\n\nHear\nDecide\n\nend"
+
+
+def test_text_boxes_in_cells_are_read() -> None:
+    box = "<w:p><w:r><w:t>a</w:t><w:pict><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p></w:txbxContent></w:pict>"
+    assert read(table((box + "</w:r></w:p>", "b"), ("c", "d")) + p("end")).text == "a  b\n\nbox\n\nc  d\n\nend"
+
+
+def test_charts_are_counted() -> None:
+    document = read(p("Levels", runs=run("<w:drawing><chart/></w:drawing>" * 2)))
+    assert document.extraction.warnings == ("2 charts were not read that a.docx has.",)
+    assert document.extraction.unread == 2

@@ -280,6 +280,13 @@ def test_deleted_text_is_left_out() -> None:
     assert (document.extraction.changes["deleted text"], document.extraction.left_out) == (1, 1)
 
 
+@pytest.mark.parametrize("tag", ["s", "strike", "span style='color:red; text-decoration: line-through'"])
+def test_struck_text_is_left_out(tag: str) -> None:
+    document = html(f"<p>Boats pay <{tag}>four</{tag.split()[0]}> five.</p>")
+    assert document.text == "Boats pay five."
+    assert (document.extraction.changes["deleted text"], document.extraction.left_out) == (1, 1)
+
+
 def test_lists_are_numbered_as_they_say() -> None:
     items = "<li>The mill</li><li value=4>The ford</li>"
     document = html(f"<ol type=a>{items}</ol><ol type=I>{items}</ol><ol type=1>{items}</ol>")

@@ -7,6 +7,7 @@ import pytest
 from specextend_cli.documents.formulas import subscript, superscript
 from specextend_cli.documents.read import read_bytes
 from tests.documents.made_files import docx, epub, page, word
+from tests.documents.raw_pdf import raw_pdf, show, width
 
 
 @pytest.mark.parametrize(
@@ -163,3 +164,41 @@ def test_formulas_of_word() -> None:
     for formula, wanted in formulas.items():
         paragraph = f"<w:p {math}>{run('So ')}<m:oMath>{formula}</m:oMath>{run('.')}</w:p>"
         assert read_bytes("a.docx", docx(paragraph)).text == f"So {wanted}.", wanted
+
+
+def test_raised_digits_of_a_font_are_marks_of_notes() -> None:
+    """Typst sets the marks of notes in them, and says that they are plain digits."""
+    lines = (
+        "The minutes of the town\xb3 are of 2025, and 3/4 of them new.",
+        "\xb3Kept in the hall of the town, \xb9\xb2/8.",
+    )
+    content = "".join(show(72, 700 - 300 * row, line) for row, line in enumerate(lines))
+    plain = {"\xb3": "3", "\xb9": "1", "\xb2": "2"}
+    document = read_bytes("a.pdf", raw_pdf([content], plain | {letter: letter for letter in map(chr, range(32, 127))}))
+    assert document.text.split("\n\n") == [
+        "The minutes of the town are of 2025, and 3/4 of them new.",
+        "3 Kept in the hall of the town, 12/8.",
+    ]
+
+
+def test_raised_digits_of_nearly_the_same_size_are_superscripts() -> None:
+    pieces = (
+        ("The mill has an area of 40 m", 0),
+        ("2", 5),
+        (", and a", 0),
+        (" bridge", 0),
+        ("3", 5),
+        (" beside it.", 0),
+    )
+    content, x = "", 72.0
+    for text, rise in pieces:
+        content += show(x, 700 + rise, text, 11.6 if rise else 12)
+        x += width(text, 11.6 if rise else 12)
+    assert read_bytes("a.pdf", raw_pdf([content])).text == "The mill has an area of 40 m², and a bridge beside it."
+
+
+def test_numbers_that_stand_alone_are_no_superscripts() -> None:
+    content = "".join(
+        show(72, 700 - 15 * row, text) for row, text in enumerate(("1529", "1.5", "The level of 2025", "3"))
+    )
+    assert read_bytes("a.pdf", raw_pdf([content])).text.split() == ["1529", "1.5", "The", "level", "of", "2025", "3"]

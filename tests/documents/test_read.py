@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
+from random import Random
 
 import pytest
 from pypdf import PdfReader, PdfWriter
@@ -313,6 +314,9 @@ def test_names_are_shown_without_escapes(tmp_path: Path) -> None:
         ("קבע המועצה להגביה את הסכר, כי הנהר עלה על גדותיו.", "cp1255", "Windows-1255"),
         ("قرر المجلس رفع السد لأن النهر فاض مرة أخرى.", "cp1256", "Windows-1256"),
         ("Rada postanowiła podwyższyć tamę, ponieważ rzeka znów wystąpiła z brzegów.", "cp1250", "Windows-1250"),
+        ("Belediye meclisi bendi yükseltmeye karar verdi, çünkü ırmak yine taştı.", "cp1254", "Windows-1254"),
+        ("Taryba nusprendė paaukštinti užtvanką, nes upė vėl išsiliejo iš krantų.", "cp1257", "Windows-1257"),
+        ("Rada rozhodla zvýšit hráz, protože řeka se opět vylila z břehů.", "iso8859-2", "ISO 8859-2"),
         ("議会は堤防を高くすることを決めた。川がまた溢れたからである。", "cp932", "Shift JIS"),
         ("議会は堤防を高くすることを決めた。川がまた溢れたからである。", "euc_jp", "EUC-JP"),
         ("议会决定加高堤坝,因为河水又一次漫过了河岸。", "gb18030", "GB 18030"),
@@ -334,6 +338,30 @@ def test_an_encoding_is_guessed_by_a_few_letters_in_a_long_text() -> None:
     words = "Совет решил поднять плотину: река опять вышла из берегов."
     text = "The river rises in spring.\n" * 9_000 + words
     assert read_bytes("a.txt", text.encode("koi8-r")).text.endswith(words)
+
+
+@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        "Совет решил поднять плотину (2025): река опять вышла из берегов.",
+        "Το συμβούλιο αποφάσισε να υψώσει το φράγμα.",
+        "קבע המועצה להגביה את הסכר, כי הנהר עלה על גדותיו.",
+        "قرر المجلس رفع السد لأن النهر فاض مرة أخرى.",
+        "परिषद ने बाँध को ऊँचा करने का निर्णय लिया, क्योंकि नदी फिर उफन गई।",
+        "議会は堤防を高くすることを決めた。川がまた溢れたからである。",
+        "议会决定加高堤坝，因为河水又一次漫过了河岸。",
+        "의회는 강이 다시 넘쳤기 때문에 둑을 높이기로 했다.",
+    ],
+)
+def test_utf16_without_a_mark(words: str, codec: str) -> None:
+    assert read_bytes("a.txt", f"Levels\n\n{words}\n".encode(codec)).text == f"Levels\n\n{words}"
+
+
+def test_bytes_that_are_no_text_are_no_utf16() -> None:
+    fields, text = b"8=FIX\x019=178\x0135=D\x0149=SENDER\x01" * 9, "Où\0 est la rive ? ".encode() * 20
+    for data in (fields, text, Random(1).randbytes(200)):
+        assert "binary" in refusal(lambda data=data: read_bytes("a.txt", data)).what
 
 
 def test_encodings() -> None:

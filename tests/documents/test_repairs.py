@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from specextend_cli.documents.layout import outline_headings
+from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.headers_footers import watermarks
+from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.margins import line_numbers
 
 
@@ -116,3 +117,32 @@ def test_a_text_that_is_slanted_as_a_whole_is_no_watermark() -> None:
     fixed, edits = watermarks(pages)
     assert fixed == pages
     assert {edit.kind for edit in edits} == {"watermark kept"}
+
+
+def marked(base: float, marker: str = "", text: str = "", *, left: float = 100) -> Line:
+    """A marker at the left of an item, or a line of the text of an item."""
+    return at(marker, base, left=left - 15) if marker else at(text, base, left=left)
+
+
+def test_markers_that_are_drawn_last_stand_before_their_items() -> None:
+    texts = [marked(700, text="Boats pay in"), marked(688, text="advance."), marked(676, text="Dogs wait.")]
+    nested = marked(664, text="So do cats.", left=130)
+    markers = [marked(700, "1."), marked(676, "2."), marked(664, "◦", left=130)]
+    fixed, edits = list_markers([[at("Rules", 740), *texts, nested, *markers]])
+    assert [line.text for line in fixed[0]] == [
+        *("Rules", "1.", "Boats pay in", "advance.", "2.", "Dogs wait.", "◦", "So do cats.")
+    ]
+    assert {edit.kind for edit in edits} == {"list marker"}
+
+
+def test_other_short_lines_stay_in_their_places() -> None:
+    item = [marked(700, "1."), marked(700, text="Boats pay.")]
+    far, above = at("2.", 660, left=20), at("•", 690)
+    page = [at("Rules", 740), *item, at("Dogs wait.", 660, left=200), far, above]
+    assert list_markers([page]) == ([page], [])
+
+
+def test_items_that_fill_a_narrow_column_stay_apart() -> None:
+    lines = [at("– inner one item that is long", 700, left=90), at("– inner two", 688, left=90)]
+    lines += [at("– inner three items that is long", 676, left=90), at("3. Outer", 664)]
+    assert compose([lines]).text == "\n".join(line.text for line in lines)

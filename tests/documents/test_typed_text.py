@@ -164,7 +164,9 @@ def test_comments_of_markdown_are_left_out() -> None:
     assert document.extraction.left_out == 9
 
 
-@pytest.mark.parametrize(("name", "markup"), [("a.tex", "LaTeX"), ("my a.jsonl", "JSON"), ("a.txt", "")])
+@pytest.mark.parametrize(
+    ("name", "markup"), [("a.tex", "LaTeX"), ("my a.jsonl", "JSON"), ("a.typ", "Typst"), ("a.txt", "")]
+)
 def test_markup_that_is_read_as_it_is_is_named(name: str, markup: str) -> None:
     warnings = read("The river \\emph{rises}.\n", name).extraction.warnings
     assert [warning.split(":")[0] for warning in warnings] == ([f"{name} is {markup}"] if markup else [])

@@ -1,9 +1,10 @@
-"""Remove characters that only a printer or a terminal needs; replace ligatures by letters."""
+"""Remove characters that only a printer or a terminal needs; replace ligatures and styled letters by plain ones."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from unicodedata import normalize
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line, page_by_page
@@ -44,6 +45,7 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("white space", re.compile("(?<![ \t])  (?![ \t])"), " "),
     ("white space", re.compile("\t[ \t]*| [ \t]{2,}"), "  "),  # separates the cells of a table
 )
+_STYLED = re.compile("[\u210e\U0001d400-\U0001d7ff]+")  # of formulas: italic, bold and others
 _SUSPECT = re.compile("[^ -~‘’“”–—•]|  |[._]{5}|[.] [.]")
 
 
@@ -72,4 +74,9 @@ def plain_characters(text: str, page: int, edits: list[Edit]) -> str:
             return substitute
 
         text = pattern.sub(change, text)
-    return text
+
+    def plain(match: re.Match[str]) -> str:
+        edits.append(Edit("styled letters", page, match[0], letters := normalize("NFKC", match[0])))
+        return letters
+
+    return _STYLED.sub(plain, text)
