@@ -21,7 +21,7 @@ SIZES = np.array([len(line.split()) for line in LINES])
 
 
 def test_a_pair_counts_by_the_lines_that_have_it() -> None:
-    """"Harbour tax" is in three lines; "old lighthouse" is in one; "of the" says nothing."""
+    """ "Harbour tax" is in three lines; "old lighthouse" is in one; "of the" says nothing."""
     expected = [log(3) / 11, 0, log(3) / 11, log(3) / 16, 0]
     assert RecurringPairs(LINES, SIZES).worth().tolist() == pytest.approx(expected)
 

@@ -1,7 +1,7 @@
 """Word pairs that recur: a summary should have what a document says again and again, each of it once.
 
-Coverage of weighted concepts (Gillick and Favre, 2009, section 3): concepts are pairs of words in a row, and each counts
-once, in the first sentence of the summary that has it.
+Coverage of weighted concepts (Gillick and Favre, 2009, section 3), greedily, beside the scores of sentences: concepts
+are pairs of words in a row, and each counts once, in the first sentence that is taken and has it.
 """
 
 from __future__ import annotations
@@ -45,8 +45,9 @@ class RecurringPairs:
         """What each line counts beside those that are taken, whose pairs count no more, [lines]."""
         weights = self._weights.copy()
         weights[self._column[np.isin(self._row, taken)]] = 0
-        total: NDArray[np.float64] = np.bincount(self._row, weights[self._column], len(self._sizes))
-        return total / self._sizes
+        total = np.bincount(self._row, weights[self._column], len(self._sizes)).astype(np.float64)
+        worth: NDArray[np.float64] = total / self._sizes
+        return worth
 
 
 def _tells(word: str) -> bool:
