@@ -153,6 +153,8 @@ def run(arguments: Sequence[str]) -> int:
     except BrokenPipeError:
         return _broken_pipe()
     except Exception as error:
+        if signals.interrupted() and _known(error) is None:  # of a module that ^C stopped
+            raise KeyboardInterrupt from error
         return _report(error, debug)
 
 

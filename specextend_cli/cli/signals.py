@@ -38,6 +38,11 @@ def handled() -> Iterator[None]:
         signal.signal(signal.SIGTERM, terminate)
 
 
+def interrupted() -> bool:
+    """Whether ^C was pressed while signals are handled."""
+    return signal.getsignal(signal.SIGINT) is _second
+
+
 @contextmanager
 def deadline(seconds: float | None) -> Iterator[None]:
     """Raise DeadlineError in the body when `seconds` have passed; None: never."""

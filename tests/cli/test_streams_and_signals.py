@@ -9,6 +9,7 @@ import sys
 
 import pytest
 
+from specextend_cli.cli import main, signals
 from tests.cli.shell import HIDE, SHOW, Terminal, bash, command, environment, run
 from tests.helpers.grid import but_for
 from tests.ui.fake_stream import SUMMARY
@@ -204,6 +205,18 @@ def test_ctrl_c_with_nothing_saved(document):
     terminal.press(b"\x03")
     assert terminal.wait() == 130
     assert terminal.screen()[-1].endswith("stopped; nothing was saved")
+
+
+def test_what_a_module_makes_of_ctrl_c_is_no_defect(monkeypatch):
+    def imported(*_):
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ImportError("cannot load module more than once per process") from None
+
+    monkeypatch.setattr(main.typer.main, "get_command", imported)
+    with signals.handled(), pytest.raises(KeyboardInterrupt):
+        main.run(["doctor"])
 
 
 def test_ctrl_c_while_the_command_line_is_imported_ends_it_without_a_word():
