@@ -1,5 +1,5 @@
 # make demo    install, summarize a real PDF with the embedded pair, and decode it plainly and with SpecExtend
-# make test      install for development, then run the quick tests of every part: at most 5 minutes on two cores
+# make test      install for development, then run the quick tests of every part: 5 to 6 minutes on two cores
 # make test-all  those, and whole matrices, the oldest transformers, machines that lack something
 # make lint      ruff, clang-format and mypy
 # make wheels    wheels with the native library for every instruction set, x86-64 and (if it has the cross compiler) ARM
