@@ -52,6 +52,8 @@ LEANING = [
     "Each of these storms has closed the harbour.",
     "The council of the town is one of these owners.",
     "Yes, the council closed the harbour for a year.",
+    "Until 1912, this light was the only one on the coast.",
+    "While useful, these lights are expensive to keep.",
 ]
 BROKEN = [
     "Orders may be placed by calling (202) 512-6000 or by fax.",
@@ -107,6 +109,8 @@ def test_what_is_no_sentence_to_print(sentence: str) -> None:
         "Because this proposal closes the harbour, ships need another.",
         "This HIP changes what a ship pays for its berth.",
         "While the harbour was closed, ships lay in the bay.",
+        "If a ship has no light, this is the harbour's affair.",
+        "As the council wrote, this report describes the harbour.",
         "Thisbe and Orson joined the others in the harbour.",
     ],
 )

@@ -47,6 +47,8 @@ _LEANS = regex.compile(
       |(?:Each|One|Some|Most|Many|Much|All|None|Any|Several|Few|Two|Three|Four|Either|Neither)
         \ of\ (?:th(?:is|at|ese|ose)|them)\b
       |[^,]{{0,80}}\ (?:is|are|was|were)\ (?:one|some|part|all|both|examples?)\ of\ th(?:is|at|ese|ose)\b
+      |[^,;:]{{2,60}},\ (?:this|these)\b{_SELF}(?!\ (?:is|was|are|were|has|have|can|could|may|might|will|would|should
+        |must|means?|does|did)\b)
       |(?:Yes|No|Exactly|Right|Correct|Sure|Then|Next|Alternatively|Even\ so|In\ other\ words|That\ is|Afterwards?
         |In\ this\ case),
       |(?:First(?:ly)?|Second(?:ly)?|Third(?:ly)?|Fourth|Fifth|Lastly),
