@@ -8,7 +8,6 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from itertools import islice
 from typing import Any, NamedTuple
 
 from specextend_cli.documents.glyphs import GlyphLine
@@ -45,10 +44,11 @@ def strokes_of(page: Any) -> list[Stroke]:
     """The thin horizontal lines of a PDFium page by their height; none where it is a drawing."""
     from pypdfium2 import raw
 
-    paths = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_PATH], max_depth=1), _MOST + 1))
+    objects = (raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page)))
+    paths = [one for one in objects if raw.FPDFPageObj_GetType(one) == raw.FPDF_PAGEOBJ_PATH]
     found, edges = list[Stroke](), [ctypes.c_float() for _ in range(4)]
     for path in paths if len(paths) <= _MOST else ():
-        if raw.FPDFPageObj_GetBounds(path.raw, *edges):
+        if raw.FPDFPageObj_GetBounds(path, *edges):
             box = Stroke(*(edge.value for edge in edges))
             if box.top - box.bottom < _THIN < box.right - box.left:
                 found.append(box)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from importlib import import_module
 from pathlib import PurePath
 
-from specextend_cli.documents import asciidoc, delimited, restructured
 from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.document import Document, Extraction
@@ -18,13 +18,13 @@ from specextend_cli.documents.request import ReadRequest
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
 _MARKUP = {
-    ".adoc": asciidoc.as_markdown,
-    ".asciidoc": asciidoc.as_markdown,
-    ".csv": delimited.as_markdown,
-    ".rst": restructured.as_markdown,
-    ".tsv": delimited.as_markdown,
+    ".adoc": "asciidoc",
+    ".asciidoc": "asciidoc",
+    ".csv": "delimited",
+    ".rst": "restructured",
+    ".tsv": "delimited",
 }
-"""Markup that is read as Markdown, by suffix."""
+"""Modules for what is read as Markdown, by suffix, imported where they are needed."""
 _SOURCES = {
     ".tex": ("LaTeX", "pandoc --from=latex --to=plain --wrap=none"),
     ".org": ("Org", "pandoc --from=org --to=plain --wrap=none"),
@@ -52,7 +52,7 @@ def read_text(request: ReadRequest) -> Document:
         warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
     notebook = as_markdown(text) if suffix == SUFFIX else None
     if suffix in _MARKUP:
-        text = _MARKUP[suffix](text)
+        text = import_module(f"specextend_cli.documents.{_MARKUP[suffix]}").as_markdown(text)
     if notebook:
         text, pictures = notebook
         if pictures:

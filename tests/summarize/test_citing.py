@@ -25,7 +25,7 @@ from specextend_cli.summarize.evidence import (
 )
 from specextend_cli.summarize.result_store import pack, unpack
 from specextend_cli.summarize.sentences import spans
-from specextend_cli.summarize.tfidf import TfidfIndex, terms
+from specextend_cli.summarize.tfidf import TfidfIndex, ordered_terms, terms
 from tests.helpers.planted import plant
 from tests.summarize.scribe import Scribe, run, summarizer
 
@@ -36,6 +36,11 @@ def whole(document) -> list[DocumentSentence]:
 
 def test_words_are_compared_without_their_endings() -> None:
     assert terms("The Councils’ bridges, 1,200 of them") == terms("the council's bridge 1200 OF them")
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_ascii_has_the_terms_that_it_has_beside_other_letters(text: str) -> None:
+    assert ordered_terms(f"{text} Ω") == [*ordered_terms(text), "ω"]
 
 
 @pytest.mark.parametrize(
