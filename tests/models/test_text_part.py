@@ -165,7 +165,9 @@ def read_bytes(file: Path) -> int:
     return int((pages & 1).sum()) * mmap.PAGESIZE
 
 
-@pytest.mark.parametrize("name", ["mistral3", "mistral3-tied", "qwen2_5_vl", "qwen3_vl-tied", "llava"])
+@pytest.mark.parametrize(
+    "name", ["mistral3", "mistral3-tied", "qwen2_5_vl", "qwen3_vl-tied", "llava", "gemma4", "gemma4_unified"]
+)
 def test_what_is_estimated_is_what_is_loaded(name: str, tmp_path: Path) -> None:
     save(whole(name), tmp_path)
     text = load_model(tmp_path)
