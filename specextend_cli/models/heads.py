@@ -7,7 +7,6 @@ draft at random.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,19 +63,12 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     return Loaded(ready(head, target), readings, in_parallel)
 
 
-def save_head(
-    head: EagleHead,
-    directory: Path,
-    *,
-    target_layers: int = 0,
-    dtype: torch.dtype | None = None,
-    notes: Mapping[str, Any] | None = None,
-) -> None:
+def save_head(head: EagleHead, directory: Path, *, target_layers: int = 0, dtype: torch.dtype | None = None) -> None:
     """Write an EAGLE-3 head in the layout that SafeAILab published and serving engines read.
 
     The embedding is the target's and is left out, and so are the layer ids where they are the default ones for
     `target_layers`: engines disagree about the meaning of explicit ids only. Floating-point tensors become `dtype`.
-    `notes` are further keys of config.json. ValueError for EAGLE-1 and for what this layout cannot say.
+    ValueError for EAGLE-1 and for what this layout cannot say.
     """
     config = head.config
     if config.generation != 3:
@@ -86,7 +78,7 @@ def save_head(
     published = _published(config)
     if config.feature_layers == default_layers(target_layers):
         del published["eagle_config"]
-    write_head(head, directory, {**published, **(notes or {})}, dtype, first_layer="midlayer.")
+    write_head(head, directory, published, dtype, first_layer="midlayer.")
 
 
 def _completed(tensors: dict[str, Tensor], settings: HeadSettings, target: LanguageModel) -> dict[str, Tensor]:
@@ -117,7 +109,7 @@ def _completed(tensors: dict[str, Tensor], settings: HeadSettings, target: Langu
 
 
 def _published(config: HeadConfig) -> dict[str, Any]:
-    return {
+    published = {
         "architectures": ["LlamaForCausalLMEagle3"],
         "model_type": "llama",
         **published_sizes(config, config.layers),
@@ -128,10 +120,8 @@ def _published(config: HeadConfig) -> dict[str, Any]:
         "qkv_bias": config.qkv_bias,
         "mlp_bias": config.mlp_bias,
         "norm_before_residual": config.norm_before_residual,
-        **(
-            dict.fromkeys(("norm_output", "feeds_normed"), config.feeds_normed) | {"fc_norm": True}
-            if config.fc_norm
-            else {}
-        ),
         "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
     }
+    if config.fc_norm:
+        published |= {"fc_norm": True, "norm_output": config.feeds_normed, "feeds_normed": config.feeds_normed}
+    return published
