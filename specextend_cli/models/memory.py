@@ -9,12 +9,10 @@ import subprocess
 from dataclasses import replace
 
 from specextend_cli.models.block_shape import BlockShape
-from specextend_cli.models.footprint import HEADROOM as HEADROOM
-from specextend_cli.models.footprint import Estimate as Estimate
-from specextend_cli.models.footprint import Footprint
+from specextend_cli.models.footprint import HEADROOM, Estimate, Footprint
 from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.preset import Dtype, Preset, Target
-from specextend_cli.models.shape import HeadShape, Shape
+from specextend_cli.models.shape import DraftShape, HeadShape, Shape
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import locate
 
@@ -110,7 +108,7 @@ def target_shape(target: Target) -> Shape | None:
     return target.shape if directory is None else Shape.of(directory)
 
 
-def draft_shape(preset: Preset) -> Shape | HeadShape | BlockShape | None:
+def draft_shape(preset: Preset) -> Shape | DraftShape | None:
     """The sizes of a draft, likewise; None where there is none, or none are known."""
     draft = preset.draft
     if draft.source is None:

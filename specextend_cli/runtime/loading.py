@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.models.footprint import PREFILL
-from specextend_cli.models.memory import HEADROOM, estimate, graph_bytes, prefill_bytes
+from specextend_cli.models.footprint import HEADROOM, PREFILL
+from specextend_cli.models.memory import estimate, graph_bytes, prefill_bytes
 from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, Preset, Quantization
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
