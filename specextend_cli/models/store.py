@@ -43,7 +43,7 @@ def cache_root() -> Path:
 
 def build(
     directory: Path, fill: Callable[[Path], None], *, need: int = 0, verify: bool = False, progress: Progress = silent
-) -> Path:
+) -> None:
     """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
 
     FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
@@ -54,7 +54,7 @@ def build(
         with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
             if problem(directory, verify=verify) is None:
-                return directory
+                return
             check_space(directory, need)
             try:
                 temporary.mkdir()
@@ -66,7 +66,6 @@ def build(
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
-    return directory
 
 
 def check_space(directory: Path, need: int) -> None:
