@@ -15,6 +15,7 @@ from typing import Literal
 from specextend_cli.cli.model_choice import announcement, chosen_model
 from specextend_cli.errors import SpecextendError
 from specextend_cli.humanize import format_bytes
+from specextend_cli.runtime.machine import built_for_cuda, this_machine
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import Check
 
@@ -104,26 +105,16 @@ def _required(package: str, fix: str) -> Check:
 
 
 def _torch(gpu: str | None) -> Check:
-    found, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), _built_for_cuda()
+    found, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), built_for_cuda()
     if found.state == "bad" or cuda is None or gpu is not None:
         return found
     fix, cost = f"{FOR_PROCESSORS} --force-reinstall", "it takes gigabytes that are useless without a GPU"
     return Check("torch", f"{found.value}, for CUDA {cuda}", "poor", fix, cost)
 
 
-def _built_for_cuda() -> str | None:
-    """The CUDA version that torch was built for, read from its version file without importing it."""
-    try:
-        path = Path(str(metadata.distribution("torch").locate_file("torch/version.py")))
-        found = re.search(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", path.read_text(encoding="utf-8"), re.MULTILINE)
-    except (metadata.PackageNotFoundError, OSError, UnicodeDecodeError):
-        return None
-    return found[1] if found else None
-
-
 def _gpu_check(gpu: str | None) -> Check:
     slow = "models run on the CPU, where only the smallest presets are fast"
-    if gpu and not gpu.startswith("Apple") and _version("torch") and _built_for_cuda() is None:
+    if gpu and not gpu.startswith("Apple") and _version("torch") and built_for_cuda() is None:
         fix = "pip install --force-reinstall torch --index-url https://pypi.org/simple"
         return Check("gpu", gpu, "poor", fix, "torch is built without CUDA, and cannot use it")
     if gpu:
@@ -266,7 +257,6 @@ def _presets() -> Check:
     """Whether all presets can be read, and how many fit into memory."""
     from specextend_cli.models.memory import fits
     from specextend_cli.models.presets import list_presets
-    from specextend_cli.runtime.machine import this_machine
 
     try:
         presets = list_presets()
