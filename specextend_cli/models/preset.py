@@ -16,11 +16,10 @@ from specextend_cli.humanize import format_or
 from specextend_cli.models import preset_defaults, prompt_templates
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import Footprint
-from specextend_cli.models.names import Line, LocalPath
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import Mode, check_names, check_prompt
 from specextend_cli.models.shape import HeadShape, Shape
-from specextend_cli.models.source_kinds import HubSource, LocalSource, Source, Table
+from specextend_cli.models.source_kinds import HubSource, Line, LocalPath, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
