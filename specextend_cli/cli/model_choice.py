@@ -119,11 +119,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
         _check_configured(configuration.model)
         return choose(machine, (), configuration.model)
     known = RunStore(results_file()).all_rates("abstractive", "cpu") if machine.device == "cpu" else {}
-
-    def rates(name: str) -> tuple[float, float] | None:
-        found = known.get(name)
-        return None if found is None else (found.read, found.written)
-
+    rates = {name: (one.read, one.written) for name, one in known.items()}
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
     return choose(machine, found)
 
@@ -174,13 +170,13 @@ def _is_in_foreground() -> bool:
 def _agrees(output: Output, one: Candidate) -> bool:
     """Ask once; "never" is kept. The end of the input is a no."""
     from specextend_cli.models.configuration import configure
-    from specextend_cli.models.download_speed import expected_seconds
     from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.store import expected_download
     from specextend_cli.ui.streams import format_error
 
     preset = load_preset(one.name)
     size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
-    seconds = None if one.fetch is None else expected_seconds(one.fetch)
+    seconds = None if one.fetch is None else expected_download(one.fetch)
     time = "" if seconds is None else f" (about {format_seconds(seconds)} to download)"
     time += _disk(one)
     rate = "" if one.rate is None else f" at about {one.rate:.0f} tokens a second"

@@ -7,7 +7,6 @@ download; and `gguf`, files that may be chosen.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specextend_cli.errors import UsageError, cause
+from specextend_cli.models.store import write_whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -68,9 +68,7 @@ def configure(key: str, value: str | bool | None) -> None:
             said = [] if value is None else [f"{key} = {_toml(value)}"]
             text = "".join(f"{line}\n" for line in (*said, *kept))
             _parsed(text)
-            made = file.with_name(f"{file.name}.{os.getpid()}")
-            made.write_text(text, encoding="utf-8")
-            made.replace(file)
+            write_whole(file, text)
     except OSError as error:
         raise UsageError(f"cannot write {file}", why=cause(error)) from error
     except (tomllib.TOMLDecodeError, ValidationError) as error:

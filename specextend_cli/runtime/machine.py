@@ -20,7 +20,7 @@ import psutil
 
 from specextend_cli.models.choice import Machine, Speed
 from specextend_cli.models.memory import gpu_memory
-from specextend_cli.models.store import cache_root
+from specextend_cli.models.store import cache_root, write_whole
 from specextend_cli.runtime.devices import multiplies_bfloat16
 from specextend_cli.runtime.loading_thread import Stage
 
@@ -166,12 +166,8 @@ def _stored(*, final: bool = False) -> Speed | None:
 
 def _store(speed: Speed, *, is_busy: bool = False) -> None:
     """Keep it beside other machines'; a cache that cannot be written keeps nothing."""
-    file = cache_root() / _FILE
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        made = file.with_name(f"{_FILE}.{os.getpid()}")
-        made.write_text(json.dumps({**_file(), _key(): {**asdict(speed), "is_busy": is_busy}}))
-        made.replace(file)
+        write_whole(cache_root() / _FILE, json.dumps({**_file(), _key(): {**asdict(speed), "is_busy": is_busy}}))
 
 
 def _file() -> dict[str, Any]:
