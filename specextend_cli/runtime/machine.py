@@ -140,17 +140,12 @@ def _key() -> str:
     from specextend_cli.engine.native import version
     from specextend_cli.engine.native.compiler import processor
 
-    model = search(r"^model name\s*:\s*(.+)$", _cpuinfo(), MULTILINE)
+    model = None
+    with suppress(OSError):  # no Linux
+        model = search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), MULTILINE)
     digest = sha256("\n".join(processor()).encode()).hexdigest()[:12]
     facts = (model[1] if model else platform.processor(), os.cpu_count(), digest, version()[:12])
     return json.dumps(facts)
-
-
-def _cpuinfo() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text()
-    except OSError:  # no Linux
-        return ""
 
 
 def _stored(*, final: bool = False) -> Speed | None:
