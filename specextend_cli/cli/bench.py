@@ -24,10 +24,9 @@ Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
 
 def format_name(format: Format | None, json: bool, output: Path | None) -> str | None:
     """The format: `--format`, else by the output's name; None is the table."""
-    if json and format is not None and format != "json":
-        raise UsageError("--json and --format contradict each other", fix="leave one of them out")
-    if json or format is not None or output is None:
-        return "json" if json else format
+    named = options.format_name(format, json)
+    if named is not None or output is None:
+        return named
     suffix = output.suffix.removeprefix(".")
     if suffix not in get_args(Format):
         raise UsageError(
@@ -50,8 +49,7 @@ def bench(
     docs: Annotated[int, option("--docs", "Documents of each length.", "N", min=1)] = 2,
     input: Annotated[list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")] = None,
     dataset: Annotated[
-        str | None,
-        option("--dataset", "A file of JSON lines. Default: Python's manual.", "FILE"),
+        str | None, option("--dataset", "A file of JSON lines. Default: Python's manual.", "FILE")
     ] = None,
     methods: Annotated[
         str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
@@ -69,13 +67,7 @@ def bench(
     ] = None,
     json: Annotated[bool, option("--json", "Print the whole result as one line of JSON.")] = False,
     experiment: Annotated[
-        str | None,
-        option(
-            "--experiment",
-            "lengths, ablation, policies, needle, costs",
-            "A,…",
-            panel=INSTEAD,
-        ),
+        str | None, option("--experiment", "lengths, ablation, policies, needle, costs", "A,…", panel=INSTEAD)
     ] = None,
     profile: Annotated[
         bool, option("--profile", "Time of a step by operation; traces with --report.", panel=INSTEAD)

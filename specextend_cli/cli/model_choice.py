@@ -53,15 +53,13 @@ def model_for(
     model: str | None,
     tokens: Callable[[], int | None],
     *,
-    writes: bool = False,
+    writes: bool,
     device: str,
     offline: bool,
-    mute: bool = False,
 ) -> Choice:
     """The choice for a run. On a terminal, the best model that is not on disk is offered, and fetched with consent.
 
     `tokens` reads the document, where its size matters. `writes`: the summary is not to be quoted, whatever the model.
-    With `mute`, nothing is asked, measured or said.
     """
     from specextend_cli.models.choice import Choice
     from specextend_cli.models.sources import offline_by_environment
@@ -71,16 +69,16 @@ def model_for(
         return Choice(model, "named")
     machine, count = this_machine(device), None
     offline = offline or offline_by_environment()
-    may_ask = _may_ask(output) and not offline and not mute
+    may_ask = _may_ask(output) and not offline
     choice = _choose(machine, None)
     if machine.device == "cpu" and (choice.reason == "on disk" or choice.hindered or (choice.offer and may_ask)):
-        machine, count = machine if mute else _measured(output, machine), tokens()
+        machine, count = _measured(output, machine), tokens()
         choice = _choose(machine, count)
     if choice.offer is not None and may_ask and _agrees(output, choice.offer):
         if _fetched(output, choice.offer.name):
             return _choose(machine, count)
         output.status(f"model: {choice.preset} instead")
-    elif choice.reason == "none fits" and not mute:
+    elif choice.reason == "none fits":
         output.status(announcement(choice, writes=writes, offline=offline), indent=LABELLED)
     return choice
 
