@@ -10,11 +10,12 @@ import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.head_settings import HeadSettings, describing
+from specextend_cli.models.source_kinds import Table
 from specextend_cli.models.state_shape import attending_layers, recurrence_weights, state_numbers
 from specextend_cli.models.text_part import is_wrapper, text_settings
 
@@ -23,7 +24,7 @@ _GATED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 _QK_NORMED = ("qwen3", "qwen3_moe", "lfm2", "lfm2_moe", *_GATED)
 
 
-class Shape(BaseModel):
+class Shape(Table):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms.
 
     Counts are exact for Llama, Mistral, Qwen2-3, Qwen3.5 and LFM2. `tied`: the output head is the embedding.
@@ -32,8 +33,6 @@ class Shape(BaseModel):
     `attending`: layers with keys in the cache, None for all; `state`: numbers of a sequence's states in the others;
     `recurrence`: weights of each of those in the place of attention's, 0 where that is not known (`state_shape.py`).
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     layers: int = Field(gt=0)
     hidden: int = Field(gt=0)
@@ -174,14 +173,12 @@ def _intermediate(config: dict[str, Any]) -> int:
     return width
 
 
-class DraftShape(BaseModel):
+class DraftShape(Table):
     """A head that fuses `fused` states of the target, of width `target_hidden` (None: `hidden`).
 
     `draft_vocab` and `embedding` are the rows of its own output layer and embedding, 0 where it uses the target's.
     Copies of the target's count here, and are shared once the weights of both are known.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     layers: int = Field(gt=0)
     hidden: int = Field(gt=0)
