@@ -20,8 +20,7 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.heads import load_head, save_head
+from specextend_cli.models.heads import default_layers, load_head, save_head
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
 from tests.helpers.decoding import NEW, POLICIES, run, small
