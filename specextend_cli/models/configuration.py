@@ -17,6 +17,7 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specextend_cli.errors import UsageError, cause
+from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.store import write_whole
 
 if sys.version_info >= (3, 11):
@@ -48,10 +49,8 @@ def read_configuration() -> Configuration:
     except FileNotFoundError:
         return Configuration()
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
         known = ", ".join(Configuration.model_fields)
-        raise UsageError(f"{file}: {key}: {first['msg']}", why=f"its keys are {known}", fix=f"edit {file}") from error
+        raise UsageError(f"{file}: {reason(error)}", why=f"its keys are {known}", fix=f"edit {file}") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"cannot read {file}", why=cause(error), fix=f"correct or remove {file}") from error
 

@@ -59,7 +59,8 @@ class Draft(Table):
     `shape` has the sizes of a small model, `head` and `block` those of an EAGLE and a block head,
     which compute in their target's number format.
     `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
-    `window` (tokens, by default from `trained`) reads the prompt in pieces of that length, at positions it knows.
+    `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length, at
+    positions it knows.
     """
 
     kind: DrafterName = "ngram"
@@ -70,7 +71,7 @@ class Draft(Table):
     head: HeadShape | None = None
     block: BlockShape | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
-    window: int | None = Field(default_factory=lambda data: preset_defaults.draft_window(data["trained"]), ge=16)
+    window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
 
     @property
     def model(self) -> ModelKind | None:
