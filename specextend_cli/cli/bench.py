@@ -12,6 +12,7 @@ from specextend_cli.cli import bench_result, options
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
+from specextend_cli.runtime.options import EngineOptions
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
@@ -139,19 +140,20 @@ def bench(
     if words is not None and not is_quality:
         raise UsageError("--words belongs to --suite quality", fix="add --suite quality")
     out = bench_result.BenchOutput(terminal, kind, output, report, timeout, one_line=json, force=force)
+    run = options.given(preset=options.named(model), offline=offline)
     engine = options.given(
-        preset=options.named(model),
         temperature=temperature,
         seed=seed,
         device=device,
         dtype=dtype,
         compile=compile,
         attention=attention,
-        offline=offline,
         draft=draft,
-        draft_head=None if head is None else str(head.absolute()),
+        draft_head=head,
     )
     if is_quality:
+        from specextend_cli.summarize.summarizer import Options
+
         options.usable(device)
         sources = {name: context.get_parameter_source(name) for name in ("length", "docs")}
         chosen = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
@@ -161,7 +163,7 @@ def bench(
             docs=docs if "docs" in chosen else None,
             words=words,
             seed=seed,
-            options=bench_result.summarizer_options(engine),
+            options=Options(engine=EngineOptions(**engine), **run),
         )
         bench_result.run_quality(out, dataset, wanted, fresh=fresh)
         return
@@ -196,6 +198,7 @@ def bench(
         inputs=tuple(input or ()),
         dataset=dataset,
         fresh=fresh,
+        **run,
         **engine,
     )
     old = None if compare is None else bench_result.read(compare)
