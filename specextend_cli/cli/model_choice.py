@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -48,25 +49,15 @@ def without_choice(mode: str | None) -> Choice:
     return Choice(DEFAULT, "quotes") if configured is None else Choice(configured, "configured")
 
 
-def model_for(
-    output: Output,
-    model: str | None,
-    tokens: Callable[[], int | None],
-    *,
-    writes: bool,
-    device: str,
-    offline: bool,
-) -> Choice:
-    """The choice for a run. On a terminal, the best model that is not on disk is offered, and fetched with consent.
+def model_for(output: Output, tokens: Callable[[], int | None], *, writes: bool, device: str, offline: bool) -> Choice:
+    """The choice for a run that names no model. On a terminal, the best one that is not on disk is offered.
 
-    `tokens` reads the document, where its size matters. `writes`: the summary is not to be quoted, whatever the model.
+    It is fetched with consent. `tokens` reads the document, where its size matters. `writes`: the summary is not to be
+    quoted, whatever the model.
     """
-    from specextend_cli.models.choice import Choice
     from specextend_cli.models.sources import offline_by_environment
     from specextend_cli.runtime.machine import this_machine
 
-    if model is not None and model != AUTO:
-        return Choice(model, "named")
     machine, count = this_machine(device), None
     offline = offline or offline_by_environment()
     may_ask = _may_ask(output) and not offline
@@ -137,8 +128,6 @@ def _check_configured(name: str) -> None:
 
 def _measured(output: Output, machine: Machine) -> Machine:
     """The machine with its speed, measured where it is not known."""
-    from dataclasses import replace
-
     from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.machine import measured_speed
     from specextend_cli.ui.views import open_view

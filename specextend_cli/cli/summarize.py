@@ -162,11 +162,11 @@ def summarize(
         else:
             new = [source for source in inputs if (path := place.path(source.name)) is None or not place.keeps(path)]
             size = partial(documents.tokens, new)
-            if dry_run:
+            if dry_run or model not in (None, AUTO):
                 choice = chosen_model(model, engine.device, size)
             else:
                 writes = mode == "abstractive" or request.needs_writing
-                choice = model_for(terminal, model, size, writes=writes, device=engine.device, offline=offline)
+                choice = model_for(terminal, size, writes=writes, device=engine.device, offline=offline)
         with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
             mode, generating = summarizer.settings.mode, [*options.generating(engine), *(["--batch"] if batch else [])]
             if mode != "abstractive" and generating and not quiet:

@@ -22,10 +22,9 @@ def cached(source: HubFileSource) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     blob = _blob(source, source.sha256)
-    found = try_to_load_from_cache(source.repo, source.file, revision=source.revision)
-    named = Path(found) if isinstance(found, str) else blob
-    if named.is_file() and (not blob.is_file() or named.resolve() == blob.resolve()):
-        return named
+    named = try_to_load_from_cache(source.repo, source.file, revision=source.revision)
+    if isinstance(named, str) and (not blob.is_file() or Path(named).resolve() == blob.resolve()):
+        return Path(named)
     return blob if blob.is_file() else None
 
 
