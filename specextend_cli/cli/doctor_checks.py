@@ -15,7 +15,7 @@ from typing import Literal
 from specextend_cli.cli.model_choice import announcement, chosen_model
 from specextend_cli.errors import SpecextendError
 from specextend_cli.humanize import format_bytes
-from specextend_cli.runtime.machine import built_for_cuda, this_machine
+from specextend_cli.runtime.machine import built_for_cuda, nvidia_smi
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import Check
 
@@ -257,6 +257,7 @@ def _presets() -> Check:
     """Whether all presets can be read, and how many fit into memory."""
     from specextend_cli.models.memory import fits
     from specextend_cli.models.presets import list_presets
+    from specextend_cli.runtime.machine import this_machine
 
     try:
         presets = list_presets()
@@ -279,22 +280,13 @@ def _gpu() -> str | None:
     """The names of the GPUs by nvidia-smi; None without a GPU or driver."""
     if shutil.which("nvidia-smi") is None:
         return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None
-    return "; ".join(_nvidia_smi("name,memory.total").strip().splitlines()) or None
+    return "; ".join(nvidia_smi("name,memory.total")) or None
 
 
 def _capability() -> tuple[int, int] | None:
     """The lowest compute capability of the GPUs by nvidia-smi; None where it does not say."""
-    found = re.findall(r"(\d+)\.(\d+)", _nvidia_smi("compute_cap"))
+    found = re.findall(r"(\d+)\.(\d+)", " ".join(nvidia_smi("compute_cap")))
     return min(((int(major), int(minor)) for major, minor in found), default=None)
-
-
-def _nvidia_smi(query: str) -> str:
-    """A line of nvidia-smi for each GPU; "" where it does not answer."""
-    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 def _has_nvidia() -> bool:

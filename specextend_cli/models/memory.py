@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
 from dataclasses import replace
 
 from specextend_cli.models.block_shape import BlockShape
@@ -84,22 +80,6 @@ def fits(preset: Preset, memory: int, *, on_cpu: bool = False) -> bool | None:
         return None
     room = need.total <= HEADROOM * memory
     return room if need.complete or not room else None
-
-
-def gpu_memory(number: int = 0) -> int | None:
-    """Bytes that are free on a GPU that this process may use, by nvidia-smi; None where there is none."""
-    if not (tool := shutil.which("nvidia-smi")):
-        return None
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    ids = [str(number)] if visible is None else visible.split(",")[number : number + 1]
-    if not ids or not re.fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):
-        return None  # "" and "-1" hide all of them; parts of a GPU (MIG) are not listed so
-    query = [tool, f"--id={ids[0].strip()}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-        return int(answer.stdout.splitlines()[0]) << 20
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return None
 
 
 def target_shape(target: Target) -> Shape | None:
