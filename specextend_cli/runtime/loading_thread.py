@@ -65,7 +65,7 @@ def is_busy() -> bool:
 
 
 def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
-    """Yield a Stage for each report of `work(progress)`; returns its result, or raises what it raised."""
+    """As `in_thread`, for work that reports to a `Progress`: each report is a Stage."""
     return in_thread(lambda put: work(lambda step, done, total: put(Stage(step, done, total, "bytes"))))
 
 
