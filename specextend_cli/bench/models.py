@@ -28,9 +28,8 @@ from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.block_head import load_block
 from specextend_cli.runtime.devices import device_of, dtype_of
-from specextend_cli.runtime.eagle_head import load_eagle
+from specextend_cli.runtime.draft_heads import load_block, load_eagle
 from specextend_cli.runtime.graphs import tree_for
 from specextend_cli.runtime.loading import (
     check_memory,

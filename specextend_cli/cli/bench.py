@@ -12,6 +12,7 @@ from specextend_cli.cli import bench_result, options
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.options import option
 from specextend_cli.errors import UsageError
+from specextend_cli.runtime.options import EngineOptions
 
 if TYPE_CHECKING:
     from specextend_cli.ui.streams import Output
@@ -24,10 +25,9 @@ Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
 
 def format_name(format: Format | None, json: bool, output: Path | None) -> str | None:
     """The format: `--format`, else by the output's name; None is the table."""
-    if json and format is not None and format != "json":
-        raise UsageError("--json and --format contradict each other", fix="leave one of them out")
-    if json or format is not None or output is None:
-        return "json" if json else format
+    named = options.format_name(format, json)
+    if named is not None or output is None:
+        return named
     suffix = output.suffix.removeprefix(".")
     if suffix not in get_args(Format):
         raise UsageError(
@@ -50,8 +50,7 @@ def bench(
     docs: Annotated[int, option("--docs", "Documents of each length.", "N", min=1)] = 2,
     input: Annotated[list[Path] | None, option("--input", "Measure on this document; may be repeated.", "FILE")] = None,
     dataset: Annotated[
-        str | None,
-        option("--dataset", "A file of JSON lines. Default: Python's manual.", "FILE"),
+        str | None, option("--dataset", "A file of JSON lines. Default: Python's manual.", "FILE")
     ] = None,
     methods: Annotated[
         str | None, option("--methods", "Methods besides plain; --list describes them.", "A,B,…")
@@ -69,13 +68,7 @@ def bench(
     ] = None,
     json: Annotated[bool, option("--json", "Print the whole result as one line of JSON.")] = False,
     experiment: Annotated[
-        str | None,
-        option(
-            "--experiment",
-            "lengths, ablation, policies, needle, costs",
-            "A,…",
-            panel=INSTEAD,
-        ),
+        str | None, option("--experiment", "lengths, ablation, policies, needle, costs", "A,…", panel=INSTEAD)
     ] = None,
     profile: Annotated[
         bool, option("--profile", "Time of a step by operation; traces with --report.", panel=INSTEAD)
@@ -147,19 +140,20 @@ def bench(
     if words is not None and not is_quality:
         raise UsageError("--words belongs to --suite quality", fix="add --suite quality")
     out = bench_result.BenchOutput(terminal, kind, output, report, timeout, one_line=json, force=force)
+    run = options.given(preset=options.named(model), offline=offline)
     engine = options.given(
-        preset=options.named(model),
         temperature=temperature,
         seed=seed,
         device=device,
         dtype=dtype,
         compile=compile,
         attention=attention,
-        offline=offline,
         draft=draft,
-        draft_head=None if head is None else str(head.absolute()),
+        draft_head=head,
     )
     if is_quality:
+        from specextend_cli.summarize.summarizer import Options
+
         options.usable(device)
         sources = {name: context.get_parameter_source(name) for name in ("length", "docs")}
         chosen = {name for name, source in sources.items() if source is not None and source.name == "COMMANDLINE"}
@@ -169,7 +163,7 @@ def bench(
             docs=docs if "docs" in chosen else None,
             words=words,
             seed=seed,
-            options=bench_result.summarizer_options(engine),
+            options=Options(engine=EngineOptions(**engine), **run),
         )
         bench_result.run_quality(out, dataset, wanted, fresh=fresh)
         return
@@ -204,6 +198,7 @@ def bench(
         inputs=tuple(input or ()),
         dataset=dataset,
         fresh=fresh,
+        **run,
         **engine,
     )
     old = None if compare is None else bench_result.read(compare)

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from specextend_cli.bench.events import Event, Finished
     from specextend_cli.bench.records import Benchmark
     from specextend_cli.bench.tables import Format
-    from specextend_cli.summarize.summarizer import Options
     from specextend_cli.ui.streams import Output
 
 
@@ -140,18 +139,6 @@ def run_suite(out: BenchOutput, device: str) -> None:
         page = write_report(out.report, experiments=[suite.experiment], facts=suite.facts | suite.left_out)
         terminal.status(f"report: {page}")
     suite.judge()
-
-
-def summarizer_options(wanted: dict[str, Any]) -> Options:
-    """The summarizer's, of the settings that `bench` takes beside each other."""
-    from specextend_cli.runtime.options import EngineOptions
-    from specextend_cli.summarize.summarizer import Options
-
-    run = {name: wanted[name] for name in ("preset", "offline") if name in wanted}
-    engine = {name: value for name, value in wanted.items() if name not in run}
-    if "draft_head" in engine:
-        engine["draft_head"] = Path(engine["draft_head"])
-    return Options(engine=EngineOptions(**engine), **run)
 
 
 def run_quality(out: BenchOutput, dataset: str | None, wanted: dict[str, Any], *, fresh: bool) -> None:

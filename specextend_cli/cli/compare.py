@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options, signals
@@ -64,27 +64,22 @@ def compare(
     options.usable(engine.device)
     output = Output(quiet=quiet)
     output.require_stdout()
-    with signals.deadline(timeout), _interruption_said(output):
-        document = source.read_shown(output)
-        if quick:
-            if preset.mode != "abstractive":
+    try:
+        with signals.deadline(timeout):
+            document = source.read_shown(output)
+            if quick and preset.mode != "abstractive":
                 output.warn(f"{preset.name} writes here: its text shows the engine, and is not a summary to believe")
-            found = _shown_live(output, source.name, bench_comparison.compare_once(document, settings))
-        else:
-            found = _shown_by_stages(output, source.name, bench_comparison.compare(document, settings))
+            if quick:
+                found = _shown_live(output, source.name, bench_comparison.compare_once(document, settings))
+            else:
+                found = _shown_by_stages(output, source.name, bench_comparison.compare(document, settings))
+    except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
+        output.note("stopped; nothing was compared")
+        raise
     if json:
         output.write_json(comparison_record(found))
     else:
         output.show(comparison(found))
-
-
-@contextmanager
-def _interruption_said(output: Output) -> Iterator[None]:
-    try:
-        yield
-    except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
-        output.note("stopped; nothing was compared")
-        raise
 
 
 def _shown_by_stages(output: Output, name: str, events: Iterator[Event | Comparison]) -> Comparison:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from specextend_cli.cli import options
 from specextend_cli.errors import Exit
 
@@ -15,8 +17,6 @@ def doctor(json: options.Json = False) -> None:
     Example:
       specextend doctor
     """
-    from dataclasses import asdict
-
     from rich.text import Text
 
     from specextend_cli.cli.doctor_checks import examine

@@ -15,6 +15,7 @@ from typing import Literal
 from specextend_cli.cli.model_choice import announcement, chosen_model
 from specextend_cli.errors import SpecextendError
 from specextend_cli.humanize import format_bytes
+from specextend_cli.runtime.machine import built_for_cuda, nvidia_smi
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.tables import Check
 
@@ -104,26 +105,16 @@ def _required(package: str, fix: str) -> Check:
 
 
 def _torch(gpu: str | None) -> Check:
-    found, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), _built_for_cuda()
+    found, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), built_for_cuda()
     if found.state == "bad" or cuda is None or gpu is not None:
         return found
     fix, cost = f"{FOR_PROCESSORS} --force-reinstall", "it takes gigabytes that are useless without a GPU"
     return Check("torch", f"{found.value}, for CUDA {cuda}", "poor", fix, cost)
 
 
-def _built_for_cuda() -> str | None:
-    """The CUDA version that torch was built for, read from its version file without importing it."""
-    try:
-        path = Path(str(metadata.distribution("torch").locate_file("torch/version.py")))
-        found = re.search(r"^cuda\b[^=\n]*=\s*['\"]([\d.]+)['\"]", path.read_text(encoding="utf-8"), re.MULTILINE)
-    except (metadata.PackageNotFoundError, OSError, UnicodeDecodeError):
-        return None
-    return found[1] if found else None
-
-
 def _gpu_check(gpu: str | None) -> Check:
     slow = "models run on the CPU, where only the smallest presets are fast"
-    if gpu and not gpu.startswith("Apple") and _version("torch") and _built_for_cuda() is None:
+    if gpu and not gpu.startswith("Apple") and _version("torch") and built_for_cuda() is None:
         fix = "pip install --force-reinstall torch --index-url https://pypi.org/simple"
         return Check("gpu", gpu, "poor", fix, "torch is built without CUDA, and cannot use it")
     if gpu:
@@ -289,22 +280,13 @@ def _gpu() -> str | None:
     """The names of the GPUs by nvidia-smi; None without a GPU or driver."""
     if shutil.which("nvidia-smi") is None:
         return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None
-    return "; ".join(_nvidia_smi("name,memory.total").strip().splitlines()) or None
+    return "; ".join(nvidia_smi("name,memory.total")) or None
 
 
 def _capability() -> tuple[int, int] | None:
     """The lowest compute capability of the GPUs by nvidia-smi; None where it does not say."""
-    found = re.findall(r"(\d+)\.(\d+)", _nvidia_smi("compute_cap"))
+    found = re.findall(r"(\d+)\.(\d+)", " ".join(nvidia_smi("compute_cap")))
     return min(((int(major), int(minor)) for major, minor in found), default=None)
-
-
-def _nvidia_smi(query: str) -> str:
-    """A line of nvidia-smi for each GPU; "" where it does not answer."""
-    command = ["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout
-    except (OSError, subprocess.SubprocessError):
-        return ""
 
 
 def _has_nvidia() -> bool:

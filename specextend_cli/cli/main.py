@@ -53,11 +53,7 @@ app = typer.Typer(
     cls=Group,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    pretty_exceptions_show_locals=False,
-    context_settings={
-        "help_option_names": FLAGS,
-        "max_content_width": MAX_WIDTH,
-    },
+    context_settings={"help_option_names": FLAGS, "max_content_width": MAX_WIDTH},
 )
 
 
@@ -101,7 +97,6 @@ def main() -> None:
     from specextend_cli.models import fast_import
 
     prepare()
-
     fast_import.own_process = not is_shared()
     try:
         with signals.handled():

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
 
@@ -48,39 +49,27 @@ def without_choice(mode: str | None) -> Choice:
     return Choice(DEFAULT, "quotes") if configured is None else Choice(configured, "configured")
 
 
-def model_for(
-    output: Output,
-    model: str | None,
-    tokens: Callable[[], int | None],
-    *,
-    writes: bool = False,
-    device: str,
-    offline: bool,
-    mute: bool = False,
-) -> Choice:
-    """The choice for a run. On a terminal, the best model that is not on disk is offered, and fetched with consent.
+def model_for(output: Output, tokens: Callable[[], int | None], *, writes: bool, device: str, offline: bool) -> Choice:
+    """The choice for a run that names no model. On a terminal, the best one that is not on disk is offered.
 
-    `tokens` reads the document, where its size matters. `writes`: the summary is not to be quoted, whatever the model.
-    With `mute`, nothing is asked, measured or said.
+    It is fetched with consent. `tokens` reads the document, where its size matters. `writes`: the summary is not to be
+    quoted, whatever the model.
     """
-    from specextend_cli.models.choice import Choice
     from specextend_cli.models.sources import offline_by_environment
     from specextend_cli.runtime.machine import this_machine
 
-    if model is not None and model != AUTO:
-        return Choice(model, "named")
     machine, count = this_machine(device), None
     offline = offline or offline_by_environment()
-    may_ask = _may_ask(output) and not offline and not mute
+    may_ask = _may_ask(output) and not offline
     choice = _choose(machine, None)
     if machine.device == "cpu" and (choice.reason == "on disk" or choice.hindered or (choice.offer and may_ask)):
-        machine, count = machine if mute else _measured(output, machine), tokens()
+        machine, count = _measured(output, machine), tokens()
         choice = _choose(machine, count)
     if choice.offer is not None and may_ask and _agrees(output, choice.offer):
         if _fetched(output, choice.offer.name):
             return _choose(machine, count)
         output.status(f"model: {choice.preset} instead")
-    elif choice.reason == "none fits" and not mute:
+    elif choice.reason == "none fits":
         output.status(announcement(choice, writes=writes, offline=offline), indent=LABELLED)
     return choice
 
@@ -119,11 +108,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
         _check_configured(configuration.model)
         return choose(machine, (), configuration.model)
     known = RunStore(results_file()).all_rates("abstractive", "cpu") if machine.device == "cpu" else {}
-
-    def rates(name: str) -> tuple[float, float] | None:
-        found = known.get(name)
-        return None if found is None else (found.read, found.written)
-
+    rates = {name: (one.read, one.written) for name, one in known.items()}
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
     return choose(machine, found)
 
@@ -143,8 +128,6 @@ def _check_configured(name: str) -> None:
 
 def _measured(output: Output, machine: Machine) -> Machine:
     """The machine with its speed, measured where it is not known."""
-    from dataclasses import replace
-
     from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.machine import measured_speed
     from specextend_cli.ui.views import open_view
@@ -174,13 +157,13 @@ def _is_in_foreground() -> bool:
 def _agrees(output: Output, one: Candidate) -> bool:
     """Ask once; "never" is kept. The end of the input is a no."""
     from specextend_cli.models.configuration import configure
-    from specextend_cli.models.download_speed import expected_seconds
     from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.store import expected_download
     from specextend_cli.ui.streams import format_error
 
     preset = load_preset(one.name)
     size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
-    seconds = None if one.fetch is None else expected_seconds(one.fetch)
+    seconds = None if one.fetch is None else expected_download(one.fetch)
     time = "" if seconds is None else f" (about {format_seconds(seconds)} to download)"
     time += _disk(one)
     rate = "" if one.rate is None else f" at about {one.rate:.0f} tokens a second"

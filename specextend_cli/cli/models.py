@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import asdict
+from pathlib import Path
+from shlex import quote
 from typing import Annotated
 
 import typer
@@ -17,8 +21,6 @@ app = typer.Typer(help="Download, list and remove model weights.", cls=Group, ri
 @options.command(app, "list")
 def list_(json: options.Json = False) -> None:
     """List the presets whose models are on this machine, whole or in part, and their size; presets list has all."""
-    from dataclasses import asdict
-
     from specextend_cli.models.presets import list_presets
     from specextend_cli.models.source_kinds import LocalSource
     from specextend_cli.models.sources import is_present, size_on_disk
@@ -98,10 +100,6 @@ def use(
     Example:
       specextend models use qwen3-1.7b
     """
-    import os
-    from pathlib import Path
-    from shlex import quote
-
     from specextend_cli.models.configuration import configuration_file, configure
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import is_present

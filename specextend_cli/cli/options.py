@@ -238,19 +238,17 @@ class ReadOptions:
         return check_languages(self.ocr_lang) if self.ocr_lang is not None else LANGUAGE if self.ocr else None
 
 
-# Options of other packages, with their flags here: those packages know no command line.
-_FLAGS: Mapping[type, Mapping[str, Any]] = {
-    EngineOptions: {
-        "temperature": Temperature,
-        "seed": Seed,
-        "device": Device,
-        "dtype": DtypeOption,
-        "draft": DraftOption,
-        "draft_head": DraftHead,
-        "draft_attention": DraftAttention,
-        "compile": Compile,
-        "attention": AttentionOption,
-    }
+# The flags of `EngineOptions`, whose package knows no command line.
+_FLAGS: Mapping[str, Any] = {
+    "temperature": Temperature,
+    "seed": Seed,
+    "device": Device,
+    "dtype": DtypeOption,
+    "draft": DraftOption,
+    "draft_head": DraftHead,
+    "draft_attention": DraftAttention,
+    "compile": Compile,
+    "attention": AttentionOption,
 }
 
 
@@ -272,7 +270,7 @@ def command(app: typer.Typer, name: str | None = None) -> Callable[[Run], Run]:
         for one in signature(function).parameters.values():
             found += signature(groups[one.name]).parameters.values() if one.name in groups else [one]
         for group in groups.values():
-            hints |= _FLAGS[group] if group in _FLAGS else get_type_hints(group, include_extras=True)
+            hints |= _FLAGS if group is EngineOptions else get_type_hints(group, include_extras=True)
         found.append(Parameter("debug", Parameter.KEYWORD_ONLY, default=False))
         parameters = [one.replace(kind=Parameter.KEYWORD_ONLY, annotation=hints[one.name]) for one in found]
 

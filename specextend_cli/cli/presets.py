@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -35,8 +36,6 @@ def list_(json: options.Json = False) -> None:
 
     "Invents" is the share of the target's summaries with something that their text does not say, where it was measured.
     """
-    from dataclasses import asdict
-
     from specextend_cli.models.presets import list_presets
     from specextend_cli.ui.streams import Output
     from specextend_cli.ui.tables import LABELS, format_choice, preset_table

@@ -15,7 +15,7 @@ from specextend_cli.cli import options, signals
 from specextend_cli.cli.failures import attempt, report
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
-from specextend_cli.cli.model_choice import QUOTING, model_for, without_choice
+from specextend_cli.cli.model_choice import QUOTING, chosen_model, model_for, without_choice
 from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
 from specextend_cli.cli.source import Documents, Source, begin_reading
 from specextend_cli.errors import UsageError
@@ -161,11 +161,12 @@ def summarize(
             choice = without_choice(mode)
         else:
             new = [source for source in inputs if (path := place.path(source.name)) is None or not place.keeps(path)]
-            writes = mode == "abstractive" or request.needs_writing
             size = partial(documents.tokens, new)
-            choice = model_for(
-                terminal, model, size, writes=writes, device=engine.device, offline=offline, mute=dry_run
-            )
+            if dry_run or model not in (None, AUTO):
+                choice = chosen_model(model, engine.device, size)
+            else:
+                writes = mode == "abstractive" or request.needs_writing
+                choice = model_for(terminal, size, writes=writes, device=engine.device, offline=offline)
         with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
             mode, generating = summarizer.settings.mode, [*options.generating(engine), *(["--batch"] if batch else [])]
             if mode != "abstractive" and generating and not quiet:

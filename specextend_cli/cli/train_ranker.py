@@ -147,14 +147,13 @@ def _show(terminal: Output, title: str, evaluation: Evaluation) -> None:
 
 
 def _table(title: str, columns: Sequence[str], rows: Iterable[tuple[str, ...]]) -> Table:
-    from rich.table import Table
+    from specextend_cli.ui.tables import table
 
-    table = Table(title=title)
-    for number, column in enumerate(columns):
-        table.add_column(column, justify="right" if number else "left")
+    made = table(*columns, numbers=columns[1:])
+    made.title = title
     for row in rows:
-        table.add_row(*row)
-    return table
+        made.add_row(*row)
+    return made
 
 
 def _peers() -> dict[str, Peer]:

@@ -5,18 +5,17 @@ from __future__ import annotations
 from math import prod
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from specextend_cli.models.checkpoint import read_header, read_object, weight_files
+from specextend_cli.models.source_kinds import Table
 
 KINDS = ("gemma4_assistant", "gemma4_unified_assistant")
 """Values of `model_type`."""
 
 
-class AssistantShape(BaseModel):
+class AssistantShape(Table):
     """`parameters`: its weights, embedding included. It has no keys of its own."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     parameters: int = Field(gt=0)
 

@@ -68,7 +68,6 @@ def _configure(settings: BlockSettings, tensors: dict[str, Tensor], target: Lang
     ValueError: tensors and configuration contradict each other, or the head is another target's. KeyError: a tensor is
     missing.
     """
-
     layers, joined, sizes = sizes_of(settings, tensors, target, most_layers=_MOST_LAYERS)
     hidden, reads = sizes["hidden"], sizes["target_hidden"]
     require(joined % reads == 0 and joined, f"its fc reads {joined} numbers, the target's states have {reads}")

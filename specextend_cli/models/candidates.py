@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from importlib.util import find_spec
+from types import MappingProxyType
 
 from specextend_cli.errors import SpecextendError
 from specextend_cli.models import ollama
@@ -22,18 +23,18 @@ from specextend_cli.models.presets import load_preset, preset_files, read_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import is_present, locate
-from specextend_cli.models.store import cache_root
+from specextend_cli.models.store import cache_root, write_whole
 
 _LAST = 1 << 20
 """The rank of a file that the configuration names, of which nothing is known."""
 _LARGE = 500_000_000  # weights
 
-Rates = Callable[[str], tuple[float, float] | None]
-"""Seconds for a token read and for one written, by a preset's earlier runs; None where there are none."""
+Rates = Mapping[str, tuple[float, float]]
+"""Seconds for a token read and for one written, by the names of presets that ran before."""
 
 
 def candidates(
-    machine: Machine, *, tokens: int = USUAL_TOKENS, gguf: Sequence[str] = (), rates: Rates = lambda name: None
+    machine: Machine, *, tokens: int = USUAL_TOKENS, gguf: Sequence[str] = (), rates: Rates = MappingProxyType({})
 ) -> list[Candidate]:
     """For a document of so many tokens; `gguf` has the files that the configuration names. Never uses the network."""
     ranked = [preset for preset in _readable() if preset.rank is not None and preset.mode == "abstractive"]
@@ -80,10 +81,7 @@ def ollama_models(sizes: Collection[object]) -> Iterator[str]:
             yield name
     if len(kept) > before:
         with suppress(OSError):
-            file.parent.mkdir(parents=True, exist_ok=True)
-            made = file.with_name(f"{file.name}.{os.getpid()}")
-            made.write_text(json.dumps(kept))
-            made.replace(file)
+            write_whole(file, json.dumps(kept))
 
 
 def _sizes(shape: Shape | None) -> tuple[int, ...] | None:
@@ -117,7 +115,7 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
         # The file stays; full weights in two bytes a number, and codes about as large as the file, lie beside it.
         disk=2 * source.file_bytes + shape.weight_bytes() if isinstance(source, HubFileSource) else None,
     )
-    known = rates(preset.name)
+    known = rates.get(preset.name)
     if known is None and machine.speed is not None:
         known = expected_rates(preset, shape, machine.speed, packed or shape.weight_bytes())
     if known is None or machine.device != "cpu":

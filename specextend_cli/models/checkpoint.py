@@ -126,7 +126,7 @@ def read_header(file: Path, *, name: str = "NAME") -> dict[str, Any]:
 
 
 def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
-    """The header without metadata, and its length in bytes."""
+    """The header without metadata, and its length in bytes; the library's own reader imports numpy."""
     size = file.stat().st_size
     try:
         with file.open("rb") as opened:

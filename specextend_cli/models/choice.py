@@ -13,7 +13,7 @@ from math import ceil
 from typing import Literal, NamedTuple, TypeAlias
 
 from specextend_cli.humanize import format_bytes, format_seconds
-from specextend_cli.models.memory import HEADROOM
+from specextend_cli.models.footprint import HEADROOM
 from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.shape import Shape
 

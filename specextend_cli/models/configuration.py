@@ -7,7 +7,6 @@ download; and `gguf`, files that may be chosen.
 from __future__ import annotations
 
 import json
-import os
 import re
 import sys
 from pathlib import Path
@@ -18,6 +17,8 @@ from filelock import FileLock
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from specextend_cli.errors import UsageError, cause
+from specextend_cli.models.checkpoint import reason
+from specextend_cli.models.store import write_whole
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -48,10 +49,8 @@ def read_configuration() -> Configuration:
     except FileNotFoundError:
         return Configuration()
     except ValidationError as error:
-        first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
         known = ", ".join(Configuration.model_fields)
-        raise UsageError(f"{file}: {key}: {first['msg']}", why=f"its keys are {known}", fix=f"edit {file}") from error
+        raise UsageError(f"{file}: {reason(error)}", why=f"its keys are {known}", fix=f"edit {file}") from error
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise UsageError(f"cannot read {file}", why=cause(error), fix=f"correct or remove {file}") from error
 
@@ -68,9 +67,7 @@ def configure(key: str, value: str | bool | None) -> None:
             said = [] if value is None else [f"{key} = {_toml(value)}"]
             text = "".join(f"{line}\n" for line in (*said, *kept))
             _parsed(text)
-            made = file.with_name(f"{file.name}.{os.getpid()}")
-            made.write_text(text, encoding="utf-8")
-            made.replace(file)
+            write_whole(file, text)
     except OSError as error:
         raise UsageError(f"cannot write {file}", why=cause(error)) from error
     except (tomllib.TOMLDecodeError, ValidationError) as error:

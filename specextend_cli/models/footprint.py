@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
-from specextend_cli.models.shape import HeadShape, Shape
+from specextend_cli.models.shape import DraftShape, HeadShape, Shape
 
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
@@ -52,7 +52,7 @@ class Footprint:
     """
 
     target: Shape
-    draft: Shape | HeadShape | BlockShape | AssistantShape | None
+    draft: Shape | DraftShape | AssistantShape | None
     retrieval: Retrieval
     tree: TreeShape
     quantization: str = "none"
@@ -137,7 +137,7 @@ class Footprint:
         """
         shape = self.target
         row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
-        reads = self.predicts or isinstance(self.draft, (HeadShape, BlockShape, AssistantShape))
+        reads = self.predicts or isinstance(self.draft, (DraftShape, AssistantShape))
         states = (shape.layers + 1) * shape.hidden if reads else 0
         return tokens * self.item * (row + states)
 

@@ -89,10 +89,7 @@ class FourBit:
     ) -> tuple[FourBit, FourBit]:
         """Upper and lower halves of whole numbers, of which each `scales` [rows, columns / group] has a group."""
         d = _bf16(scales)
-        return (
-            cls._of(rows, (numbers >> 4) + 8, 16 * d, np.zeros_like(d)),
-            cls._of(rows, numbers & 15, d, 8 * d),
-        )
+        return cls._of(rows, (numbers >> 4) + 8, 16 * d, np.zeros_like(d)), cls._of(rows, numbers & 15, d, 8 * d)
 
     @classmethod
     def _of(

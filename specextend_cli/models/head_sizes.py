@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
@@ -13,14 +13,6 @@ from specextend_cli.models.head_tensors import check_numbers
 
 if TYPE_CHECKING:  # training a new head imports no pydantic
     from specextend_cli.models.head_settings import HeadSettings
-
-
-class Sizes(NamedTuple):
-    """`layers` of a head, the numbers that its `fc` reads, and the fields of a `DraftConfig` that follow."""
-
-    layers: int
-    joined: int
-    config: dict[str, Any]
 
 
 def require(holds: object, why: str) -> None:
@@ -35,10 +27,13 @@ def agree(settings: HeadSettings, key: str, actual: object, whose: str = "its te
     require(said in (None, actual), f"config.json says {key} {said}, {whose} {actual}")
 
 
-def sizes_of(settings: HeadSettings, tensors: dict[str, Tensor], target: LanguageModel, *, most_layers: int) -> Sizes:
-    """ValueError: tensors and configuration contradict each other, or the head is another target's.
+def sizes_of(
+    settings: HeadSettings, tensors: dict[str, Tensor], target: LanguageModel, *, most_layers: int
+) -> tuple[int, int, dict[str, Any]]:
+    """The layers of a head, the numbers that its `fc` reads, and the fields of a `DraftConfig` that follow.
 
-    KeyError: a tensor is missing.
+    ValueError: tensors and configuration contradict each other, or the head is another target's. KeyError: a tensor is
+    missing.
     """
     settings.check_supported()
     check_numbers(tensors)
@@ -66,21 +61,18 @@ def sizes_of(settings: HeadSettings, tensors: dict[str, Tensor], target: Languag
         numbers == set(range(layers)) and layers <= most_layers,
         f"its layers are numbered {sorted(numbers)[:most_layers]}",
     )
-    return Sizes(
-        layers,
-        joined,
-        {
-            "hidden": hidden,
-            "target_hidden": reads,
-            "heads": heads,
-            "kv_heads": kv_heads,
-            "head_dim": head_dim,
-            "intermediate": intermediate,
-            "eps": settings.rms_norm_eps or 1e-6,
-            "activation": settings.hidden_act or "silu",
-            "rope": settings.rope(),
-        },
-    )
+    sizes = {
+        "hidden": hidden,
+        "target_hidden": reads,
+        "heads": heads,
+        "kv_heads": kv_heads,
+        "head_dim": head_dim,
+        "intermediate": intermediate,
+        "eps": settings.rms_norm_eps or 1e-6,
+        "activation": settings.hidden_act or "silu",
+        "rope": settings.rope(),
+    }
+    return layers, joined, sizes
 
 
 def published_sizes(config: DraftConfig, layers: int) -> dict[str, Any]:

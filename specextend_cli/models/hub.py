@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from specextend_cli.engine.private_files import sha256
-from specextend_cli.errors import FitError, ModelError, cause
+from specextend_cli.errors import ModelError, cause
 from specextend_cli.models import store
 from specextend_cli.models.checkpoint import FORMATS, has_tokenizer, weight_files
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
@@ -65,7 +65,7 @@ def obtain(
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or ()}
         names = wanted(list(sizes))
         total = sum(sizes[file] for file in names)
-        check_space(source, total - size_on_disk(source))
+        store.check_space(repository_folder(source), total - size_on_disk(source), variable="HF_HUB_CACHE")
         with store.watched(f"downloading {source.repo}", lambda: size_on_disk(source), total, progress):
             # One by one, in this thread: `snapshot_download` has threads of its own, which ^C would have to wait for.
             files = [Path(hf_hub_download(source.repo, file, revision=source.revision)) for file in names]
@@ -89,10 +89,8 @@ def _check_sums(source: HubSource, files: Sequence[Path], progress: Progress) ->
         if sha256(blob) != blob.name:
             blob.unlink()
             file.unlink(missing_ok=True)
-            why, fix = (
-                "its SHA-256 sum is another one; it was deleted",
-                "fetch it again; something changes it on its way",
-            )
+            why = "its SHA-256 sum is another one; it was deleted"
+            fix = "fetch it again; something changes it on its way"
             raise ModelError(f"{file.name} of {source.repo} arrived damaged", why=why, fix=fix)
 
 
@@ -167,18 +165,6 @@ def wanted(files: list[str]) -> list[str]:
         if weights := [file for file in top if file.startswith(stem) and file.endswith(suffix)]:
             return small + weights
     return small
-
-
-def check_space(source: OnHub, need: int) -> None:
-    """FitError where fewer than `need` bytes are free in the Hub cache."""
-    folder = repository_folder(source)
-    existing = next(path for path in (folder, *folder.parents) if path.exists())
-    if (free := shutil.disk_usage(existing).free) < need:
-        raise FitError(
-            f"the disk is too full for {source.repo}",
-            why=f"{free / 1e9:.1f} GB are free and {need / 1e9:.1f} GB are needed",
-            fix="free some space, or set HF_HUB_CACHE to a directory on another disk",
-        )
 
 
 def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:

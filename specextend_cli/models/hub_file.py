@@ -22,10 +22,9 @@ def cached(source: HubFileSource) -> Path | None:
     from huggingface_hub import try_to_load_from_cache
 
     blob = _blob(source, source.sha256)
-    found = try_to_load_from_cache(source.repo, source.file, revision=source.revision)
-    named = Path(found) if isinstance(found, str) else blob
-    if named.is_file() and (not blob.is_file() or named.resolve() == blob.resolve()):
-        return named
+    named = try_to_load_from_cache(source.repo, source.file, revision=source.revision)
+    if isinstance(named, str) and (not blob.is_file() or Path(named).resolve() == blob.resolve()):
+        return Path(named)
     return blob if blob.is_file() else None
 
 
@@ -100,14 +99,13 @@ def _fetch(source: HubFileSource, url: str, part: Path, progress: Progress) -> N
     from huggingface_hub.file_download import http_get
     from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]
 
-    done = part.stat().st_size if part.is_file() else 0
-    if done >= source.file_bytes:
-        return
-    hub.check_space(source, source.file_bytes - done)
-
     def fetched() -> int:
         return part.stat().st_size if part.is_file() else 0
 
+    done = fetched()
+    if done >= source.file_bytes:
+        return
+    store.check_space(hub.repository_folder(source), source.file_bytes - done, variable="HF_HUB_CACHE")
     with store.watched(f"downloading {source.repo}", fetched, source.file_bytes, progress), part.open("ab") as out:
         headers = {**build_hf_headers(), "Accept-Encoding": "identity"}
         http_get(url, out, resume_size=done, headers=headers, expected_size=source.file_bytes)

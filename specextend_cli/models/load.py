@@ -18,7 +18,7 @@ from transformers.utils import logging as transformers_logging
 from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.engine.tensor_parallel import ProcessGroup
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import check_safetensors, checked_weights, damaged, read_header
+from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
 from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
@@ -105,7 +105,6 @@ def load_model(
 
 
 def _read_four_bit(model: PreTrainedModel, file: Path, name: str, *, whole: bool) -> None:
-    check_safetensors(file, name=name)
     try:
         weights = load_file(file)
         for key, tensor in weights.items():

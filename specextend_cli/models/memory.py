@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
-import subprocess
 from dataclasses import replace
 
 from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
-from specextend_cli.models.footprint import HEADROOM as HEADROOM
-from specextend_cli.models.footprint import Estimate as Estimate
-from specextend_cli.models.footprint import Footprint
+from specextend_cli.models.footprint import HEADROOM, Estimate, Footprint
 from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.preset import Dtype, Preset, Target
-from specextend_cli.models.shape import HeadShape, Shape
+from specextend_cli.models.shape import DraftShape, HeadShape, Shape
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import locate
 
@@ -89,29 +83,13 @@ def fits(preset: Preset, memory: int, *, on_cpu: bool = False) -> bool | None:
     return room if need.complete or not room else None
 
 
-def gpu_memory(number: int = 0) -> int | None:
-    """Bytes that are free on a GPU that this process may use, by nvidia-smi; None where there is none."""
-    if not (tool := shutil.which("nvidia-smi")):
-        return None
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    ids = [str(number)] if visible is None else visible.split(",")[number : number + 1]
-    if not ids or not re.fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):
-        return None  # "" and "-1" hide all of them; parts of a GPU (MIG) are not listed so
-    query = [tool, f"--id={ids[0].strip()}", "--query-gpu=memory.free", "--format=csv,noheader,nounits"]
-    try:
-        answer = subprocess.run(query, capture_output=True, text=True, timeout=10, check=True)
-        return int(answer.stdout.splitlines()[0]) << 20
-    except (OSError, subprocess.SubprocessError, ValueError, IndexError):
-        return None
-
-
 def target_shape(target: Target) -> Shape | None:
     """The sizes of a target: from its config.json where it is on disk, else as the preset states them."""
     directory = locate(target.source)
     return target.shape if directory is None else Shape.of(directory)
 
 
-def draft_shape(preset: Preset) -> Shape | HeadShape | BlockShape | AssistantShape | None:
+def draft_shape(preset: Preset) -> Shape | DraftShape | AssistantShape | None:
     """The sizes of a draft, likewise; None where there is none, or none are known."""
     draft = preset.draft
     if draft.source is None:

@@ -75,8 +75,7 @@ def check_tensors(
             if name.endswith("weight") and not quantized and entry.get("dtype") not in _WEIGHT_TYPES:
                 raise _misfit(directory, f"its {name} is of {entry.get('dtype')} numbers, and nothing says their scale")
             if name.endswith("embed_tokens.weight"):
-                found = dict(zip(("vocab_size", "hidden_size"), entry.get("shape", ()), strict=False))
-                for size, rows in found.items():
+                for size, rows in zip(("vocab_size", "hidden_size"), entry.get("shape", ()), strict=False):
                     if (said := getattr(config, size, rows)) != rows:
                         raise _misfit(directory, f"config.json says {size} {said}, its embedding has {rows}")
 

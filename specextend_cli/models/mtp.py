@@ -31,12 +31,8 @@ def load_mtp(target: LanguageModel) -> MtpHead:
     count = layers_in(directory, target.layers)
     if not count:
         raise _refused(directory, "its checkpoint has no such layer, or only in another format than safetensors")
-    try:
-        from transformers.modeling_layers import MtpModel
-    except ImportError as error:
-        raise _refused(
-            directory, "the installed transformers cannot load one", "pip install -U transformers"
-        ) from error
+    from transformers.modeling_layers import MtpModel
+
     try:
         with quiet_transformers(), _told(model, target.layers, count):
             loaded: Any = MtpModel.from_pretrained(model)
@@ -85,5 +81,6 @@ def _told(model: Any, layers: int, count: int) -> Iterator[None]:
         model.config, model._keys_to_ignore_on_load_unexpected = config, ignored
 
 
-def _refused(directory: Path, why: str, fix: str = "choose another --draft, such as ngram") -> ModelError:
-    return ModelError(f"the model in {directory} cannot draft by multi-token prediction", why=why, fix=fix)
+def _refused(directory: Path, why: str) -> ModelError:
+    what = f"the model in {directory} cannot draft by multi-token prediction"
+    return ModelError(what, why=why, fix="choose another --draft, such as ngram")

@@ -8,14 +8,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import (
-    AfterValidator,
-    Field,
-    ValidationInfo,
-    field_serializer,
-    field_validator,
-    model_validator,
-)
+from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
@@ -24,11 +17,10 @@ from specextend_cli.models import preset_defaults, prompt_templates
 from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import Footprint
-from specextend_cli.models.names import Line, LocalPath
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import Mode, check_names, check_prompt
-from specextend_cli.models.shape import HeadShape, Shape
-from specextend_cli.models.source_kinds import HubSource, LocalSource, Source, Table
+from specextend_cli.models.shape import DraftShape, HeadShape, Shape
+from specextend_cli.models.source_kinds import HubSource, Line, LocalPath, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
@@ -74,7 +66,8 @@ class Draft(Table):
     `shape` has the sizes of a small model; `head`, `block` and `assistant` those of models that read the target's
     states, and compute in its number format.
     `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
-    `window` (tokens, by default from `trained`) reads the prompt in pieces of that length, at positions it knows.
+    `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length, at
+    positions it knows.
     """
 
     kind: DrafterName = "ngram"
@@ -86,7 +79,7 @@ class Draft(Table):
     block: BlockShape | None = None
     assistant: AssistantShape | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
-    window: int | None = Field(default_factory=lambda data: preset_defaults.draft_window(data["trained"]), ge=16)
+    window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
 
     @property
     def model(self) -> ModelKind | None:
@@ -99,7 +92,7 @@ class Draft(Table):
         return self.model in ("eagle", "block", "assistant")
 
     @property
-    def sizes(self) -> Shape | HeadShape | BlockShape | AssistantShape | None:
+    def sizes(self) -> Shape | DraftShape | AssistantShape | None:
         """Those of the model, where they are stated."""
         return self.shape or self.head or self.block or self.assistant
 

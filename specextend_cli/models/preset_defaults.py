@@ -23,11 +23,6 @@ _ANY_MACHINE = 8192  # tokens that any machine has the memory for, and a process
 _STEP = 2048
 
 
-def draft_window(trained: int | None) -> int | None:
-    """Tokens of a prompt that a draft reads at once: half of what it was trained on, so that a tree and more fit."""
-    return None if trained is None else trained // 2
-
-
 def retrieval(trained: int | None, tree: TreeShape) -> Retrieval:
     """The working set of a draft model: with what is added until it is chosen again, no more than it was trained on.
 

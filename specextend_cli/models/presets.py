@@ -83,19 +83,9 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     Unknown keys come before all others, because a missing key may be a misspelt one.
     """
     first = min(error.errors(), key=lambda problem: problem["type"] not in _UNKNOWN)
-    kinds = {
-        "wheel",
-        "hub",
-        "hub-file",
-        "local",
-        "gguf",
-        "ollama",
-    }  # pydantic adds the kind of a source to the location
-    keys = [
-        str(part)
-        for part, before in zip(first["loc"], ("", *first["loc"]), strict=False)
-        if not (before == "source" and part in kinds)
-    ]
+    kinds = {"wheel", "hub", "hub-file", "local", "gguf", "ollama"}  # pydantic puts them behind "source"
+    places = zip(first["loc"], ("", *first["loc"]), strict=False)
+    keys = [str(part) for part, before in places if before != "source" or part not in kinds]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
         near = difflib.get_close_matches(keys[-1], _keys(keys[:-1]), n=1)

@@ -10,13 +10,14 @@ import zipfile
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.gemma4_shape import KINDS as GEMMA_4
 from specextend_cli.models.gemma4_shape import gemma4_numbers
-from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.head_settings import HeadSettings, describing
+from specextend_cli.models.source_kinds import Table
 from specextend_cli.models.state_shape import attending_layers, recurrence_weights, state_numbers
 from specextend_cli.models.text_part import is_wrapper, text_settings
 
@@ -25,7 +26,7 @@ _GATED = ("qwen3_next", "qwen3_5_text", "qwen3_5_moe_text")
 _QK_NORMED = ("qwen3", "qwen3_moe", "lfm2", "lfm2_moe", *_GATED)
 
 
-class Shape(BaseModel):
+class Shape(Table):
     """A Llama-like model: grouped-query attention, gated MLP, RMS norms.
 
     Counts are exact for Llama, Mistral, Qwen2-3, Qwen3.5 and LFM2. `tied`: the output head is the embedding.
@@ -36,8 +37,6 @@ class Shape(BaseModel):
     `weights`, `linear` and `cached`: all weights, those in the layers' matrices, and numbers of a token in the cache,
     where layers differ (`gemma4_shape.py`); 0: they follow from the other sizes.
     """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     layers: int = Field(gt=0)
     hidden: int = Field(gt=0)
@@ -186,30 +185,50 @@ def _intermediate(config: dict[str, Any]) -> int:
     return width
 
 
-class HeadShape(BaseModel):
-    """An EAGLE head of Llama layers. Counts are exact for EAGLE-1, EAGLE-3 and the variants in their configurations.
+class DraftShape(Table):
+    """A head that fuses `fused` states of the target, of width `target_hidden` (None: `hidden`).
 
-    `generation` 1 joins one state of the target with an embedding; 3 fuses `fused` states of width `target_hidden`
-    (None: `hidden`). `draft_vocab` and `embedding` are the rows of its own output layer and embedding, 0 where it uses
-    the target's. Copies of the target's count here, and are shared once the weights of both are known.
+    `draft_vocab` and `embedding` are the rows of its own output layer and embedding, 0 where it uses the target's.
+    Copies of the target's count here, and are shared once the weights of both are known.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    generation: Literal[1, 3] = 3
-    layers: int = Field(default=1, gt=0)
+    layers: int = Field(gt=0)
     hidden: int = Field(gt=0)
     target_hidden: int | None = Field(default=None, gt=0)
-    fused: int = Field(default=3, gt=0)
+    fused: int = Field(gt=0)
     heads: int = Field(gt=0)
     kv_heads: int = Field(gt=0)
     head_dim: int = Field(gt=0)
     intermediate: int = Field(gt=0)
     draft_vocab: int = Field(default=0, ge=0)
     embedding: int = Field(default=0, ge=0)
+    attention_bias: bool = False
+
+    @property
+    def parameters(self) -> int:
+        """Number of its own weights, without those shared with the target."""
+        raise NotImplementedError
+
+    def weight_bytes(self, item: int = 2) -> int:
+        """Bytes of the weights, `item` bytes a number."""
+        return self.parameters * item
+
+    def kv_bytes_per_token(self, item: int = 2) -> int:
+        """Bytes that one token adds to its cache."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * item
+
+
+class HeadShape(DraftShape):
+    """An EAGLE head of Llama layers. Counts are exact for EAGLE-1, EAGLE-3 and the variants in their configurations.
+
+    `generation` 1 joins one state of the target with an embedding; 3 fuses several.
+    """
+
+    generation: Literal[1, 3] = 3
+    layers: int = Field(default=1, gt=0)
+    fused: int = Field(default=3, gt=0)
     fc_bias: bool = False
     qkv_bias: bool = False
-    attention_bias: bool = False
     mlp_bias: bool = False
     norm_before_fc: bool = False
     fc_norm: bool = False
@@ -226,7 +245,7 @@ class HeadShape(BaseModel):
             """Whether there is a tensor whose name ends so; what the configuration says where names are not known."""
             return any(name.endswith(tensor) for name in names) if names else otherwise or False
 
-        try:
+        with describing(directory, "an EAGLE head"):
             if heads is None or hidden is None or vocab is None or said.intermediate_size is None:
                 raise ValueError("it lacks hidden_size, intermediate_size, num_attention_heads or vocab_size")
             generation: Literal[1, 3] = 3 if said.is_eagle3 or said.draft_vocab_size is not None else 1
@@ -254,13 +273,10 @@ class HeadShape(BaseModel):
                 fc_norm=has("fc_norm.0.weight", said.fc_norm) or has("aux_norm_low.weight", False),
                 qk_norm=has("self_attn.q_norm.weight", False),
             )
-        except ValueError as error:
-            what = f"the config.json in {directory} does not describe an EAGLE head"
-            raise ModelError(what, why=reason(error)) from error
 
     @property
     def parameters(self) -> int:
-        """Number of its own weights, without those shared with the target."""
+        """See `DraftShape`."""
         q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
         reads = self.target_hidden or self.hidden
         joined = 2 * self.hidden if self.generation == 1 else self.fused * reads
@@ -278,14 +294,6 @@ class HeadShape(BaseModel):
         fc = joined * self.hidden + self.fc_bias * self.hidden
         norms = (self.generation == 3) * self.hidden + self.norm_before_fc * joined + self.fc_norm * joined
         return fc + self.layers * layer + first + norms + (self.draft_vocab + self.embedding) * self.hidden
-
-    def weight_bytes(self, item: int = 2) -> int:
-        """Bytes of the weights, `item` bytes a number."""
-        return self.parameters * item
-
-    def kv_bytes_per_token(self, item: int = 2) -> int:
-        """Bytes that one token adds to its cache."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * item
 
 
 def tensor_names(directory: Path) -> list[str]:

@@ -1,21 +1,90 @@
-"""Where a model comes from: the kinds of `source` that a preset may name."""
+"""Where a model comes from: the kinds of `source` that a preset may name.
+
+Presets are exchanged, and not trusted: a package called `-r/path/requirements.txt` would be an option of pip, a file
+called `../../x` would be outside the cache. Strings that become a command's argument, a path or a URL are of types that
+accept one published form only.
+"""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
+from unicodedata import category
 
-from pydantic import BaseModel, ConfigDict, Field
+from packaging.version import InvalidVersion, Version
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
-from specextend_cli.models.names import (
-    ByteCount,
-    LocalPath,
-    MemberPath,
-    OllamaName,
-    PackageName,
-    PackageVersion,
-    RepositoryName,
-)
+_PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 503, PEP 508
+_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
+_REPOSITORY = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?/[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
+_OLLAMA = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/){0,2}[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?")
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_LONGEST = 96  # characters of a name: the Hub's limit; two of them still fit into a directory's name
 
+
+def _package(name: str) -> str:
+    if not _PACKAGE.fullmatch(name) or len(name) > _LONGEST:
+        raise ValueError("the name of a package has letters, digits, dots, dashes and underscores (PEP 503)")
+    return name
+
+
+def _version(text: str) -> str:
+    try:
+        if not _VERSION.fullmatch(text) or len(text) > _LONGEST:
+            raise InvalidVersion
+        Version(text)
+    except InvalidVersion:
+        raise ValueError("one exact version of a package, such as 1.0.2 (PEP 440)") from None
+    return text
+
+
+def _member(name: str) -> str:
+    if _CONTROL.search(name) or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
+        raise ValueError('a file inside the wheel, such as "package/model.gguf", without ".." or an absolute path')
+    return name
+
+
+def _repository(name: str) -> str:
+    parts = name.split("/")
+    if (
+        not _REPOSITORY.fullmatch(name)
+        or any(len(part) > _LONGEST or "--" in part or ".." in part for part in parts)
+        or name.endswith(".git")
+    ):
+        raise ValueError("a repository is OWNER/NAME, as the Hugging Face Hub spells it")
+    return name
+
+
+def _ollama(name: str) -> str:
+    if not _OLLAMA.fullmatch(name) or len(name) > 4 * _LONGEST or ".." in name:
+        raise ValueError('a model\'s name as ollama spells it, such as "qwen3:4b"')
+    return name
+
+
+def _path(path: Path, info: ValidationInfo) -> Path:
+    """Relative to the directory in the validation's `context`; without a context, as it is."""
+    if _CONTROL.search(str(path)):
+        raise ValueError("a path, without control characters")
+    folder: Path | None = info.context
+    return path if folder is None else (folder.absolute() / path.expanduser()).resolve()
+
+
+def _line(text: str) -> str:
+    # Format characters, too, which turn the direction of what follows: consent rests on titles and licences.
+    if _CONTROL.search(text) or any(category(letter) in ("Cf", "Zl", "Zp") for letter in text):
+        raise ValueError("one line, without control characters")
+    return text
+
+
+Line: TypeAlias = Annotated[str, AfterValidator(_line)]
+PackageName: TypeAlias = Annotated[str, AfterValidator(_package)]
+PackageVersion: TypeAlias = Annotated[str, AfterValidator(_version)]
+MemberPath: TypeAlias = Annotated[str, AfterValidator(_member)]
+RepositoryName: TypeAlias = Annotated[str, AfterValidator(_repository)]
+OllamaName: TypeAlias = Annotated[str, AfterValidator(_ollama)]
+LocalPath: TypeAlias = Annotated[Path, AfterValidator(_path)]
+ByteCount: TypeAlias = Annotated[int, Field(gt=0, le=1 << 44)]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 
 

@@ -1,4 +1,4 @@
-"""A cache of directories, each built atomically and by one process at a time.
+"""The cache: directories, each built atomically and by one process at a time; small files; the last download's speed.
 
 `build(directory, fill)` lets `fill` write into a temporary directory beside the final one and renames it when it is
 complete. A second process waits for a lock file; what a killed one left is deleted under the same lock. A manifest of
@@ -10,9 +10,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
+from math import inf
 from pathlib import Path
 from time import perf_counter
 from typing import TypeAlias
@@ -22,10 +24,11 @@ from filelock import FileLock, Timeout
 
 from specextend_cli.engine.private_files import create, sha256, sync
 from specextend_cli.errors import FitError, ModelError, cause
-from specextend_cli.models import download_speed
+from specextend_cli.humanize import format_bytes
 from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
+_LEAST = 4_000_000  # bytes of a download; less says little about its speed
 OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -41,9 +44,17 @@ def cache_root() -> Path:
     return Path(platformdirs.user_cache_dir("specextend"))
 
 
+def write_whole(file: Path, text: str) -> None:
+    """Write a small file that other processes may read meanwhile: they see the old text or the new one."""
+    file.parent.mkdir(parents=True, exist_ok=True)
+    made = file.with_name(f"{file.name}.{os.getpid()}")
+    made.write_text(text, encoding="utf-8")
+    made.replace(file)
+
+
 def build(
     directory: Path, fill: Callable[[Path], None], *, need: int = 0, verify: bool = False, progress: Progress = silent
-) -> Path:
+) -> None:
     """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
 
     FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
@@ -54,7 +65,7 @@ def build(
         with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
             if problem(directory, verify=verify) is None:
-                return directory
+                return
             check_space(directory, need)
             try:
                 temporary.mkdir()
@@ -66,14 +77,13 @@ def build(
             except BaseException:
                 shutil.rmtree(temporary, ignore_errors=True)
                 raise
-    return directory
 
 
-def check_space(directory: Path, need: int) -> None:
-    """FitError where fewer than `need` bytes of the disk are free."""
+def check_space(directory: Path, need: int, *, variable: str = "XDG_CACHE_HOME") -> None:
+    """FitError where fewer than `need` bytes of the disk are free. `variable` as in `full_disk_is_a_fit_error`."""
     existing = next(path for path in directory.parents if path.exists())
     if (free := shutil.disk_usage(existing).free) < need:
-        raise _too_small(directory, f"{free / 1e6:,.0f} MB are free and {need / 1e6:,.0f} MB are needed")
+        raise _too_small(directory, f"{format_bytes(free)} are free and {format_bytes(need)} are needed", variable)
 
 
 def problem(directory: Path, *, verify: bool = False) -> str | None:
@@ -156,11 +166,31 @@ def watched(step: str, measure: Callable[[], int], total: int, progress: Progres
     finally:
         done.set()
         watcher.join()
-    download_speed.record(total - before, perf_counter() - began)
+    _record_speed(total - before, perf_counter() - began)
     progress(step, total, total)
 
 
-def _too_small(directory: Path, why: str, variable: str = "XDG_CACHE_HOME") -> FitError:
+def _record_speed(size: int, seconds: float) -> None:
+    """Keep the speed of a download of `size` bytes; a cache that cannot be written keeps nothing."""
+    if size >= _LEAST and seconds > 0:
+        with contextlib.suppress(OSError):
+            write_whole(_speed_file(), json.dumps({"bytes_per_second": size / seconds}))
+
+
+def expected_download(size: int) -> float | None:
+    """Seconds that `size` bytes take at the speed of the last download; None where there was none."""
+    try:
+        speed = float(json.loads(_speed_file().read_text())["bytes_per_second"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return None
+    return size / speed if 1 < speed < inf else None
+
+
+def _speed_file() -> Path:
+    return cache_root() / "download-speed.json"
+
+
+def _too_small(directory: Path, why: str, variable: str) -> FitError:
     return FitError(
         f"the disk is too full for {directory}",
         why=why,

@@ -45,14 +45,14 @@ class TextEncoder:
     def __init__(self, tokenizer_json: str) -> None:
         """From the contents of a tokenizer.json; ValueError where it is none."""
         data: dict[str, Any] = json.loads(tokenizer_json)
-        self._json, tokenizer = tokenizer_json, _shared(tokenizer_json)
+        self._json, self._with_special = tokenizer_json, _shared(tokenizer_json)
         self._pieces = _byte_pieces(data)
         self._special = {token["id"] for token in data["added_tokens"] if token["special"]}
         self._added = {token["id"]: token["content"].encode() for token in data["added_tokens"]}
         self.special_tokens = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
         """The spellings of special tokens, which `encode_prompt` encodes as such."""
         self._nfc = data["normalizer"] is not None
-        self._fast = _encoding(data, self._pieces, tokenizer)
+        self._fast = _encoding(data, self._pieces, self._with_special)
         self._text_only = None if self._fast else _without_special(tokenizer_json, data)
         self._known = b"".join(piece for piece in self._pieces.values() if len(piece) == 1)
 
@@ -104,10 +104,6 @@ class TextEncoder:
         """The ids whose text ends a sentence, as far as one token tells: a full stop, or the end of a line."""
         spelt = self._pieces or {number: token.encode() for token, number in self._with_special.get_vocab().items()}
         return frozenset(n for n, piece in spelt.items() if piece.rstrip(_CLOSING).endswith(_SENTENCE_ENDS))
-
-    @cached_property
-    def _with_special(self) -> Tokenizer:
-        return _shared(self._json)
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:

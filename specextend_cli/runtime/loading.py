@@ -6,19 +6,19 @@ import gc
 from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.models.footprint import PREFILL
-from specextend_cli.models.memory import HEADROOM, estimate, graph_bytes, prefill_bytes
+from specextend_cli.models.footprint import HEADROOM, PREFILL
+from specextend_cli.models.memory import estimate, graph_bytes, prefill_bytes
 from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, Preset, Quantization
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
-from specextend_cli.runtime.block_head import load_block
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
-from specextend_cli.runtime.eagle_head import load_eagle, with_head
+from specextend_cli.runtime.draft_heads import load_block, load_eagle, with_head
 from specextend_cli.runtime.graphs import are_wanted
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import process_group
@@ -26,14 +26,11 @@ from specextend_cli.runtime.process_group import process_group
 if TYPE_CHECKING:
     import torch
 
-    from specextend_cli.engine.assistant import Assistant
     from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Policy, Retrieval, Sampling
     from specextend_cli.engine.drafters import Drafter
-    from specextend_cli.engine.drafters.ngram_table import NgramTable
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
-    from specextend_cli.engine.mtp import MtpHead
     from specextend_cli.engine.reader import Reader
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
@@ -152,6 +149,9 @@ def drafter_of(
     UsageError: there is no such model. ModelError: its token ids mean other texts than the target's.
     """
     from specextend_cli.engine.registry import DrafterSetup, make_drafter
+    from specextend_cli.models.assistant import load_assistant
+    from specextend_cli.models.mtp import load_mtp
+    from specextend_cli.models.token_ids import check_token_ids
 
     def own(kind: str) -> Path:
         check_draft(preset, kind)
@@ -159,35 +159,24 @@ def drafter_of(
         return draft
 
     def load_lm() -> LanguageModel:
-        from specextend_cli.models.token_ids import check_token_ids
-
         check_token_ids(own("lm"), Path(target.lm.model.name_or_path), target.lm.vocabulary)
         wanted = preset.draft.dtype if options.dtype == "auto" else options.dtype
         return load(own("lm"), dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
 
-    def load_own_head() -> EagleHead:
-        # In the target's number format, because the two may share an embedding and an output layer.
-        return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)
-
-    def load_own_block() -> BlockHead:
-        return load_block_head(own("block")) if load_block_head else load_block(own("block"), target.lm, preset.name)
-
-    def load_own_table() -> NgramTable:
-        return load_table(own("table"), target.lm.vocabulary)
-
-    def load_own_mtp() -> MtpHead:
-        from specextend_cli.models.mtp import load_mtp
-
-        return load_mtp(target.lm)
-
-    def load_own_assistant() -> Assistant:
-        from specextend_cli.models.assistant import load_assistant
-
-        return load_assistant(own("assistant"), target.lm, name=preset.name)
-
-    parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    loaders = load_lm, load_own_head, load_own_block, load_own_table, load_own_mtp, load_own_assistant
-    setup = DrafterSetup(target, retrieval, *loaders, preset.draft.window, parts)
+    eagle = load_head or partial(load_eagle, target=target.lm, name=preset.name)
+    block = load_block_head or partial(load_block, target=target.lm, name=preset.name)
+    setup = DrafterSetup(
+        target,
+        retrieval,
+        load_lm=load_lm,
+        load_head=lambda: eagle(own("eagle")),
+        load_block=lambda: block(own("block")),
+        load_table=lambda: load_table(own("table"), target.lm.vocabulary),
+        load_mtp=lambda: load_mtp(target.lm),
+        load_assistant=lambda: load_assistant(own("assistant"), target.lm, name=preset.name),
+        window=preset.draft.window,
+        parts=preset.draft.of or ("ngram", preset.draft.model or "self"),
+    )
     return make_drafter(options.draft or preset.draft.kind, setup)
 
 

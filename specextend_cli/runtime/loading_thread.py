@@ -65,12 +65,8 @@ def is_busy() -> bool:
 
 
 def stages(work: Callable[[Progress], T]) -> Generator[Stage, None, T]:
-    """Yield a Stage for each report of `work(progress)`; returns its result, or raises what it raised."""
-
-    def reporting(put: Callable[[Stage], None]) -> T:
-        return work(lambda step, done, total: put(Stage(step, done, total, "bytes")))
-
-    return (yield from in_thread(reporting))
+    """As `in_thread`, for work that reports to a `Progress`: each report is a Stage."""
+    return in_thread(lambda put: work(lambda step, done, total: put(Stage(step, done, total, "bytes"))))
 
 
 def result_of(events: Generator[E, None, T], each: Callable[[E], object] = lambda event: None) -> T:

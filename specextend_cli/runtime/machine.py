@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import platform
+import subprocess
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from dataclasses import asdict
@@ -12,15 +13,14 @@ from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, distribution
 from math import inf
 from pathlib import Path
-from re import MULTILINE, search
+from re import MULTILINE, fullmatch, search
 from time import perf_counter
 from typing import Any
 
 import psutil
 
 from specextend_cli.models.choice import Machine, Speed
-from specextend_cli.models.memory import gpu_memory
-from specextend_cli.models.store import cache_root
+from specextend_cli.models.store import cache_root, write_whole
 from specextend_cli.runtime.devices import multiplies_bfloat16
 from specextend_cli.runtime.loading_thread import Stage
 
@@ -37,7 +37,7 @@ def this_machine(device: str = "auto") -> Machine:
     """The device that `device` means, without importing torch; its speed where it was measured before."""
     number = int(device.partition(":")[2] or 0)
     if device == "auto" or device.startswith("cuda"):
-        found = gpu_memory(number) if built_for_cuda() else None
+        found = _gpu_memory(number) if built_for_cuda() else None
         if found is not None:
             return Machine("cuda", found)
         if built_for_cuda() and _NVIDIA.exists() and (unlisted := _free_by_torch(number)) is not None:
@@ -56,6 +56,26 @@ def may_be_cuda(device: str) -> bool:
 def device_kind(device: str = "auto") -> str:
     """What `device` means without its number, without importing torch: cpu, cuda or mps."""
     return this_machine().device if device == "auto" else device.partition(":")[0]
+
+
+def nvidia_smi(query: str, *options: str) -> list[str]:
+    """A line of nvidia-smi for each GPU; none where it does not answer."""
+    command = ["nvidia-smi", *options, f"--query-gpu={query}", "--format=csv,noheader"]
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=10, check=True).stdout.splitlines()
+    except (OSError, subprocess.SubprocessError):
+        return []
+
+
+def _gpu_memory(number: int) -> int | None:
+    """Bytes that are free on a GPU that this process may use, by nvidia-smi; None where it does not say."""
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    ids = [str(number)] if visible is None else visible.split(",")[number : number + 1]
+    if not ids or not fullmatch(r"\s*(\d+|GPU-[0-9a-f-]+)\s*", ids[0]):
+        return None  # "" and "-1" hide all of them; parts of a GPU (MIG) are not listed so
+    with suppress(ValueError, IndexError):
+        return int(nvidia_smi("memory.free", f"--id={ids[0].strip()}")[0].split()[0]) << 20  # "81000 MiB"
+    return None
 
 
 def _free_by_torch(number: int) -> int | None:
@@ -140,17 +160,12 @@ def _key() -> str:
     from specextend_cli.engine.native import version
     from specextend_cli.engine.native.compiler import processor
 
-    model = search(r"^model name\s*:\s*(.+)$", _cpuinfo(), MULTILINE)
+    model = None
+    with suppress(OSError):  # no Linux
+        model = search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), MULTILINE)
     digest = sha256("\n".join(processor()).encode()).hexdigest()[:12]
     facts = (model[1] if model else platform.processor(), os.cpu_count(), digest, version()[:12])
     return json.dumps(facts)
-
-
-def _cpuinfo() -> str:
-    try:
-        return Path("/proc/cpuinfo").read_text()
-    except OSError:  # no Linux
-        return ""
 
 
 def _stored(*, final: bool = False) -> Speed | None:
@@ -166,12 +181,8 @@ def _stored(*, final: bool = False) -> Speed | None:
 
 def _store(speed: Speed, *, is_busy: bool = False) -> None:
     """Keep it beside other machines'; a cache that cannot be written keeps nothing."""
-    file = cache_root() / _FILE
     with suppress(OSError):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        made = file.with_name(f"{_FILE}.{os.getpid()}")
-        made.write_text(json.dumps({**_file(), _key(): {**asdict(speed), "is_busy": is_busy}}))
-        made.replace(file)
+        write_whole(cache_root() / _FILE, json.dumps({**_file(), _key(): {**asdict(speed), "is_busy": is_busy}}))
 
 
 def _file() -> dict[str, Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,7 +12,7 @@ from filelock import FileLock
 
 from specextend_cli.engine.private_files import make_private
 from specextend_cli.models.checkpoint import weight_files
-from specextend_cli.models.store import cache_root
+from specextend_cli.models.store import cache_root, write_whole
 from specextend_cli.runtime.loading_thread import Stage
 from specextend_cli.runtime.threads import are_chosen
 
@@ -106,9 +105,7 @@ def _fit_threads(lm: LanguageModel) -> Generator[Stage, None, None]:
         yield Stage("choosing how many threads decode, once for this machine")
         known = decoding_threads(lm)
         make_private(file.parent)
-        made = file.with_name(f"{file.name}.{os.getpid()}")
-        made.write_text(f"{known}")
-        made.replace(file)
+        write_whole(file, f"{known}")
     lm.prefill_threads = most
     torch.set_num_threads(min(max(known, FEWEST), most))
 

@@ -8,7 +8,6 @@ have used it up, and, in builds without MKL, which processors are halves of one 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from functools import cache
 from math import ceil
 from pathlib import Path
@@ -48,14 +47,10 @@ def are_chosen() -> bool:
 def share(groups: Path) -> int | None:
     """Processors that a container may use, rounded up, by Linux' control groups; None where nothing says so."""
     try:
-        quota, period = _limit(groups)
+        if (groups / "cpu.max").exists():  # version 2: microseconds of processor time, and in how many
+            quota, period = (groups / "cpu.max").read_text().split()
+        else:
+            quota, period = ((groups / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
         return max(ceil(int(quota) / int(period)), 1) if int(quota) > 0 else None
     except (OSError, ValueError, ZeroDivisionError):
         return None
-
-
-def _limit(groups: Path) -> Sequence[str]:
-    """Microseconds of processor time, and in how many: of version 2, else of version 1."""
-    if (groups / "cpu.max").exists():
-        return (groups / "cpu.max").read_text().split()
-    return [(groups / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period")]

@@ -22,8 +22,7 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.block_heads import default_block_layers, save_block_head
-from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.heads import load_head, save_head
+from specextend_cli.models.heads import default_layers, load_head, save_head
 from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.train.answer_archive import load_answers, save_answers
 from specextend_cli.train.answers import Answerer, unanswered

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specextend_cli.humanize import format_numbers
-from specextend_cli.summarize.events import Sentence, Summary
+from specextend_cli.summarize.events import Sentence
 from specextend_cli.summarize.factcheck import Unsupported
-from specextend_cli.ui.streams import Output
 
 _SHOWN = 8
 
@@ -63,9 +62,3 @@ def format_unsupported(found: Sequence[Unsupported]) -> str:
     texts = list(dict.fromkeys(one.text for one in found))
     more = f" and {len(texts) - _SHOWN} more" if len(texts) > _SHOWN else ""
     return f"not in the source: {', '.join(texts[:_SHOWN])}{more}" if texts else ""
-
-
-def warn_unsupported(output: Output, summary: Summary) -> None:
-    """Warn on stderr of numbers, dates and names that the source lacks."""
-    if line := format_unsupported(summary.unsupported):
-        output.warn(line)

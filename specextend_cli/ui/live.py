@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderResult
@@ -45,16 +46,16 @@ class ReflowingLive(Live):
         )
 
 
+@dataclass
 class _Measured:
     """A renderable that reports the widths of its lines when it is drawn."""
 
-    def __init__(self, renderable: RenderableType, report: Callable[[Sequence[int]], None]) -> None:
-        self._renderable = renderable
-        self._report = report
+    renderable: RenderableType
+    report: Callable[[Sequence[int]], None]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        lines = console.render_lines(self._renderable, options, pad=False)
-        self._report([Segment.get_line_length(line) for line in lines])
+        lines = console.render_lines(self.renderable, options, pad=False)
+        self.report([Segment.get_line_length(line) for line in lines])
         for number, line in enumerate(lines):
             if number:
                 yield Segment.line()

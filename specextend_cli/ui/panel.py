@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 import threading
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import psutil
 from rich import box
@@ -144,15 +145,15 @@ def format_memory() -> str:
     return f"{main} + {format_bytes(used)} gpu" if used else main
 
 
+@dataclass
 class Dashboard:
     """One frame of the panel."""
 
-    def __init__(self, progress: Progress, tail: str, memory: str, lock: threading.Lock) -> None:
-        self.progress = progress
-        self.tail = tail
-        self.memory = memory
-        self.lock = lock
-        self.plain = False  # whether there are no colours, so that characters must tell the difference
+    progress: Progress
+    tail: str
+    memory: str
+    lock: threading.Lock
+    plain: bool = False  # whether there are no colours, so that characters must tell the difference
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         # The margin keeps the frame from being folded while the terminal gets narrower: folded rows cannot be erased.

@@ -25,7 +25,7 @@ from specextend_cli.humanize import (
 from specextend_cli.summarize import events
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.annotations import warn_unsupported
+from specextend_cli.ui.annotations import format_unsupported
 from specextend_cli.ui.streams import Output, sanitize
 
 RECENT = 64
@@ -174,8 +174,9 @@ class View:
 
     def __exit__(self, kind: object, *error: object) -> None:
         """Warn of facts that the source lacks. After an error, of the output say, no view says that it is done."""
-        if self.progress.summary is not None:
-            warn_unsupported(self.output, self.progress.summary)
+        summary = self.progress.summary
+        if summary is not None and (line := format_unsupported(summary.unsupported)):
+            self.output.warn(line)
 
 
 def format_stage(stage: events.Stage) -> str:

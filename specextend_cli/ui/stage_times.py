@@ -15,10 +15,6 @@ from specextend_cli.summarize.events import ChunkRead, Event, Sentence, Stage, T
 _LEAST = 0.05  # seconds of a stage that is worth a word; remarks are stages, too
 
 
-def _start_of_process() -> float:
-    return psutil.Process().create_time()
-
-
 @dataclass
 class StageTimes:
     """Call `begin` with each stage, and `add` each event; what comes after the first words does not count.
@@ -28,7 +24,7 @@ class StageTimes:
     """
 
     clock: Callable[[], float] = time.time
-    last: float = field(default_factory=_start_of_process)
+    last: float = field(default_factory=lambda: psutil.Process().create_time())
     stage: str = "starting"
     seconds: dict[str, float] = field(default_factory=dict)
     """By stage, in their order."""

@@ -110,7 +110,7 @@ def test_instructions_and_what_they_cost(findings, monkeypatch, chosen, state, t
 
 
 def test_a_torch_for_cuda_without_a_gpu(findings, monkeypatch):
-    monkeypatch.setattr(doctor_checks, "_built_for_cuda", lambda: "12.8")
+    monkeypatch.setattr(doctor_checks, "built_for_cuda", lambda: "12.8")
     _, found = findings()
     assert found["torch"]["fix"] == f"{doctor_checks.FOR_PROCESSORS} --force-reinstall"
     assert "gigabytes" in found["torch"]["cost"]
@@ -118,7 +118,7 @@ def test_a_torch_for_cuda_without_a_gpu(findings, monkeypatch):
 
 def test_a_gpu_that_torch_cannot_use(findings, monkeypatch):
     monkeypatch.setattr(doctor_checks, "_gpu", lambda: "NVIDIA H100, 80 GB")
-    monkeypatch.setattr(doctor_checks, "_built_for_cuda", lambda: None)
+    monkeypatch.setattr(doctor_checks, "built_for_cuda", lambda: None)
     code, found = findings()
     assert (code, found["gpu"]["state"]) == (0, "poor")
     assert "without CUDA" in found["gpu"]["cost"]
@@ -193,7 +193,7 @@ def with_gpu(findings, monkeypatch):
     monkeypatch.setattr(metadata, "version", lambda name: have.get(name) or version(name))
     monkeypatch.setattr(doctor_checks, "_gpu", lambda: "NVIDIA H100, 80 GB")
     monkeypatch.setattr(doctor_checks, "_capability", lambda: (9, 0))
-    monkeypatch.setattr(doctor_checks, "_built_for_cuda", lambda: "13.0")
+    monkeypatch.setattr(doctor_checks, "built_for_cuda", lambda: "13.0")
     monkeypatch.setenv("CC", "gcc")
     monkeypatch.delenv("SPECEXTEND_GRAPHS", raising=False)
     return findings

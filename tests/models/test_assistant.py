@@ -16,7 +16,7 @@ from specextend_cli.models.assistant import load_assistant
 from specextend_cli.models.assistant_shape import AssistantShape, is_assistant
 from specextend_cli.models.preset import Draft
 from specextend_cli.models.presets import load_preset
-from specextend_cli.runtime.eagle_head import with_head
+from specextend_cli.runtime.draft_heads import with_head
 from tests.engine.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, run, small

@@ -10,7 +10,8 @@ import torch
 
 from specextend_cli.engine.attention.hybrid import is_before_ampere
 from specextend_cli.errors import FitError
-from specextend_cli.models.memory import HEADROOM, estimate, graph_bytes
+from specextend_cli.models.footprint import HEADROOM
+from specextend_cli.models.memory import estimate, graph_bytes
 from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import dtype_of

@@ -179,4 +179,4 @@ def test_disk_too_small(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=10**9))
     with pytest.raises(FitError, match="disk is too full") as caught:
         fetch(SOURCE)
-    assert "1000.0 GB are needed" in caught.value.why
+    assert "1.0 TB are needed" in caught.value.why

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.memory import HEADROOM, Estimate, estimate, fits, graph_bytes, prefill_bytes
+from specextend_cli.models.footprint import HEADROOM, Estimate
+from specextend_cli.models.memory import estimate, fits, graph_bytes, prefill_bytes
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape

@@ -151,7 +151,7 @@ def test_towers_are_not_read(model: Path) -> None:
     assert Shape.of(model).weight_bytes(4) < 1 << 20
     assert read_bytes(tower) < 1 << 20
     tower.read_bytes()
-    assert read_bytes(tower) >= size
+    assert read_bytes(tower) > size // 2  # the kernel may have dropped some again
 
 
 def read_bytes(file: Path) -> int:

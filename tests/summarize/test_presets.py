@@ -25,7 +25,7 @@ from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.source_kinds import LocalSource
 from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.eagle_head import WINDOW, with_head
+from specextend_cli.runtime.draft_heads import WINDOW, with_head
 from specextend_cli.runtime.loading import describe, heads_of
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.prompt_builder import PromptBuilder

@@ -10,7 +10,7 @@ from specextend_cli.documents.document import Extraction
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.models.memory import Estimate
+from specextend_cli.models.footprint import Estimate
 from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Stage, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text_generator import load_generator

@@ -23,8 +23,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import InputError, ModelError, UsageError
 from specextend_cli.models.block_heads import load_block_head
-from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.heads import load_head, save_head
+from specextend_cli.models.heads import default_layers, load_head, save_head
 from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.train import trainer
 from specextend_cli.train.card import Facts

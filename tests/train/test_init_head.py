@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.models.head_config import default_layers
+from specextend_cli.models.heads import default_layers
 from specextend_cli.train.init_head import init_head
 from tests.engine.tiny_models import ARCHITECTURES, tiny
 

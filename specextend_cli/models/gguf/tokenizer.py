@@ -72,11 +72,6 @@ class Splitting:
         by_bytes = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=last == GPT2)
         return pre_tokenizers.Sequence([*steps, by_bytes]) if steps else by_bytes
 
-    @property
-    def normalizer(self) -> normalizers.Normalizer | None:
-        """What text goes through before it is split."""
-        return normalizers.NFC() if self.nfc else None
-
 
 SPLITTINGS = {
     **dict.fromkeys(
@@ -159,8 +154,8 @@ def _byte_level(facts: dict[str, Any], tokens: list[str], types: list[int]) -> T
         ignore_merges=splitting.whole_words,
     )
     tokenizer.pre_tokenizer = splitting.pre_tokenizer
-    if splitting.normalizer is not None:
-        tokenizer.normalizer = splitting.normalizer
+    if splitting.nfc:
+        tokenizer.normalizer = normalizers.NFC()
     tokenizer.decoder = decoders.ByteLevel()
     return tokenizer
 

@@ -1,4 +1,4 @@
-"""A preset's EAGLE head, loaded for its target, with its configuration read the way that agrees best."""
+"""A preset's head, loaded for its target; of EAGLE heads, the configuration is read the way that agrees best."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.source_kinds import LocalSource
 
 if TYPE_CHECKING:
+    from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
 
@@ -75,5 +76,15 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
         share = probe(head, loaded.readings, target, torch.tensor(tokens, device=target.device))
         if share < LEAST:
             head.remarks += (f"whichever way its configuration is read, it agrees with the target on {share:.0%} only",)
+    round_to_four_bit(head)
+    return head
+
+
+def load_block(directory: Path, target: LanguageModel, name: str) -> BlockHead:
+    """The block head (DFlash, DSpark) in `directory`; `name` as in `load_eagle`. ModelError as `load_block_head`."""
+    from specextend_cli.engine.four_bit import round_to_four_bit
+    from specextend_cli.models.block_heads import load_block_head
+
+    head = load_block_head(directory, target, name=name)
     round_to_four_bit(head)
     return head
