@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.ranker import Array
+from specextend_cli.summarize.ranking.wording import rules
 from specextend_cli.summarize.tfidf import terms
 
 WEIGHT = 8.0
@@ -94,9 +95,9 @@ def gain(share: Array, usable: NDArray[np.bool_]) -> Array:
     return share * np.float32(WEIGHT / max(float(share.max(initial=0.0)), 1e-9))
 
 
-def recommends(line: str) -> bool:
+def recommends(line: str, language: str = "en") -> bool:
     """Whether a printed sentence says what somebody should do."""
-    return _RECOMMENDS.search(line) is not None
+    return (_RECOMMENDS if language == "en" else rules(language).advises).search(line) is not None
 
 
 def tells_method(line: str) -> bool:
