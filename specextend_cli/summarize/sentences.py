@@ -40,7 +40,8 @@ _END = regex.compile(
 )
 # The last word before a full stop: letters, with the full stops inside ("p.m", "Ph.D", "z. B"), behind "l'" too.
 _LAST_WORD = regex.compile(
-    r"(?:(?<![\p{L}\p{M}\p{N}'’_@/.-])|(?<=\b(?:[dln]|\p{L}{0,3}ll)['’]))(?:\p{Ll}\.[ \u00a0](?=\p{L}{1,2}\Z))?[\p{L}\p{M}]+(?:\.[\p{L}\p{M}]+)*\Z"
+    r"(?:(?<![\p{L}\p{M}\p{N}'’_@/.-])|(?<=\b(?:[dln]|\p{L}{0,3}ll)['’]))"
+    r"(?:\p{Ll}\.[ \u00a0](?=\p{L}{1,2}\Z))?[\p{L}\p{M}]+(?:\.[\p{L}\p{M}]+)*\Z"
 )
 _NEXT_WORD = regex.compile(r"""[\p{Ps}\p{Pi}"'¿¡]*+([\p{L}\p{M}\p{N}'’]*)""")
 _SECOND_LETTER = regex.compile(r"\p{L}\.(?!\p{L})")  # of "z. B." and "u. U.", where the second one has a capital
@@ -61,7 +62,7 @@ _LETTER = regex.compile(rf"[\p{{Lu}}{_UNCASED}]")
 _TAIL = 24  # characters; no abbreviation, and no word that matters after one, has more
 _SURE = 5  # letters; a longer word that is not known to be one is no abbreviation
 _KNOWN = BEFORE_NUMBERS | EXCLAIMED | MAYBE_LAST | NEVER_LAST | TITLES
-_QUOTES = ("「」", "『』", "“”")
+_QUOTES = (("「", "」"), ("『", "』"), ("“", "”"))
 _QUOTED = 200  # characters; a sentence in a longer quotation ends as others do
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
