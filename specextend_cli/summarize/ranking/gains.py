@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.ranker import Array
+from specextend_cli.summarize.ranking.text_kind import decides
 from specextend_cli.summarize.ranking.wording import rules
 from specextend_cli.summarize.tfidf import terms
 
@@ -107,4 +108,4 @@ def tells_method(line: str) -> bool:
 
 def concludes(line: str) -> bool:
     """Whether a printed sentence states a finding, a decision or a request."""
-    return _CONCLUDES.search(line) is not None
+    return decides(line) or _CONCLUDES.search(line) is not None

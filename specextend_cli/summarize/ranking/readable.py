@@ -17,6 +17,8 @@ _WHOLE = regex.compile(
       (?:[.!?\p{STerm}](?:\ »|["'`*\p{Pe}\p{Pf}\p{Pi}])*|[\p{Thai}\p{Lao}])""",
     regex.VERBOSE,
 )
+# The number of a clause, as of a contract: "2.1 The provider …".
+_CLAUSE = regex.compile(r"""\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+(?=["“„«]?\p{Lu}[\p{L}'’-]*["”“»]?\s\p{L})""")
 _INITIAL = regex.compile(r"\p{Lu}\.\s\p{Lu}")
 _QUESTION = regex.compile(r"""(?:[?？؟՞]|(?<=\p{Greek}{2});)[!?.…"'`*\p{Pe}\p{Pf}\p{Pi}]*\Z""")
 # What joins a sentence to the one before and can be left out of it.
@@ -96,13 +98,14 @@ _QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the lan
 
 
 def printed(sentence: str, language: str = "en", *, listed: bool = True) -> str:
-    """The sentence on one line, without the mark of a list and without a connective at its beginning.
+    """The sentence on one line, without the mark of a list or a clause and a connective at its beginning.
 
     Where nothing is `listed`, "M. Leroy …" begins with an initial.
     """
     line = " ".join(sentence.split())
     mark = ITEM.match(line)
     line = line[mark.end() :] if mark and (listed or not _INITIAL.match(line)) else line
+    line = line[clause.end() :] if (clause := _CLAUSE.match(line)) else line
     if joined := (_CONNECTIVE if language == "en" else rules(language).joins).match(line):
         line = line[joined.end() :]
         line = line[0].upper() + line[1:]

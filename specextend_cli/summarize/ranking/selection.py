@@ -57,7 +57,8 @@ class Selector:
         self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]], *, conversation: bool = False
     ) -> None:
         self._bags, self._conversation = bags, conversation
-        self._language = spoken = language_of(text)
+        self.language = spoken = language_of(text)
+        """The code of the document's language."""
         self._lines = [printed(text[one.start : one.end], spoken, listed=one.kind == "item") for one in found]
         beside = beside_the_text(self._lines, found, spoken)
         prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
@@ -104,7 +105,7 @@ class Selector:
     def _chain(self, found: Sequence[Candidate], i: int) -> tuple[int, ...] | None:
         """The sentences that must stand before sentence `i`; None where it cannot be printed at all."""
         first = i
-        while self._whole[first] and leans(self._lines[first], self._language):
+        while self._whole[first] and leans(self._lines[first], self.language):
             first -= 1
             if first < 0 or i - first > _CHAIN or found[first].block != found[i].block:
                 return None
@@ -193,7 +194,7 @@ class Selector:
         """The first lines, of whatever kind, with about that number of words; the last one is cut."""
         chosen: list[Choice] = []
         for i, line in enumerate(self._lines):
-            if words > 0 and self._sizes[i]:
+            if words > 0 and any(map(str.isalnum, line)):  # no rule that is drawn between others
                 chosen.append(Choice(i, beginning(line, words)))
                 words -= int(self._sizes[i])
         return chosen
