@@ -52,6 +52,21 @@ def kind(body: str, name: str = "a.md") -> Kind:
         (CHAPTER, "chapter"),
         (QUESTIONS, "questions"),
         ("\n\n".join(f"## {part}" if part in ASKED else part for part in QUESTIONS.split("\n\n")), "questions"),
+        (
+            "\n\n".join(f"{line}\n\n{ANSWERED[0]}" for line in ("¿Quién va?", "¿Qué hay?", "¿Es de la villa?")),
+            "questions",
+        ),
+        (
+            "\n\n".join(
+                f"{line}\n\n今年九月一日起所有居民都可以免费使用新的图书馆。"
+                for line in ("谁可以用？", "要钱吗？", "在哪里？")
+            ),
+            "questions",
+        ),
+        (
+            "\n\n".join(f"{'记者馆长'[n % 2 * 2 :][:2]}：今年九月一日起居民可以使用新馆。" for n in range(6)),
+            "conversation",
+        ),
         ("\n\n".join((*ASKED, text(60))), "text"),  # nobody answers the first three
         (f"{QUESTIONS}\n\n" + "\n\n".join(f"# Part {n}\n\n{text(3, 30 + 3 * n)}" for n in range(5)), "text"),
         (text(60), "text"),

@@ -15,7 +15,7 @@ import regex
 
 from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.ranking.candidates import Candidate
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.word_count import length_of
 
 Kind = Literal["conversation", "minutes", "chapter", "questions", "text"]
 
@@ -65,12 +65,15 @@ _OF_CHAPTER = [
 _SIGNS = 2  # of a kind that a text of it has at least
 _QUESTIONS = 3  # headings that are questions, at least, and half of all
 _SPEAKER = regex.compile(
-    r"\W{0,3}(?P<name>\p{Lu}[\p{L}\p{N}.'’ -]{0,38})(?:\ \([^()]{1,30}\))?:\ (?=\S)", regex.VERBOSE
+    r"""\W{0,3}(?P<name>[\p{Lu}\p{Lo}][\p{L}\p{M}\p{N}.'’ ・-]{0,38})
+      (?:\ \([^()]{1,30}\)|（[^（）]{1,30}）)?(?::\ |：)(?=\S)""",
+    regex.VERBOSE,
 )
 # A label of minutes before a colon, which is nobody's name.
 _LABEL = regex.compile(
-    r"(?:Decision|Action(?: item| point)?|Motion|Resolution|Vote|Beschluss|Aufgabe|Antrag|Décision|Acuerdo|Decisión|Tarea"
-    r"|Decisione|Decisão|Tarefa|Besluit|Actie|Uchwała|Решение|Поручение)s?(?: \d+)?(?=:)"
+    r"(?:Decision|Action(?: item| point)?|Motion|Resolution|Vote|Beschluss|Aufgabe|Antrag|Décision|Acuerdo|Decisión"
+    r"|Tarea|Decisione|Decisão|Tarefa|Besluit|Actie|Uchwała|Решение|Поручение)"
+    r"s?(?: \d+)?(?=:)"
 )
 _TURNS = 0.2  # of a conversation's paragraphs, at least, begin with the name of somebody who speaks more than once
 _LEAST = 2  # turns of such a speaker, and speakers of a conversation
@@ -123,10 +126,10 @@ def decides(line: str) -> bool:
     return _LABEL.match(line) is not None
 
 
-def words_told(line: str) -> int:
+def words_told(line: str) -> float:
     """Words that are said, without the speaker's name and what fills pauses: 3 of "Bob: Um, yeah, on the TV"."""
     line = line[match.end() :] if (match := _SPEAKER.match(line)) else line
-    return count_words(_FILLERS.sub(" ", line))
+    return length_of(_FILLERS.sub(" ", line))
 
 
 def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
@@ -139,7 +142,7 @@ def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
     if _signs(_OF_CHAPTER, marks) >= _SIGNS:
         return "chapter"
     headings = {one.section: one.heading for one in found if one.heading}.values()
-    asked = sum(heading.endswith(("?", "?**")) for heading in headings)
+    asked = sum(heading.rstrip("*").endswith(("?", "？", "؟")) for heading in headings)
     return "questions" if asked >= max(_QUESTIONS, len(headings) / 2) else "text"
 
 
