@@ -1,7 +1,8 @@
 """What a sentence gains beside its score: by its share of the user's focus, and where somebody may have to act on it.
 
 A sentence that says what was found, decided, recommended or asked for is what somebody who must act reads first. The
-rules are for English. The learned scores know such words too, but beside place and length they count for little.
+rules are for English, and those of other languages are few. The learned scores know such words too, but beside place
+and length they count for little.
 """
 
 from __future__ import annotations
