@@ -211,7 +211,15 @@ def test_headings_in_scripts_without_capitals(heading: str, prose: str) -> None:
     "label",
     [
         *("Page {} of 3", "Seite {} von 3", "Page {} sur 3", "Página {} de 3", "Pagina {} di 3", "Pagina {} van 3"),
-        *("Strona {} z 3", "Страница {} из 3", "Стр. {}", "Sayfa {} / 3", "Σελίδα {} από 3", "第 {} 页 共 3 页", "第{}页"),
+        *(
+            "Strona {} z 3",
+            "Страница {} из 3",
+            "Стр. {}",
+            "Sayfa {} / 3",
+            "Σελίδα {} από 3",
+            "第 {} 页 共 3 页",
+            "第{}页",
+        ),
         *("{} / 3 ページ", "{}쪽", "صفحة {} من 3", "पृष्ठ {} / 3", "Trang {}/3", "หน้า {} จาก 3"),
     ],
 )

@@ -31,9 +31,9 @@ class Wording:
 
 _WORDINGS = {
     "de": Wording(
-        leans=r"Er|Ihm|Ihnen|Sie(?! (?:können|müssen|sollten|sollen|dürfen|möchten|erhalten|finden|benötigen"
-        r"|bitte)\b)|Deren|Dessen|Daher|Deshalb|Deswegen|Darum|Dadurch|Dabei|Damit|Dafür|Dagegen|Davon|Danach"
-        r"|Daraufhin|Darunter|Darin|Daran|Daraus|Dazu|Darüber(?! hinaus)|Dort|Hierzu|Hierbei|Hierdurch|Hierfür"
+        leans=r"Er|Ihm|Ihnen|Seine?[mnrs]?|Sie(?! (?:können|müssen|sollten|sollen|dürfen|möchten|erhalten|finden"
+        r"|benötigen|bitte)\b)|Deren|Dessen|Daher|Deshalb|Deswegen|Darum|Dadurch|Dabei|Damit|Dafür|Dagegen|Davon"
+        r"|Danach|Daraufhin|Darunter|Darin|Daran|Daraus|Dazu|Darüber(?! hinaus)|Dort|Hierzu|Hierbei|Hierdurch|Hierfür"
         r"|Hieraus|Infolgedessen|Folglich|Somit|Demnach|Demzufolge|Insofern|Allerdings|Jedoch|Dennoch|Trotzdem"
         r"|Stattdessen|Andernfalls|Ansonsten|Hingegen|Letztere\w*|Erstere\w*|Beide|Denn|Sondern|Zweitens|Drittens"
         r"|Anschließend",
