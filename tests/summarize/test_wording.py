@@ -13,7 +13,7 @@ from specextend_cli.summarize.ranking.selection import Selector
 from tests.summarize.scribe import document
 
 LEANING = {
-    "de": "Dies führt zu höheren Kosten.|Sein Vater schwieg.|Deshalb müssen die Pumpen laufen.|Aus diesem Grund ruht er.",
+    "de": "Dies kostet mehr.|Sein Vater schwieg.|Deshalb müssen die Pumpen laufen.|Aus diesem Grund ruht er.",
     "fr": "Elle gère 18 bibliothèques.|Or la métropole ne dispose d'aucun outil.|Cette baisse est forte.|Il conteste.",
     "es": "Esto se debe a que faltan datos.|Por eso pidieron préstamos.|Dicha cantidad no se pagó.",
     "it": "Ciò dipende dalla lentezza delle gare.|Essi sono chiusi.|Questo impedisce il tempo pieno.",
