@@ -84,7 +84,13 @@ def test_two_sentences(one: str, other: str) -> None:
     ],
 )
 def test_other_languages(text: str) -> None:
-    assert [sentence.strip() for sentence in split(text.replace("|", ""))] == [one.strip() for one in text.split("|")]
+    whole, sentences = text.replace("|", ""), [one.strip() for one in text.split("|")]
+    assert [one.strip() for one in split(whole)] == sentences
+    for size in (1, 4, 50):
+        stream = Sentences()
+        pieces = [stream.add(whole[at : at + size]) for at in range(0, len(whole), size)]
+        pieces.append(stream.finish(whole=True))
+        assert [one.strip() for piece in pieces for one in split(piece)] == sentences
 
 
 def test_a_quotation_that_nothing_closes_does_not_run_on_for_ever() -> None:
