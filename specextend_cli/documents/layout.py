@@ -30,6 +30,11 @@ _NUMBERED = re.compile(
     r"(?:(?:chapter|part|section|appendix|annex|article|title)\s+[\divxlc]+\b|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.|[A-Z]\.)"
     r"(?:[.:]?\s+[^\W\d_a-z].*|$)"
 )
+_FIGURES = "[一二三四五六七八九十百\\d]{1,4}"
+_NUMBERED_WIDE = re.compile(rf"(?:第{_FIGURES}[章节節条條编編篇部]|{_FIGURES}、|[（(]{_FIGURES}[）)])\s?\w.{{0,30}}")
+# A title in a script without capitals: a few words, or characters, without the mark of a sentence or a figure.
+_CASELESS = "\u0590-\u08ff\u0900-\u0e7f\u2e80-\ud7af"
+_TITLE = re.compile(rf"[{_CASELESS}](?:[^\x00-\x7f。，、：；！？।،؛؟]{{1,14}}(?:\s|$)){{1,4}}")
 _NOTE = re.compile(r"(?:\d{1,3}|1[0-4]\d\d) \S")  # no year
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*$")
 _WIDE = re.compile("[\u2e80-\u9fff\uff00-\uffef]")
@@ -161,7 +166,7 @@ class _Typography:
     def is_heading(self, block: Sequence[Line]) -> bool:
         """True if these lines are a heading: by the outline, by larger or bold type, or by their wording."""
         text = " ".join(line.text for line in block)
-        if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(str.isalpha, text)) < 3 or " … " in text:
+        if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(_weight, text)) < 3 or " … " in text:
             return False
         if id(block[0]) in self._listed:
             return True
@@ -171,6 +176,11 @@ class _Typography:
             return text[-1] != "." or len(text) < 60
         fine_print = block[0].size < 0.93 * self._body
         return len(block) <= 2 and len(text) <= 100 and not fine_print and reads_as_heading(text)
+
+
+def _weight(character: str) -> int:
+    """How many letters of an alphabet a character stands for."""
+    return character.isalpha() * (2 if character >= "\u2e80" else 1)
 
 
 def _goes_on(a: Line, b: Line) -> bool:
@@ -195,11 +205,19 @@ def _same_column(a: Line, b: Line) -> bool:
 
 
 def reads_as_heading(text: str) -> bool:
-    """True if a separate line is worded as a heading: numbered, all capitals, or title case without a full stop."""
+    """True if a separate line is worded as a heading: numbered, all capitals, or title case without a full stop.
+
+    In scripts without capitals a short line without any mark is one.
+    """
     words = re.findall(r"[^\W\d_][\w’'-]*", text)
     if not words or text[-1] in ".,;:!":
         return False
-    if _NUMBERED.fullmatch(text) or (text.isupper() and sum(map(len, words)) > 3):
+    if (
+        _NUMBERED.fullmatch(text)
+        or _NUMBERED_WIDE.fullmatch(text)
+        or _TITLE.fullmatch(text)
+        or (text.isupper() and sum(map(len, words)) > 3)
+    ):
         return True
     long = [word for word in words if word.lower() not in _SMALL_WORDS]
     return 1 <= len(words) <= 12 and words[0][0].isupper() and bool(long) and all(word[0].isupper() for word in long)

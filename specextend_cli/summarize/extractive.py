@@ -14,6 +14,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.summarize.events import ChunkRead, Event, LevelWork, Part, Plan, Preview, Rates, Text, Warned
 from specextend_cli.summarize.evidence import DocumentSentence, EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
+from specextend_cli.summarize.language import NAMES
 from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
@@ -133,6 +134,9 @@ class Extractive(Pipeline):
             yield whole
             yield from self._verbatim()
             return
+        if (language := self.scored.selector.language) != "en":
+            why = "the rules that rank sentences were fitted to English"
+            yield Warned(f"{self.document.name} is in {NAMES[language]}, and {why}")
         scores, self.method = self.scored.scores, "extractive"
         if self.guide is None:
             yield whole

@@ -9,6 +9,7 @@ from itertools import pairwise
 import regex
 
 from specextend_cli.summarize.abbreviations import (
+    BEFORE_FIGURES,
     BEFORE_NUMBERS,
     COMPANY,
     EXCLAIMED,
@@ -25,27 +26,32 @@ _OWN = r"[\p{STerm}།--[.!?]]"
 _PHRASED = r"[\p{Thai}\p{Lao}]"
 # Marks of other scripts (。 । ؟) end a sentence without a space behind, but not before decimals ("３．５") nor where
 # somebody is quoted in Japanese (「…。」と). Thai has no such mark: there a space between words may end one. The number
-# of a footnote belongs to the sentence before it ("so.[4]").
+# of a footnote belongs to the sentence before it ("so.[4]"). Quotation marks close as each language has them („…“, »…«,
+# « … »), and ";" is the question mark of Greek.
 _END = regex.compile(
     rf"""(?:
-        [.!?…]["')\]”’»]*(?:(?:\[\d{{1,3}}\])+|[⁰¹²³⁴-⁹]+)?(?=\s)
+        [.!?…](?:[ \u00a0\u202f]»(?=\s|\Z) | ["')\]”’»“‘«›‹]*(?:(?:\[\d{{1,3}}\])+|[⁰¹²³⁴-⁹]+)?(?=\s))
+      | (?<=\p{{Greek}}{{2}})[;\u037e]["')\]”’»]*(?=\s)
       | (?!．\d){_OWN}++ (?:{_CLOSING}++(?!と|って)|(?!{_CLOSING})) (?=[\s\S])
       | (?<={_PHRASED})\ (?={_PHRASED})
       | \n
     )\s*""",
     regex.VERBOSE | regex.V1,
 )
-# The last word before a full stop: letters, with the full stops inside ("p.m", "Ph.D", "z. B").
+# The last word before a full stop: letters, with the full stops inside ("p.m", "Ph.D", "z. B"), behind "l'" too.
 _LAST_WORD = regex.compile(
-    r"(?<![\p{L}\p{M}\p{N}'’_@/.-])(?:\p{Ll}\.[ \u00a0](?=\p{L}{1,2}\Z))?[\p{L}\p{M}]+(?:\.[\p{L}\p{M}]+)*\Z"
+    r"(?:(?<![\p{L}\p{M}\p{N}'’_@/.-])|(?<=\b(?:[dln]|\p{L}{0,3}ll)['’]))"
+    r"(?:\p{Ll}\.[ \u00a0](?=\p{L}{1,2}\Z))?[\p{L}\p{M}]+(?:\.[\p{L}\p{M}]+)*\Z"
 )
 _NEXT_WORD = regex.compile(r"""[\p{Ps}\p{Pi}"'¿¡]*+([\p{L}\p{M}\p{N}'’]*)""")
+_SECOND_LETTER = regex.compile(r"\p{L}\.(?!\p{L})")  # of "z. B." and "u. U.", where the second one has a capital
 _INITIALS = regex.compile(r"(?:\p{L}\p{M}*){1,2}(?:\.[ \u00a0]?\p{L}{1,3})+")
 _NUMBER = regex.compile(r"\s*[\p{Ps}]?\d+\.")
 _LABEL = regex.compile(
     r"\s*(?:(?:[Ss]ec(?:tion|\.)|[Aa]rt(?:icle|\.)|[Cc]hapter|[Rr]ule|[Pp]art|§)\s(?:\d+|[IVXLC]+)|\p{Lu})\."
 )
 _ORDINAL = regex.compile(r"\b\d{1,2}\.\Z")
+_ORDINAL_AFTER = regex.compile(r"\b(?:[Dd](?:er|ie|as|em|en|es)|[Ii]m|[Zz]u[mr]|[Vv]om|[Bb]eim)\s\d{1,3}\.\Z")
 # What a number makes an ordinal of, where nouns have capitals.
 _COUNTED = regex.compile(
     r"(?:Jan|Feb|März|Apr|Mai|Jun|Jul|Aug|Sep|Okt|Nov|Dez|Jahrh|Jh|Jahrtausend|Auflage|Kapitel|Mal)"
@@ -56,6 +62,8 @@ _LETTER = regex.compile(rf"[\p{{Lu}}{_UNCASED}]")
 _TAIL = 24  # characters; no abbreviation, and no word that matters after one, has more
 _SURE = 5  # letters; a longer word that is not known to be one is no abbreviation
 _KNOWN = BEFORE_NUMBERS | EXCLAIMED | MAYBE_LAST | NEVER_LAST | TITLES
+_QUOTES = (("「", "」"), ("『", "』"), ("“", "”"))
+_QUOTED = 200  # characters; a sentence in a longer quotation ends as others do
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
 _WORD = re.compile(r"\w+")
 _PATIENCE = 2
@@ -112,6 +120,11 @@ def _goes_on(text: str, start: int, mark: regex.Match[str]) -> bool:
     if mark[0][0] in ".!?…":
         return "\n\n" not in mark[0] and _is_inside(text, start, mark)
     # Only the last characters are searched, so that long sentences take linear time.
+    if mark[0][0] not in ".!?…\n" and any(
+        text.rfind(opening, max(start, end - _QUOTED), end) > text.rfind(closing, max(start, end - _QUOTED), end)
+        for opening, closing in _QUOTES
+    ):
+        return True
     tail = text[max(start, end - _TAIL) : end].rstrip()
     at_a_space = "\n" not in mark[0] and regex.search(_PHRASED + r"\Z", tail) is not None
     return at_a_space and end - start < _PHRASE
@@ -145,20 +158,28 @@ def _is_abbreviated(text: str, start: int, tail: str, following: str, at: int) -
     head = text[start : start + len(tail) + 1] if len(tail) < _TAIL else ""
     if _NUMBER.fullmatch(head) or (_LABEL.fullmatch(head) and following):
         return True
+    begins = following.istitle() and following.lower() in STARTERS
     if _ORDINAL.search(tail + ".") and _COUNTED.match(following):
+        return True
+    if following and not begins and _ORDINAL_AFTER.search(tail + "."):
         return True
     found = _LAST_WORD.search(tail)
     if found is None:
         return False
-    word, begins = found[0], following.istitle() and following.lower() in STARTERS
+    word = found[0]
     key = regex.sub(r"\s", "", word.lower())
     sign = text[at : at + 1]
+    if len(word) == 1 and word.islower() and _SECOND_LETTER.match(text, at):
+        return True
     numbered = following[:1].isdigit() or (len(following) == 1 and not begins) or sign in ("(", "[", "§")
     numbered = numbered or following[:3].lower() in MONTHS
+    if word in BEFORE_FIGURES and following[:1].isdigit() and following[1:2].isdigit():
+        return True
     if numbered and (key in BEFORE_NUMBERS or key.endswith("str")):
         return True
     if len(word) == 1 and _LETTER.match(word):
-        return not (begins and _ends_with_letter(tail, found.start(), following))
+        initial = word.isupper() or text[at + 1 : at + 2] == "."  # no "2022 г. В …"
+        return not (begins and _ends_with_letter(tail, found.start(), following, initial=initial))
     if key in ORDINARY and word.islower():
         return False
     if key in NEVER_LAST:
@@ -169,10 +190,10 @@ def _is_abbreviated(text: str, start: int, tail: str, following: str, at: int) -
     return False
 
 
-def _ends_with_letter(tail: str, at: int, following: str) -> bool:
+def _ends_with_letter(tail: str, at: int, following: str, *, initial: bool) -> bool:
     """Whether a sentence ends with a single letter ("plan B. The …"): it is no initial of a name ("J. A. Roe")."""
     before = tail[:at].rstrip()
-    return len(following) > 1 and not before.endswith(".") and bool(before)
+    return (len(following) > 1 or not initial) and not before.endswith(".") and bool(before)
 
 
 def spans(text: str) -> list[tuple[int, int]]:

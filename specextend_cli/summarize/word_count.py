@@ -15,6 +15,7 @@ _UNSPACED = regex.compile(rf"[{UNSPACED}]")
 _CHARACTER = regex.compile(rf"[{_CHARACTERS}]")
 _WORD = regex.compile(rf"[{_CHARACTERS}]|(?:[{_SYLLABLES}]\p{{M}}*){{1,4}}|[^\s{UNSPACED}]+")
 _SAYS = regex.compile(r"[\p{L}\p{N}]")
+_DENSE = 2  # Chinese or Japanese characters that say what a word says, nearly
 _PAUSES = ",;:،؛、，；："
 _LATE = 0.1  # of a beginning's words: how far before its end a pause is looked for
 
@@ -38,6 +39,11 @@ def words(text: str) -> list[str]:
 def count_words(text: str) -> int:
     """How many `words` it has."""
     return len(words(text))
+
+
+def length_of(text: str) -> float:
+    """How long it is in words of languages that put spaces between them."""
+    return count_words(text) / (_DENSE if by_character(text) else 1)
 
 
 def beginning(text: str, most: int) -> str:

@@ -188,3 +188,43 @@ def test_columns_of_a_typed_page_are_read_one_after_the_other() -> None:
     assert document.text.split("\n\n") == ["Gazette of the Mill", left, right]
     table = "\n".join(f"Level {n:<12}3.{n}0    rising      as before" for n in range(9))
     assert read(table).text.split("\n")[0] == "Level 0  3.00  rising  as before"
+
+
+@pytest.mark.parametrize(
+    ("heading", "prose"),
+    [
+        ("二、调查结果", "全市计划改造的218个小区只完成了97个。"),
+        ("（一）进度", "全市计划改造的218个小区只完成了97个。"),
+        ("参考文献", "全市计划改造的218个小区只完成了97个。"),
+        ("1. 서론", "한빛군은 1914년에 세 고을을 합쳐 만든 군이다."),
+        ("참고문헌", "한빛군은 1914년에 세 고을을 합쳐 만든 군이다."),
+        ("المراجع", "تقع المحافظة في شمال البلاد، وقد أُنشئت عام 1962."),
+        ("संदर्भ", "सोनपुर जिला गंगा नदी के संगम पर बसा है।"),
+    ],
+)
+def test_headings_in_scripts_without_capitals(heading: str, prose: str) -> None:
+    document = read(f"{prose}\n\n{heading}\n\n{prose}")
+    assert [block.kind for block in document.blocks] == ["paragraph", "heading", "paragraph"]
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        *("Page {} of 3", "Seite {} von 3", "Page {} sur 3", "Página {} de 3", "Pagina {} di 3", "Pagina {} van 3"),
+        *(
+            "Strona {} z 3",
+            "Страница {} из 3",
+            "Стр. {}",
+            "Sayfa {} / 3",
+            "Σελίδα {} από 3",
+            "第 {} 页 共 3 页",
+            "第{}页",
+        ),
+        *("{} / 3 ページ", "{}쪽", "صفحة {} من 3", "पृष्ठ {} / 3", "Trang {}/3", "หน้า {} จาก 3"),
+    ],
+)
+def test_page_numbers_in_other_languages(label: str) -> None:
+    prose = "\n\n".join(["The council of Falcaster bought the station for a price that nobody knows."] * 3)
+    pages = [f"{prose}\n\n{label.format(number)}" for number in (1, 2, 3)]
+    text = read("\f".join(pages)).text
+    assert [number for number in (1, 2, 3) if label.format(number) in text] == []

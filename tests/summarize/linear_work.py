@@ -7,6 +7,7 @@ from specextend_cli.summarize.cached_generator import flaw
 from specextend_cli.summarize.evidence import Citer, DocumentSentence
 from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.formatting import formatter
+from specextend_cli.summarize.language import language_of
 from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
@@ -91,6 +92,12 @@ REPEATED = (
         "ก",
         "ก ",
         "<!--",
+        "「あ。",
+        "“あ。」",
+        "l'art. ",
+        "z. B. ",
+        "Τι;",
+        "« . » ",
         "[a",
         "((",
         "A\n=\n",
@@ -112,6 +119,10 @@ def readable(text: str) -> None:
     for line in (text, printed(text)):
         leans(line)
         is_whole(line)
+    for language in ("de", "fr", "ru", "zh"):
+        line = printed(text, language)
+        leans(line, language)
+        is_whole(line, language)
 
 
 def rank(text: str) -> None:
@@ -137,7 +148,7 @@ def rank(text: str) -> None:
 def main() -> None:
     for repeated in REPEATED:
         text = (repeated * SIZE)[:SIZE]
-        for work in (split, spans, dates, numbers, values, terms, rank, readable, idle):
+        for work in (split, spans, language_of, dates, numbers, values, terms, rank, readable, idle):
             work(text)
         flaw(text, 100)
         idle("Please " + text)

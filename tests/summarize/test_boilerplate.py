@@ -103,6 +103,7 @@ def test_a_recommendation_is_taken_before_background_of_the_same_score() -> None
         ("Most studies suggest a peak between now and 2040.", True, False),
         ("Could you call the landlord before Thursday?", True, False),
         ("Each division must submit a revised plan to Karen by June 12.", True, False),
+        ("Action: Ann Lee to write to the landlord.", True, False),
         ("The harbour was found by fishermen in 1871.", False, False),
         ("Her recommendations were read by nobody.", False, False),
     ],

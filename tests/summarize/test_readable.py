@@ -136,3 +136,15 @@ def test_what_only_looks_like_a_reference_is_none(sentence: str) -> None:
 )
 def test_marks_and_connectives_are_left_out(sentence: str, line: str) -> None:
     assert printed(sentence) == line
+
+
+@pytest.mark.parametrize(
+    ("sentence", "line"),
+    [
+        ("2.1 The keeper shall light the lamp at dusk.", "The keeper shall light the lamp at dusk."),
+        ("2.1.3. “Lamp” means the lamp of the harbour.", "“Lamp” means the lamp of the harbour."),
+        ("2.1 million lamps were lit at dusk.", "2.1 million lamps were lit at dusk."),
+    ],
+)
+def test_the_number_of_a_clause_is_left_out(sentence: str, line: str) -> None:
+    assert printed(sentence) == line

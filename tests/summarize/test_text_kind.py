@@ -28,6 +28,9 @@ CONVERSATION = "\n\n".join(
     for n in range(20)
 )
 MINUTES = f"# Minutes\n\nPresent: Lee, Cox\n\n## Decisions\n\n{text(20)}\n\n## Action items\n\n{text(20, 20)}"
+LABELLED = f"Present: Lee, Cox\n\n{text(9)}\n\n" + "\n\n".join(
+    f"{('Decision', 'Action')[n % 2]}: {SAID[n]}" for n in range(4)
+)
 AIDS = (("Chapter 3: Tides", 0, 1), ("Learning Objectives", 1, 6), ("Tides", 7, 30), ("Key Terms", 37, 6))
 CHAPTER = "\n\n".join(f"# {heading}\n\n{text(count, start)}" for heading, start, count in AIDS)
 ASKED = ("How do I reach the harbour?", "Who owns the ferry?", "2. When is the market closed?", "What does it cost?")
@@ -44,9 +47,26 @@ def kind(body: str, name: str = "a.md") -> Kind:
     [
         (CONVERSATION, "conversation"),
         (MINUTES, "minutes"),
+        (LABELLED, "minutes"),
+        (f"Anwesend: Lee, Cox\n\nBeschluss: {SAID[0]}\n\n{text(20)}\n\nNächste Sitzung: 3. Mai", "minutes"),
         (CHAPTER, "chapter"),
         (QUESTIONS, "questions"),
         ("\n\n".join(f"## {part}" if part in ASKED else part for part in QUESTIONS.split("\n\n")), "questions"),
+        (
+            "\n\n".join(f"{line}\n\n{ANSWERED[0]}" for line in ("¿Quién va?", "¿Qué hay?", "¿Es de la villa?")),
+            "questions",
+        ),
+        (
+            "\n\n".join(
+                f"{line}\n\n今年九月一日起所有居民都可以免费使用新的图书馆。"
+                for line in ("谁可以用？", "要钱吗？", "在哪里？")
+            ),
+            "questions",
+        ),
+        (
+            "\n\n".join(f"{'记者馆长'[n % 2 * 2 :][:2]}：今年九月一日起居民可以使用新馆。" for n in range(6)),
+            "conversation",
+        ),
         ("\n\n".join((*ASKED, text(60))), "text"),  # nobody answers the first three
         (f"{QUESTIONS}\n\n" + "\n\n".join(f"# Part {n}\n\n{text(3, 30 + 3 * n)}" for n in range(5)), "text"),
         (text(60), "text"),

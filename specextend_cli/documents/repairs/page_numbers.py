@@ -11,7 +11,12 @@ from specextend_cli.documents.line import Line
 _NUMBER = re.compile(r"\d+")
 _DIGITS = 9  # a longer number is no page number
 _ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
-ALONE = re.compile(r"(?:page|p\.?|seite|[a-z]{1,3}[-–])?\s*#(?:\s*(?:of|/)\s*#)?", re.IGNORECASE)
+ALONE = re.compile(
+    r"(?:page|pag\.?|p\.?|seite|s\.|página|pág\.?|pagina|blz\.?|strona|strana|str\.?|страница|стр\.?|с\.|sayfa|σελίδα|σελ\."
+    r"|sida|side|sivu|trang|halaman|หน้า|صفحة|पृष्ठ|第|[a-z]{1,3}[-–])?\s*#\s*(?:页|頁|ページ|쪽|페이지)?"
+    r"(?:[\s,，]*(?:of|von|sur|de|di|van|z|ze|из|av|af|από|จาก|من|共|/)\s*#)?\s*(?:页|頁|ページ|쪽|페이지)?",
+    re.IGNORECASE,
+)
 """A line that is nothing but a page number, by its `modulo_digits`."""
 _PAGE = re.compile(r"\b(?:pages?|pp?|pg|seite|página|pagina|sida|side|sivu|str|стр)\b\W*(?:no|nr|number)?\W*$", re.I)
 # What is numbered like pages: a bundle of invoices may have one a page.

@@ -1,19 +1,21 @@
 """Sentences that no summary needs: references, citations, contact data, legal notices, signatures, pointers to tables,
 announcements of what follows.
 
-The rules are for English, and each asks for words that only such a sentence has together: a report about copies, a
-virus or a witness's statement stays a candidate.
+The rules here are for English, and each asks for words that only such a sentence has together: a report about copies,
+a virus or a witness's statement stays a candidate. Those of other languages are few (`wording`).
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Literal
 
 import regex
 
 from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.wording import rules
 
 Class = Literal["announcement", "citation", "contact", "notice", "pointer", "reference", "signature"]
 
@@ -172,6 +174,7 @@ _PARTS = [
         r"[“\"]\p{Lu}[^”\"]*[.,?][”\"](?!\ \p{Ll})",
     )
 ]
+_ENTRY = 3  # parts of an entry, where no verb tells
 _RETRIEVED = regex.compile(
     r"^(?:Retrieved|Accessed|Adapted|Reprinted|Excerpted)\ (?:on\b|from\b|\p{Lu})|^In Proceedings of\b"
 )
@@ -202,11 +205,15 @@ _UNENDED = regex.compile(
 )
 
 
-def boilerplate(line: str) -> Class | None:
+def boilerplate(line: str, language: str = "en") -> Class | None:
     """What a printed sentence is, if it is one that no summary needs; else None.
 
     The time is not linear in its length: give it sentences of some bounded number of words.
     """
+    author = _AUTHOR.match(line) is not None
+    parts = sum(part.search(line) is not None for part in _PARTS) + 2 * author
+    if language != "en":  # its verbs are not known here
+        return "notice" if rules(language).idle.search(line) else "reference" if author and parts >= _ENTRY else None
     for name, rule in _RULES:
         if rule.search(line):
             return name
@@ -214,8 +221,6 @@ def boilerplate(line: str) -> Class | None:
     verb = VERB.search(bare) is not None
     if _SIGNAL.match(line) or (not verb and _LEGAL.search(line)):
         return "citation"
-    author = _AUTHOR.match(line) is not None
-    parts = sum(part.search(line) is not None for part in _PARTS) + 2 * author
     if _RETRIEVED.match(line) or (parts >= 2 and not verb) or (author and parts >= 4):
         return "reference"
     return "signature" if not verb and _is_named(line) else None
@@ -226,16 +231,23 @@ def _is_named(line: str) -> bool:
     return len(_LONG_WORD.findall(line)) >= _ENOUGH and not _LOWER.search(line) and ENGLISH.search(line) is not None
 
 
-def beside_the_text(lines: Sequence[str], found: Sequence[Candidate]) -> list[bool]:
+def beside_the_text(lines: Sequence[str], found: Sequence[Candidate], language: str = "en") -> list[bool]:
     """Which sentences stand where no text is: below "References" or "Contents", or as the rest of a cut sentence.
 
     `lines` are the sentences as they are printed, [sentences].
     """
-    sizes = Counter(one.section for one in found)
-    names = {one.section: one.heading for one in found}
-    most = _MOST * len(found)
-    sections = {number for number, name in names.items() if sizes[number] <= most and _SECTION.fullmatch(name)}
-    return [one.section in sections or _is_rest(lines, found, number) for number, one in enumerate(found)]
+    named = _SECTION if language == "en" else rules(language).beside
+    # Where titles have no capitals a heading may be known by its words only.
+    begins = [
+        one.kind == "prose" and language != "en" and named.fullmatch(line) is not None
+        for one, line in zip(found, lines, strict=True)
+    ]
+    parts = [(one.section, number) for one, number in zip(found, accumulate(begins), strict=True)]
+    names = {part: one.heading for part, one in zip(reversed(parts), reversed(found), strict=True)}
+    names |= {part: line for part, line, first in zip(parts, lines, begins, strict=True) if first}
+    sizes, most = Counter(parts), _MOST * len(found)
+    beside = {part for part, name in names.items() if sizes[part] <= most and named.fullmatch(name)}
+    return [part in beside or _is_rest(lines, found, number) for number, part in enumerate(parts)]
 
 
 def _is_rest(lines: Sequence[str], found: Sequence[Candidate], number: int) -> bool:

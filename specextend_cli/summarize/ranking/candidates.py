@@ -18,7 +18,8 @@ from specextend_cli.summarize.sentences import spans
 
 Kind = Literal["prose", "item", "heading", "table", "code"]
 
-ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
+ITEM = regex.compile(r"[ \t]*(?:[-*+•–▪■●]|(?!M\.\s\p{Lu}\p{Ll})\(?(?:\d{1,3}|[a-zA-Z])[.)]|#\.)[ \t]+(?=\S)")
+"""The mark of a list's item; "M. Leroy" is a man."""
 _FENCE = regex.compile(r"[ \t]*(?:```+|~~~+)")
 _RULE = regex.compile(r"[ \t]*([-=~^\"'+*#_.:`])\1{2,}[ \t]*")
 _TABLE = regex.compile(r"[ \t]*(?:\||\+[-=]{2,})")

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.term_matrix import TermMatrix
 from specextend_cli.summarize.tfidf import terms
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.word_count import length_of
 
 Array = NDArray[np.float32]
 
@@ -63,7 +63,7 @@ def features(text: str, found: Sequence[Candidate]) -> tuple[Array, list[set[str
     texts = [" ".join(text[one.start : one.end].split()) for one in found]
     prose = [one.kind in ("prose", "item") for one in found]
     bags = [terms(body) if ok else set() for body, ok in zip(texts, prose, strict=True)]
-    words = {"words_log": np.log1p([count_words(body) for body in texts])}
+    words = {"words_log": np.log1p([length_of(body) for body in texts])}
     measures = _places(found) | words | _terms(TermMatrix(bags), found, bags)
     introduces = {one.heading: _INTRODUCES.search(one.heading) is not None for one in found}
     cues = [[pattern.search(body) is not None for body in texts] for pattern in _PATTERNS.values()]
@@ -78,7 +78,7 @@ def features(text: str, found: Sequence[Candidate]) -> tuple[Array, list[set[str
 def loose(text: str, found: Sequence[Candidate]) -> NDArray[np.bool_]:
     """Which candidates may be sentences, by kind and length: what standard scores compare, [candidates]."""
     return np.array(
-        [one.kind in ("prose", "item") and len(text[one.start : one.end].split()) in _LOOSE for one in found], bool
+        [one.kind in ("prose", "item") and int(length_of(text[one.start : one.end])) in _LOOSE for one in found], bool
     )
 
 

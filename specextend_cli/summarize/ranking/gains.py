@@ -1,7 +1,8 @@
 """What a sentence gains beside its score: by its share of the user's focus, and where somebody may have to act on it.
 
 A sentence that says what was found, decided, recommended or asked for is what somebody who must act reads first. The
-rules are for English. The learned scores know such words too, but beside place and length they count for little.
+rules are for English, and those of other languages are few. The learned scores know such words too, but beside place
+and length they count for little.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.ranker import Array
+from specextend_cli.summarize.ranking.text_kind import decides
+from specextend_cli.summarize.ranking.wording import rules
 from specextend_cli.summarize.tfidf import terms
 
 WEIGHT = 8.0
@@ -94,9 +97,9 @@ def gain(share: Array, usable: NDArray[np.bool_]) -> Array:
     return share * np.float32(WEIGHT / max(float(share.max(initial=0.0)), 1e-9))
 
 
-def recommends(line: str) -> bool:
+def recommends(line: str, language: str = "en") -> bool:
     """Whether a printed sentence says what somebody should do."""
-    return _RECOMMENDS.search(line) is not None
+    return (_RECOMMENDS if language == "en" else rules(language).advises).search(line) is not None
 
 
 def tells_method(line: str) -> bool:
@@ -106,4 +109,4 @@ def tells_method(line: str) -> bool:
 
 def concludes(line: str) -> bool:
     """Whether a printed sentence states a finding, a decision or a request."""
-    return _CONCLUDES.search(line) is not None
+    return decides(line) or _CONCLUDES.search(line) is not None

@@ -7,8 +7,15 @@ from itertools import pairwise
 
 import regex
 
-_LABEL = regex.compile(r"(?:Q(?:uestion)?|A(?:nswer)?)[ ]?\d{0,3}[:.)]\s+(?=\S)")
-_ASKED = regex.compile(r"(?:\(?\w{1,3}[.)]\s+)?[*_]{0,3}\p{Lu}(?:[^:?!.]|\.(?!\s+\p{Lu})){0,150}\?[*_]{0,3}")
+from specextend_cli.summarize.word_count import length_of
+
+_LABEL = regex.compile(
+    r"(?:(?:Q(?:uestion)?|A(?:nswer)?|Frage|Antwort|Réponse|Pregunta|Respuesta|Domanda|Risposta|Pergunta|Resposta|Вопрос"
+    r"|Ответ)[ ]?\d{0,3}[:.)]\s+|(?:Q|A|问|答|問|質問|回答)\d{0,3}[:：]\s*)(?=\S)"
+)
+_ASKED = regex.compile(
+    r"(?:\(?\w{1,3}[.)]\s+)?[*_]{0,3}¿?[\p{Lu}\p{Lo}](?:[^:?!.。？؟]|\.(?!\s+\p{Lu})){0,150}[?？؟][*_]{0,3}"
+)
 _SAID = regex.compile(r"\p{Lu}[^:.?!\n]{0,38}:\s")  # the name of somebody who speaks
 _LEAST = 3
 _ANSWER = 8  # words of one, at least
@@ -32,7 +39,7 @@ def headings(lines: Sequence[str]) -> set[int]:
     found = {
         number
         for number, (line, answer) in enumerate(pairwise(lines))
-        if is_question(line) and not is_question(answer) and len(answer.split()) >= _ANSWER
+        if is_question(line) and not is_question(answer) and length_of(answer) >= _ANSWER
     }
     named = sum(_SAID.match(unlabelled(line)) is not None for line in lines)
     return found if len(found) >= max(_LEAST, named) else set()

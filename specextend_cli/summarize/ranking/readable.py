@@ -6,17 +6,21 @@ import regex
 
 from specextend_cli.summarize.ranking.boilerplate import ENGLISH, VERB, boilerplate
 from specextend_cli.summarize.ranking.candidates import ITEM
-from specextend_cli.summarize.word_count import by_character, count_words
+from specextend_cli.summarize.ranking.wording import rules
+from specextend_cli.summarize.word_count import count_words, length_of
 
 _SHORT, _LONG = 6, 60  # words
-_DENSE = 2  # Chinese or Japanese characters that say what a word says, nearly
-# A capital begins it, or a letter of a script that has none, after figures too: "2024年7月".
+_FEW, _WIDE = 4, 40  # words, and characters, of a sentence in a language that joins more of it to a word than English
+# A capital begins it, or a letter of a script that has none, after figures too: "2024年7月", "214 गाँवों".
 _WHOLE = regex.compile(
-    r"""["'`*\p{Ps}\p{Pi}]*(?:\p{Lu}|\p{Lt}|\p{N}*[\p{Lo}\p{Georgian}])[^•●▪■]*
-      (?:[.!?\p{STerm}]["'`*\p{Pe}\p{Pf}\p{Pi}]*|[\p{Thai}\p{Lao}])""",
+    r"""(?:«\ |["'`*\p{Ps}\p{Pi}»¿¡])*(?:\p{Lu}|\p{Lt}|(?:\p{N}[\p{N}.,]*\ ?)?[\p{Lo}\p{Georgian}])[^•●▪■]*
+      (?:[.!?\p{STerm}](?:\ »|["'`*\p{Pe}\p{Pf}\p{Pi}])*|[\p{Thai}\p{Lao}])""",
     regex.VERBOSE,
 )
-_QUESTION = regex.compile(r"""[?？؟՞][!?.…"'`*\p{Pe}\p{Pf}\p{Pi}]*\Z""")
+# The number of a clause, as of a contract: "2.1 The provider …".
+_CLAUSE = regex.compile(r"""\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+(?=["“„«]?\p{Lu}[\p{L}'’-]*["”“»]?\s\p{L})""")
+_INITIAL = regex.compile(r"\p{Lu}\.\s\p{Lu}")
+_QUESTION = regex.compile(r"""(?:[?？؟՞]|(?<=\p{Greek}{2});)[!?.…"'`*\p{Pe}\p{Pf}\p{Pi}]*\Z""")
 # What joins a sentence to the one before and can be left out of it.
 _CONNECTIVE = regex.compile(
     r"""(?:(?:However|Moreover|Furthermore|Additionally|In\ addition|Also|Therefore|Thus|Hence|Consequently|Accordingly
@@ -93,19 +97,24 @@ _PAIRS = ("()", "[]", "「」", "『』", "（）", "【】", "《》")
 _QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the language
 
 
-def printed(sentence: str) -> str:
-    """The sentence on one line, without the mark of a list and without a connective at its beginning."""
+def printed(sentence: str, language: str = "en", *, listed: bool = True) -> str:
+    """The sentence on one line, without the mark of a list or a clause and a connective at its beginning.
+
+    Where nothing is `listed`, "M. Leroy …" begins with an initial.
+    """
     line = " ".join(sentence.split())
-    line = line[mark.end() :] if (mark := ITEM.match(line)) else line
-    if joined := _CONNECTIVE.match(line):
+    mark = ITEM.match(line)
+    line = line[mark.end() :] if mark and (listed or not _INITIAL.match(line)) else line
+    line = line[clause.end() :] if (clause := _CLAUSE.match(line)) else line
+    if joined := (_CONNECTIVE if language == "en" else rules(language).joins).match(line):
         line = line[joined.end() :]
         line = line[0].upper() + line[1:]
     return line
 
 
-def leans(line: str) -> bool:
+def leans(line: str, language: str = "en") -> bool:
     """Whether a printed sentence speaks of something that the one before it names."""
-    return _LEANS.match(line) is not None
+    return (_LEANS if language == "en" else rules(language).leans).match(line) is not None
 
 
 def asks(line: str) -> bool:
@@ -113,16 +122,17 @@ def asks(line: str) -> bool:
     return _QUESTION.search(line) is not None
 
 
-def is_whole(line: str) -> bool:
+def is_whole(line: str, language: str = "en") -> bool:
     """Whether a printed sentence is complete, has a length to be read, and is no title, contact line or boilerplate."""
-    size = count_words(line) / (_DENSE if by_character(line) else 1)
-    if not _SHORT <= size <= _LONG or not _balanced(line):
+    size = length_of(line)
+    least = _FEW if language != "en" and len(line) >= _WIDE else _SHORT
+    if not least <= size <= _LONG or not _balanced(line):
         return False
-    if any(pattern.search(line) for pattern in (_CONTACT, _NO_TEXT, _BOILERPLATE)) or _REST.match(line):
+    if any(pattern.search(line) for pattern in (_CONTACT, _NO_TEXT)):
         return False
-    if size <= _HEADING and _is_run_in_heading(line):
+    if language == "en" and (_BOILERPLATE.search(line) or _REST.match(line) or _runs_in(line, size)):
         return False
-    return _WHOLE.fullmatch(line) is not None and not _is_title(line) and boilerplate(line) is None
+    return _WHOLE.fullmatch(line) is not None and not _is_title(line) and boilerplate(line, language) is None
 
 
 def is_label(line: str) -> bool:
@@ -134,9 +144,9 @@ def is_label(line: str) -> bool:
     return short and VERB.search(_PLURAL.sub("", line)) is None
 
 
-def _is_run_in_heading(line: str) -> bool:
-    """Whether a short English line begins with a noun made of a verb and has no verb beside it."""
-    return _NOMINAL.match(line) is not None and VERB.search(_SUBORDINATE.sub("", line)) is None
+def _runs_in(line: str, size: float) -> bool:
+    """Whether a short English line begins with a noun made of a verb and has no verb beside it: it is a heading."""
+    return size <= _HEADING and _NOMINAL.match(line) is not None and VERB.search(_SUBORDINATE.sub("", line)) is None
 
 
 def _is_title(line: str) -> bool:

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
+from specextend_cli.summarize.language import language_of
 from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.gains import concludes, recommends, tells_method
@@ -56,11 +57,16 @@ class Selector:
         self, text: str, found: Sequence[Candidate], bags: Sequence[set[str]], *, conversation: bool = False
     ) -> None:
         self._bags, self._conversation = bags, conversation
-        self._lines = [printed(text[one.start : one.end]) for one in found]
-        beside = beside_the_text(self._lines, found)
+        self.language = spoken = language_of(text)
+        """The code of the document's language."""
+        self._lines = [printed(text[one.start : one.end], spoken, listed=one.kind == "item") for one in found]
+        beside = beside_the_text(self._lines, found, spoken)
         prose = [one.kind in ("prose", "item") and not out for one, out in zip(found, beside, strict=True)]
         self._whole = [
-            ok and is_whole(line) and not self._names_item(found, i) and (not conversation or words_told(line) >= _TOLD)
+            ok
+            and is_whole(line, spoken)
+            and not self._names_item(found, i)
+            and (not conversation or words_told(line) >= _TOLD)
             for i, (ok, line) in enumerate(zip(prose, self._lines, strict=True))
         ]
         # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
@@ -68,7 +74,7 @@ class Selector:
         told = [self._whole[i] and tells_method(line) for i, line in enumerate(self._lines)]
         self._tells_method = np.array(told, bool) & ~self._concludes
         self._asks = np.array([asks(line) for line in self._lines], bool) & ~self._concludes
-        self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line)]
+        self._recommends = [i for i, line in enumerate(self._lines) if self._whole[i] and recommends(line, spoken)]
         self._before = [self._chain(found, i) for i in range(len(found))]
         self._blocks = [one.block for one in found]
         self._sizes = np.array([count_words(line) for line in self._lines])
@@ -99,7 +105,7 @@ class Selector:
     def _chain(self, found: Sequence[Candidate], i: int) -> tuple[int, ...] | None:
         """The sentences that must stand before sentence `i`; None where it cannot be printed at all."""
         first = i
-        while self._whole[first] and leans(self._lines[first]):
+        while self._whole[first] and leans(self._lines[first], self.language):
             first -= 1
             if first < 0 or i - first > _CHAIN or found[first].block != found[i].block:
                 return None
@@ -188,7 +194,7 @@ class Selector:
         """The first lines, of whatever kind, with about that number of words; the last one is cut."""
         chosen: list[Choice] = []
         for i, line in enumerate(self._lines):
-            if words > 0 and self._sizes[i]:
+            if words > 0 and any(map(str.isalnum, line)):  # no rule that is drawn between others
                 chosen.append(Choice(i, beginning(line, words)))
                 words -= int(self._sizes[i])
         return chosen

@@ -1,6 +1,7 @@
 """What kind of text a document is and who speaks in it; and so what its reader wants: decisions of minutes, say.
 
-The rules ask for what only such a text has, in English, and leave all others as they are.
+The rules ask for what only such a text has, minutes in seven languages and others in English, and leave all others as
+they are.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import regex
 
 from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.ranking.candidates import Candidate
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.word_count import length_of
 
 Kind = Literal["conversation", "minutes", "chapter", "questions", "text"]
 
@@ -39,11 +40,17 @@ _PART = 60  # characters of a heading, or of a label before a colon, that are lo
 _OF_MINUTES = [
     regex.compile(pattern, regex.IGNORECASE)
     for pattern in (
-        r"\b(?:attend(?:ees|ance|ing)|participants|(?:members |also )?present|apologies|absent)\b",
-        r"\b(?:agenda|matters arising|old business|new business|roll call|call to order|minutes of the)\b",
-        r"\b(?:decisions?|motions?|resolutions?|votes?|agreed)\b",
-        r"\b(?:action (?:items?|points?)|actions|to-?dos?|next steps)\b",
-        r"\b(?:next meeting|adjourn(?:ment|ed)?|date of next)\b",
+        r"\b(?:attend(?:ees|ance|ing)|participants|(?:members |also )?present|apologies|absent"
+        r"|anwesen(?:d|de)|présents|excusés|asistentes|presenti|presentes|aanwezig(?:en)?|obecni|присутствовали)\b",
+        r"\b(?:agenda|matters arising|old business|new business|roll call|call to order|minutes of the"
+        r"|tagesordnung|ordre du jour|orden del día|ordine del giorno|ordem do dia|porządek obrad|повестка дня)\b",
+        r"\b(?:decisions?|motions?|resolutions?|votes?|agreed"
+        r"|beschl(?:uss|üsse)|décisions?|acuerdos?|decisioni|decisões|besluit(?:en)?|uchwał[ay]|постановили)\b",
+        r"\b(?:action (?:items?|points?)|actions|to-?dos?|next steps"
+        r"|aufgaben?|actions à mener|tareas|azioni|tarefas|actiepunten|zadania|поручения)\b",
+        r"\b(?:next meeting|adjourn(?:ment|ed)?|date of next"
+        r"|nächste sitzung|prochaine (?:réunion|séance)|próxima reuni(?:ón|ão)|prossima riunione|volgende vergadering"
+        r"|następne posiedzenie|следующее заседание)\b",
     )
 ]
 _OF_CHAPTER = [
@@ -58,7 +65,15 @@ _OF_CHAPTER = [
 _SIGNS = 2  # of a kind that a text of it has at least
 _QUESTIONS = 3  # headings that are questions, at least, and half of all
 _SPEAKER = regex.compile(
-    r"\W{0,3}(?P<name>\p{Lu}[\p{L}\p{N}.'’ -]{0,38})(?:\ \([^()]{1,30}\))?:\ (?=\S)", regex.VERBOSE
+    r"""\W{0,3}(?P<name>[\p{Lu}\p{Lo}][\p{L}\p{M}\p{N}.'’ ・-]{0,38})
+      (?:\ \([^()]{1,30}\)|（[^（）]{1,30}）)?(?::\ |：)(?=\S)""",
+    regex.VERBOSE,
+)
+# A label of minutes before a colon, which is nobody's name.
+_LABEL = regex.compile(
+    r"(?:Decision|Action(?: item| point)?|Motion|Resolution|Vote|Beschluss|Aufgabe|Antrag|Décision|Acuerdo|Decisión"
+    r"|Tarea|Decisione|Decisão|Tarefa|Besluit|Actie|Uchwała|Решение|Поручение)"
+    r"s?(?: \d+)?(?=:)"
 )
 _TURNS = 0.2  # of a conversation's paragraphs, at least, begin with the name of somebody who speaks more than once
 _LEAST = 2  # turns of such a speaker, and speakers of a conversation
@@ -96,6 +111,7 @@ def speakers(text: str, found: Sequence[Candidate]) -> Speakers:
             blocks += 1
             match = _SPEAKER.match(body) if one.kind in ("prose", "item") else None
             name = match["name"].strip() if match and len(match["name"].split()) <= _WORDS else ""
+            name = "" if decides(body) else name
         said.append(name)
     turns = Counter(name for name, one in zip(said, found, strict=True) if one.place == 0 and name)
     known = {name: number for name, number in turns.items() if number >= _LEAST}
@@ -105,10 +121,15 @@ def speakers(text: str, found: Sequence[Candidate]) -> Speakers:
     return Speakers(tuple(said), share)
 
 
-def words_told(line: str) -> int:
+def decides(line: str) -> bool:
+    """Whether a line is a decision or a task of minutes, and says so before a colon."""
+    return _LABEL.match(line) is not None
+
+
+def words_told(line: str) -> float:
     """Words that are said, without the speaker's name and what fills pauses: 3 of "Bob: Um, yeah, on the TV"."""
     line = line[match.end() :] if (match := _SPEAKER.match(line)) else line
-    return count_words(_FILLERS.sub(" ", line))
+    return length_of(_FILLERS.sub(" ", line))
 
 
 def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
@@ -121,7 +142,7 @@ def kind_of(said: Speakers, found: Sequence[Candidate], text: str) -> Kind:
     if _signs(_OF_CHAPTER, marks) >= _SIGNS:
         return "chapter"
     headings = {one.section: one.heading for one in found if one.heading}.values()
-    asked = sum(heading.endswith(("?", "?**")) for heading in headings)
+    asked = sum(heading.rstrip("*").endswith(("?", "？", "؟")) for heading in headings)
     return "questions" if asked >= max(_QUESTIONS, len(headings) / 2) else "text"
 
 
