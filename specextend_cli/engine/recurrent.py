@@ -162,10 +162,6 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         """Forget what is uncommitted."""
         self._block, self.level, self.recorded, self._columns = None, {}, {}, {}
 
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
-
 
 class Home:
     """Memory for the states of all layers, `states` by layer, each [slots, ...]; what lies there may be changed.

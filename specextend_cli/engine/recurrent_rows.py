@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -114,15 +114,5 @@ class Rows:
         self.levels, self._places, self._windows, self.layer = [], [], {}, None
 
 
-class Running(Protocol):
-    """What a forward tells the functions of its recurrent layers: `layer` is the one that is computed."""
-
-    layer: Any
-
-
-RUNNING: ContextVar[Running | None] = ContextVar("recurrent rows", default=None)
-
-
-def running() -> Running | None:
-    """Of the forward that runs in this thread, if it is over a tree of several rows, or captured."""
-    return RUNNING.get()
+RUNNING: ContextVar[Any] = ContextVar("recurrent rows", default=None)
+"""In a forward over a tree of several rows, or a captured one, its `layer` is the recurrent layer that is computed."""

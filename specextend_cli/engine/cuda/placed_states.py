@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -61,21 +62,11 @@ class PlacedState(LinearAttentionCacheLayerMixin):
         outputs = out.unflatten(0, (self.inputs.sequences, -1))
         return outputs if added is None else outputs + added, outputs
 
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
-
-
-class _Running:
-    """Stands for the rows of a forward (see `recurrent_rows.running`)."""
-
-    layer: Any = None
-
 
 @contextmanager
 def running() -> Iterator[None]:
     """While layers with placed states compute."""
-    token = RUNNING.set(_Running())
+    token = RUNNING.set(SimpleNamespace(layer=None))
     try:
         yield
     finally:
