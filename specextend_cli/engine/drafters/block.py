@@ -139,9 +139,9 @@ def follow_paths(head: BlockHead, last: Tensor, out: BlockOutput, found: Growing
 
 def tree_of_paths(token: int, rows: Tensor, shape: TreeShape) -> DraftTree:
     """The best of all candidates, `rows` as `tree.read` takes them, of which the host reads."""
-    tree = read(token, rows, forwards=1)
+    tree = read(token, rows, shape.nodes, forwards=1)
     enough = sum(score >= shape.floor for score in tree.scores)
-    return _of_one_forward(tree.best(min(shape.nodes, max(enough, 1))) if tree.is_finite else tree)
+    return _of_one_forward(tree.best(max(enough, 1)) if tree.is_finite else tree)
 
 
 def _of_one_forward(tree: DraftTree) -> DraftTree:

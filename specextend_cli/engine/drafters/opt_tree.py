@@ -34,10 +34,8 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
         return root(token)
     width = min(shape.width, first.shape[-1])
     if first.device.type == "cpu":
-        tree = _on_host(token, first, expand, shape, vocabulary, width)
-    else:
-        tree = _on_device(token, first, expand, shape, vocabulary, width)
-    return tree.best(shape.nodes)
+        return _on_host(token, first, expand, shape, vocabulary, width).best(shape.nodes)
+    return _on_device(token, first, expand, shape, vocabulary, width)
 
 
 def _on_host(
@@ -92,7 +90,7 @@ def _on_device(
         ancestors = torch.cat((ancestors, own), 1)
         found.add_children(expand(found.tokens, found.above, depth, ancestors))
         ancestors = ancestors[found.above]
-    return read(token, found.rows, forwards=ran)
+    return read(token, found.rows, shape.nodes, forwards=ran)
 
 
 class Candidates:
