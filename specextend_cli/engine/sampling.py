@@ -51,10 +51,6 @@ class Sampler:
         self.emitted += 1
         self._noise = {}
 
-    def noise(self, vocabulary: int) -> Tensor:
-        """That of the next token, [vocabulary]."""
-        return self._exponential(self.emitted, vocabulary)
-
     def truncated(self, logits: Tensor) -> Tensor:
         """Logits [n, vocabulary] after temperature, top-k, top-p and min-p."""
         warped: Tensor = self._warpers(None, logits)  # type: ignore[arg-type]  # warpers ignore the ids
@@ -80,12 +76,14 @@ class Sampler:
             return logits
         probabilities = self.truncated(logits).softmax(-1)
         deepest = 0 if tree is None else max(tree.depths)
-        noise = [self._exponential(self.emitted + depth, logits.shape[-1]) for depth in range(deepest + 1)]
+        noise = [self.noise(logits.shape[-1], depth) for depth in range(deepest + 1)]
         if tree is None or not deepest:
             return probabilities / noise[0]
         return probabilities / torch.stack(noise)[tree.on(self.device).depths]
 
-    def _exponential(self, position: int, vocabulary: int) -> Tensor:
+    def noise(self, vocabulary: int, ahead: int = 0) -> Tensor:
+        """That of the token so far `ahead` of the next one, [vocabulary]."""
+        position = self.emitted + ahead
         if position not in self._noise:
             # Weyl's constant separates neighbouring positions; manual_seed then mixes the bits.
             self._generator.manual_seed((self.config.seed * 0x9E3779B97F4A7C15 + position) & (2**63 - 1))

@@ -6,9 +6,7 @@ there is no state, so that they call the same functions for one token as for man
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from types import SimpleNamespace
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -61,16 +59,6 @@ class PlacedState(LinearAttentionCacheLayerMixin):
         assert out is not None
         outputs = out.unflatten(0, (self.inputs.sequences, -1))
         return outputs if added is None else outputs + added, outputs
-
-
-@contextmanager
-def running() -> Iterator[None]:
-    """While layers with placed states compute."""
-    token = RUNNING.set(SimpleNamespace(layer=None))
-    try:
-        yield
-    finally:
-        RUNNING.reset(token)
 
 
 def keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> None:
