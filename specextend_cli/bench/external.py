@@ -142,6 +142,8 @@ class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-igno
 
     def run(self, limit: int) -> Run:
         """The run. The first piece of assisted generation is a verified draft, which counts as prefill."""
+        if len(self.pieces) < 2:
+            raise ModelError("transformers generated nothing")
         first, *steps = self.pieces[1:]
         tokens = tuple(token for piece in (first, *steps) for token in piece)[:limit]
         began, _, until_first, *_ = self.times

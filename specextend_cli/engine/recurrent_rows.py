@@ -121,7 +121,7 @@ RUNNING: ContextVar[Any] = ContextVar("recurrent rows", default=None)
 
 @contextmanager
 def computing(rows: Any) -> Iterator[None]:
-    """While `rows` are what `RUNNING` tells."""
+    """While a forward runs that has `rows` to tell, or None."""
     token = RUNNING.set(rows)
     try:
         yield

@@ -1,4 +1,4 @@
-"""How often promised tokens come true, learnt during decoding: it makes scores of different sources comparable."""
+"""How often promised tokens come true, learnt during decoding, so that scores of different sources compare."""
 
 from __future__ import annotations
 
