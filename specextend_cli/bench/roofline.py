@@ -14,6 +14,7 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
+from specextend_cli.engine.cache import row_shapes
 from specextend_cli.engine.four_bit import FourBitLinear, Packed
 from specextend_cli.engine.lm import LanguageModel
 
@@ -52,14 +53,13 @@ class Work:
 
 def work(lm: LanguageModel, length: int, nodes: int) -> Work:
     """The work of verifying `nodes` nodes after `length` tokens; one node is plain decoding."""
-    row = lm.new_cache(0)
-    _, layers, kv_heads, _, head_dim = row.buffer.shape  # of the layers that attend
+    rows = row_shapes(lm.config)  # of the layers that attend
     linear = [module for module in lm.model.modules() if isinstance(module, nn.Linear)]
     products = sum(2 * module.in_features * module.out_features for module in linear)
-    attention = 4 * layers * int(lm.config.num_attention_heads) * head_dim * length
+    attention = 4 * int(lm.config.num_attention_heads) * sum(row.head_dim for row in rows) * length
     return Work(
         weights=sum(map(_bytes, lm.model.modules())),
-        rows=2 * layers * kv_heads * head_dim * length * lm.dtype.itemsize,
+        rows=2 * sum(row.heads * row.head_dim for row in rows) * length * lm.dtype.itemsize,
         operations=nodes * (products + attention),
     )
 

@@ -27,7 +27,7 @@ class _Layer(BufferLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Append one row to each sequence; views [used, heads, longest + 1, d] of all keys and values."""
         slots = self.slots
-        keys, values = slots.buffer[:, self.index, : slots.used]
+        keys, values = slots.of_layer(self.index)
         keys[slots.at, :, slots.lengths] = key_states[:, :, 0]
         values[slots.at, :, slots.lengths] = value_states[:, :, 0]
         return keys[:, :, : slots.longest + 1], values[:, :, : slots.longest + 1]
@@ -99,20 +99,25 @@ class _LayerWithState(BatchedRecurrentLayer, _Layer):  # type: ignore[override]
 
 
 class BatchedKVCache(Cache):
-    """Keys and values of several sequences, [2, layers, slots, kv_heads, capacity, head_dim]; the first `used` live.
+    """Keys and values of several sequences; the first `used` live.
 
-    Its layers are those that attend, as in `KVCache`; `states` are the layers that have a state.
+    `buffers` are [2, layers, slots, kv_heads, capacity, head_dim], one for each of a `KVCache`'s. Its layers are those
+    that attend, as there; `states` are the layers that have a state.
     `rows` are the lengths of each on the host, `lengths` [used] the same on the device. Sequence b's first `common[b]`
     rows are those of sequence `leader[b]`, the first with the same prompt (both [used] int64, on the host).
     """
 
     def __init__(self, config: PreTrainedConfig, like: KVCache, slots: int, capacity: int) -> None:
-        _, layers, heads, _, head_dim = like.buffer.shape
-        self.buffer = like.buffer.new_zeros(2, layers, slots, heads, capacity, head_dim)
+        self.places, self.device, self.slots = like.places, like.device, slots
+        self.buffers = [
+            one.new_zeros(2, layers, slots, heads, capacity, head_dim)
+            for one in like.buffers
+            for _, layers, heads, _, head_dim in [one.shape]
+        ]
         self.rows: list[int] = []
         self._prompts: list[tuple[int, int]] = []  # a number and the length of each sequence's prompt
         self.leader = self.common = torch.empty(0, dtype=torch.long)
-        self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.buffer.device)
+        self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.device)
         self.states: list[BatchedRecurrentLayer] = []
         states = getattr(config, "number_of_conv_states", 1)
         kinds = enumerate(layer_kinds(config))
@@ -130,6 +135,22 @@ class BatchedKVCache(Cache):
         return layer
 
     @property
+    def buffer(self) -> Tensor:
+        """The only one of `buffers`; ValueError if there are several."""
+        (only,) = self.buffers
+        return only
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all layers have rows of one shape."""
+        return len(self.buffers) == 1
+
+    def of_layer(self, index: int) -> Tensor:
+        """A view [2, used, kv_heads, capacity, head_dim] of the rows of the layer that attends with number `index`."""
+        buffer, number = self.places[index]
+        return self.buffers[buffer][:, number, : self.used]
+
+    @property
     def used(self) -> int:
         """Live sequences."""
         return len(self.rows)
@@ -142,9 +163,10 @@ class BatchedKVCache(Cache):
     def add(self, read: KVCache, prompt: int) -> None:
         """Copy a prompt's cache into the next slot. Equal numbers are equal prompts, whose rows are read together."""
         self._prompts.append((prompt, read.length))
-        self.buffer[:, :, self.used, :, : read.length] = read.rows(0, read.length)
+        for buffer, rows in zip(self.buffers, read.rows(0, read.length), strict=True):
+            buffer[:, :, self.used, :, : read.length] = rows
         if self.states and self._home is None:
-            self._home = Home([one.state for one in read.states.layers], self.buffer.shape[2])
+            self._home = Home([one.state for one in read.states.layers], self.slots)
             for layer, held in zip(self.states, self._home.states, strict=True):
                 layer.held = held
         for layer, one in zip(self.states, read.states.layers, strict=True):
@@ -157,7 +179,8 @@ class BatchedKVCache(Cache):
         prompt = self._prompts.pop()
         if slot < len(rows):
             self._prompts[slot] = prompt
-            self.buffer[:, :, slot, :, :last] = self.buffer[:, :, self.used - 1, :, :last]
+            for buffer in self.buffers:
+                buffer[:, :, slot, :, :last] = buffer[:, :, self.used - 1, :, :last]
             for layer in self.states:
                 layer.move(self.used - 1, slot)
             rows[slot] = last
@@ -177,14 +200,14 @@ class BatchedKVCache(Cache):
     def place_states(self) -> tuple[int, ...] | None:
         """Where the states lie, as in `RecurrentStates.place`; new ones take their place. None: not in one piece."""
         home = self._home and self._home.addresses
-        return (self.buffer.shape[2], 1, *home, *home) if home else None
+        return (self.slots, 1, *home, *home) if home else None
 
     def _set(self, rows: list[int]) -> None:
         self.rows = rows
         self.leader = torch.tensor([self._prompts.index(prompt) for prompt in self._prompts], dtype=torch.long)
         self.common = torch.tensor([length for _, length in self._prompts], dtype=torch.long)
-        self.lengths = upload(rows, self.buffer.device)
-        self.at = torch.arange(self.used, device=self.buffer.device)
+        self.lengths = upload(rows, self.device)
+        self.at = torch.arange(self.used, device=self.device)
         for layer in self.states:
             layer.use(self.used)
 

@@ -216,7 +216,7 @@ class BlockHead(DraftHead):
 def block_contexts(rows: int, is_causal: Sequence[bool], cache: Cache, backend: Backend) -> list[ForwardContext]:
     """What each layer knows of a forward of `rows`: which of them see which, and where the cache's rows are."""
     positions = cache.positions if isinstance(cache, KVCache) else None
-    device = cache.buffer.device if isinstance(cache, KVCache) else None
+    device = cache.device if isinstance(cache, KVCache) else None
     both = torch.ones(rows, rows, dtype=torch.bool, device=device)
     whole = ForwardContext(backend, tree_mask=both, positions=positions)
     causal = replace(whole, tree_mask=both.tril(), blocks={})  # windows of the two differ

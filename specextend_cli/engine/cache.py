@@ -1,4 +1,4 @@
-"""The key-value cache: one buffer for all layers, written by index, kept along a path, gathered into a working set.
+"""The key-value cache: one buffer for layers alike, written by index, kept along a path, gathered into a working set.
 
 transformers' dynamic cache concatenates on every step, and its static cache cannot drop rejected rows. Here a forward
 first reserves rows, the layers fill them and get a view of everything up to their end. Accepted rows are then moved to
@@ -49,6 +49,30 @@ def layer_kinds(config: PreTrainedConfig) -> list[LayerKind]:
     return [LAYER_KINDS[name] for name in names[: config.num_hidden_layers]]
 
 
+class RowShape(NamedTuple):
+    """What a layer keeps of a token: a key and a value of `head_dim` numbers in each of `heads` key-value heads."""
+
+    heads: int
+    head_dim: int
+
+
+CACHED_SIZES = ("num_key_value_heads", "head_dim")
+"""What transformers calls the settings of which the shape of rows follows."""
+
+
+def row_shapes(config: PreTrainedConfig, parts: int = 1) -> list[RowShape]:
+    """Of each layer that attends, in one of `parts` of the heads: in Gemma 4 layers with windows differ from others."""
+    own = config.per_layer_config
+    attending = (own[number] for number, kind in enumerate(layer_kinds(config)) if kind.attends)
+    return [
+        RowShape(
+            (getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads) // parts,
+            getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
+        )
+        for layer in attending
+    ]
+
+
 class BufferLayer(CacheLayerMixin):
     """One layer of a cache whose memory exists from the start."""
 
@@ -82,7 +106,7 @@ class _Layer(BufferLayer):
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Write the reserved rows; views [1, heads, end, d] of all keys and values so far."""
         cache = self.cache
-        keys, values = cache.buffer[:, self.index]
+        keys, values = cache.of_layer(self.index)
         keys[:, cache.start : cache.end] = key_states[0]
         values[:, cache.start : cache.end] = value_states[0]
         return keys[None, :, : cache.end], values[None, :, : cache.end]
@@ -105,9 +129,10 @@ class _LayerWithState(RecurrentLayer, _Layer):  # type: ignore[override]
 
 
 class KVCache(Cache):
-    """Keys and values of one sequence, [2, layers, kv_heads, capacity, head_dim], of one of `parts` of the heads.
+    """Keys and values of one sequence, of one of `parts` of the heads.
 
-    Its layers are those that attend: `attending` has their numbers in the model. `states` has the others'.
+    `buffers` are [2, layers, kv_heads, capacity, head_dim], one for each shape of rows that layers have: nearly always
+    one. Its layers are those that attend: `attending` has their numbers in the model. `states` has the others'.
     Rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `keep`, `commit` or
     `rollback`. `positions` are those of the first rows, ascending, if they are not 0, 1, 2 and so on; the rows after
     them belong to the positions that follow.
@@ -122,13 +147,18 @@ class KVCache(Cache):
         device: torch.device | str,
         parts: int = 1,
     ) -> None:
-        heads = (getattr(config, "num_key_value_heads", None) or config.num_attention_heads) // parts
-        head_dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
         kinds = layer_kinds(config)
+        shapes = row_shapes(config, parts)
+        distinct = list(dict.fromkeys(shapes))
         self.attending = [number for number, kind in enumerate(kinds) if kind.attends]
         self.states = RecurrentStates()
-        shape = (2, len(self.attending), heads, _rounded(capacity), head_dim)
-        self.buffer = in_large_pages(torch.empty(shape, dtype=dtype, device=device))
+        self.places = [(distinct.index(one), shapes[:i].count(one)) for i, one in enumerate(shapes)]
+        """Of each layer that attends, its buffer and its number there."""
+        empty = torch.empty(0, dtype=dtype, device=device)
+        self.buffers = [
+            in_large_pages(empty.new_empty(2, shapes.count(one), one.heads, _rounded(capacity), one.head_dim))
+            for one in distinct
+        ]
         self.length = self.start = self.end = 0
         self.positions: Tensor | None = None
         states = getattr(config, "number_of_conv_states", 1)
@@ -145,27 +175,54 @@ class KVCache(Cache):
         return layer
 
     @property
+    def buffer(self) -> Tensor:
+        """The only one of `buffers`; ValueError if there are several."""
+        (only,) = self.buffers
+        return only
+
+    @property
+    def is_uniform(self) -> bool:
+        """Whether all layers have rows of one shape."""
+        return len(self.buffers) == 1
+
+    @property
+    def device(self) -> torch.device:
+        """Where the rows lie."""
+        return self.buffers[0].device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The rows' number format."""
+        return self.buffers[0].dtype
+
+    @property
     def capacity(self) -> int:
         """Rows per layer and head that there is memory for."""
-        return self.buffer.shape[3]
+        return self.buffers[0].shape[3]
 
     @property
     def nbytes(self) -> int:
         """Memory of the rows; `states.nbytes` is that of the states."""
-        return self.buffer.numel() * self.buffer.element_size()
+        return sum(buffer.nbytes for buffer in self.buffers)
+
+    def of_layer(self, index: int) -> Tensor:
+        """A view [2, kv_heads, capacity, head_dim] of all rows of the layer that attends with number `index`."""
+        buffer, number = self.places[index]
+        return self.buffers[buffer][:, number]
 
     def keys(self, layer: int) -> Tensor:
         """A view [kv_heads, length, head_dim] of the committed keys of a layer that attends."""
-        return self.buffer[0, self.attending.index(layer), :, : self.length]
+        return self.of_layer(self.attending.index(layer))[0, :, : self.length]
 
     def begin(self, capacity: int) -> None:
         """Forget everything; make room for `capacity` tokens."""
         self.rollback(0)
-        capacity += _SPARE if self.buffer.device.type == "cuda" else 0
+        capacity += _SPARE if self.device.type == "cuda" else 0
         if self.capacity < capacity:
-            *outer, _, head_dim = self.buffer.shape
-            self.buffer = self.buffer.new_empty(0)  # frees the old buffer before the new one is allocated
-            self.buffer = in_large_pages(self.buffer.new_empty(*outer, _rounded(capacity), head_dim))
+            for i, buffer in enumerate(self.buffers):
+                *outer, _, head_dim = buffer.shape
+                self.buffers[i] = buffer = buffer.new_empty(0)  # frees the old one before the new one is allocated
+                self.buffers[i] = in_large_pages(buffer.new_empty(*outer, _rounded(capacity), head_dim))
 
     def reserve(
         self, rows: int, parents: Sequence[int] | Tensor | None = None, *, computes_states: bool = True
@@ -176,13 +233,14 @@ class KVCache(Cache):
         `computes_states`: they do not take part.
         """
         if self.states and computes_states:
-            self.states.rows.add(rows, parents, self.buffer.device)
+            self.states.rows.add(rows, parents, self.device)
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
             larger = _rounded(max(self.end, self.capacity + self.capacity // 2))
-            buffer = in_large_pages(self.buffer.new_empty(*self.buffer.shape[:3], larger, self.buffer.shape[4]))
-            buffer[..., : self.start, :] = self.buffer[..., : self.start, :]
-            self.buffer = buffer
+            for i, old in enumerate(self.buffers):
+                buffer = in_large_pages(old.new_empty(*old.shape[:3], larger, old.shape[4]))
+                buffer[..., : self.start, :] = old[..., : self.start, :]
+                self.buffers[i] = buffer
 
     def commit(self) -> None:
         """Keep every reserved row. With states, none of them is a tree's."""
@@ -199,9 +257,10 @@ class KVCache(Cache):
         index: slice | Tensor = slice(len(path))
         moved = next((i for i, row in enumerate(path) if row != i), len(path))  # rows in place need no copy
         if moved < len(path):
-            index = upload(path, self.buffer.device)
-            at = self.length + moved
-            self.buffer[..., at : self.length + len(path), :] = self.buffer.index_select(3, index[moved:] + self.length)
+            index = upload(path, self.device)
+            kept = self.gather(index[moved:] + self.length)
+            for into, rows in zip(self.rows(self.length + moved, self.length + len(path)), kept, strict=True):
+                into.copy_(rows)
         self.length = self.start = self.end = self.length + len(path)
         return index
 
@@ -217,13 +276,13 @@ class KVCache(Cache):
         if self.length == 0:
             self.positions = None
 
-    def rows(self, start: int, end: int) -> Tensor:
-        """A view [2, layers, kv_heads, end - start, head_dim]."""
-        return self.buffer[..., start:end, :]
+    def rows(self, start: int, end: int) -> list[Tensor]:
+        """Views [2, layers, kv_heads, end - start, head_dim] of each of `buffers`."""
+        return [buffer[..., start:end, :] for buffer in self.buffers]
 
-    def gather(self, positions: Tensor) -> Tensor:
-        """A copy [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n]."""
-        return self.buffer.index_select(3, positions)
+    def gather(self, positions: Tensor) -> list[Tensor]:
+        """Copies [2, layers, kv_heads, n, head_dim] of the rows at `positions` [n] in each of `buffers`."""
+        return [buffer.index_select(3, positions) for buffer in self.buffers]
 
     def mark(self) -> None:
         """Remember what is committed, so that `rollback` can go back to it; only states need it."""
@@ -234,10 +293,11 @@ class KVCache(Cache):
         """Whether `rollback` can go back to the first `length` committed tokens."""
         return length <= self.length and (not self.states or self.states.is_marked(length))
 
-    def append(self, rows: Tensor, states: RecurrentStates | None = None) -> None:
+    def append(self, rows: Sequence[Tensor], states: RecurrentStates | None = None) -> None:
         """Commit rows [2, layers, kv_heads, n, head_dim] that were computed elsewhere, and the states after them."""
-        self.reserve(rows.shape[3])
-        self.rows(self.start, self.end).copy_(rows)
+        self.reserve(rows[0].shape[3])
+        for into, computed in zip(self.rows(self.start, self.end), rows, strict=True):
+            into.copy_(computed)
         if states is not None:
             self.states.take(states)
         self.states.drop()

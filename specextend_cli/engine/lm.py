@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import LAYER_KINDS, KVCache, layer_kinds
+from specextend_cli.engine.cache import CACHED_SIZES, LAYER_KINDS, KVCache, layer_kinds
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.scans import follow_trees
 from specextend_cli.engine.self_check import difference, stock_logits
@@ -131,7 +131,8 @@ class LanguageModel:
         with _refusing(self.model, "it does not run"):
             cache = self.new_cache(2)
             every = ForwardContext(self.backend, record=frozenset(cache.attending))
-            cache.buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
+            for buffer in cache.buffers:
+                buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
             self.forward(two, two, cache, context=every)
             cache.commit()
         if set(every.queries) != set(every.record):
@@ -145,7 +146,7 @@ class LanguageModel:
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
-        kept = (~cache.buffer[0, :, 0, 0].isinf().all(-1)).tolist()
+        kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
         self.keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
         self.softmax_is_plain = all(layer.softmax.is_plain for layer in layers)
 
@@ -241,16 +242,18 @@ _KINDS = {
 def check_supported(model: PreTrainedModel) -> None:
     """ModelError unless the model is a decoder with attention in every layer, reachable through the hooks."""
     config = model.config
-    if differing := getattr(config, "per_layer_attributes", None):
-        why = f"its layers differ in {', '.join(sorted(differing))}, and are kept alike in the cache here"
-        raise _unsupported(model, why)
-    rope = getattr(config, "rope_parameters", None) or {}
-    ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind
-    kinds = set(getattr(config, "layer_types", None) or ()) - LAYER_KINDS.keys()
 
     def refuse(why: str) -> None:
         raise _unsupported(model, why)
 
+    differing = set(getattr(config, "per_layer_attributes", None) or ())
+    if "kv_lora_rank" in differing or getattr(config, "kv_lora_rank", None):
+        refuse("its attention keeps a compressed cache (MLA)")
+    if others := differing - set(CACHED_SIZES):
+        refuse(f"its layers differ in {', '.join(sorted(others))}, which is not known here")
+    rope = getattr(config, "rope_parameters", None) or {}
+    ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind
+    kinds = set(getattr(config, "layer_types", None) or ()) - LAYER_KINDS.keys()
     if config.get_text_config() is not config:
         refuse("it wraps a text model in one that also reads images or sound; only text models are read here")
     if config.is_encoder_decoder:
@@ -261,8 +264,6 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse(f"it has layers of the kind {kind}, {_KINDS[kind]}")
     if kinds:
         refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
-    if getattr(config, "kv_lora_rank", None):
-        refuse("its attention keeps a compressed cache (MLA)")
     has = layer_kinds(config)
     if not any(kind.attends for kind in has):
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")

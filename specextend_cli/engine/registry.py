@@ -14,6 +14,7 @@ from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.engine import drafters
+    from specextend_cli.engine.assistant import Assistant
     from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Retrieval
     from specextend_cli.engine.drafters.base import Drafter
@@ -41,6 +42,7 @@ class DrafterSetup:
     load_block: Callable[[], BlockHead]
     load_table: Callable[[], NgramTable]
     load_mtp: Callable[[], MtpHead]
+    load_assistant: Callable[[], Assistant]
     window: int | None = None
     parts: Sequence[str] = ()
 
@@ -56,7 +58,7 @@ class DrafterEntry:
     make: Callable[[DrafterSetup], Drafter]
     about: str
     attends: bool
-    needs: Literal["draft model", "EAGLE head", "block head", "n-gram table"] | None = None
+    needs: Literal["draft model", "EAGLE head", "block head", "assistant model", "n-gram table"] | None = None
 
 
 def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
@@ -107,6 +109,12 @@ DRAFTERS: dict[str, DrafterEntry] = {
         lambda setup: _by_head(setup.load_mtp(), setup),
         "the target's own multi-token prediction layer",
         attends=True,
+    ),
+    "assistant": DrafterEntry(
+        lambda setup: drafters.AssistantDrafter(setup.load_assistant(), setup.target, setup.retrieval),
+        "Gemma 4's assistant model, which attends to the target's own keys",
+        attends=True,
+        needs="assistant model",
     ),
     "self": DrafterEntry(_self, "the target over a working set of its own keys", attends=True),
     "blend": DrafterEntry(

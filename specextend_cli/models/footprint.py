@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.shape import HeadShape, Shape
 
@@ -51,7 +52,7 @@ class Footprint:
     """
 
     target: Shape
-    draft: Shape | HeadShape | BlockShape | None
+    draft: Shape | HeadShape | BlockShape | AssistantShape | None
     retrieval: Retrieval
     tree: TreeShape
     quantization: str = "none"
@@ -136,7 +137,7 @@ class Footprint:
         """
         shape = self.target
         row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
-        reads = self.predicts or isinstance(self.draft, (HeadShape, BlockShape))
+        reads = self.predicts or isinstance(self.draft, (HeadShape, BlockShape, AssistantShape))
         states = (shape.layers + 1) * shape.hidden if reads else 0
         return tokens * self.item * (row + states)
 

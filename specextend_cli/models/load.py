@@ -60,6 +60,7 @@ def load_model(
                 trust_remote_code=False,
                 **_quantized(quantization, device, dtype),
                 use_safetensors=weights[0].suffix == ".safetensors",
+                ignore_mismatched_sizes=True,  # but told, and refused below
                 weights_only=True,
                 key_mapping=KEY_MAPPING if wrapped else None,
                 output_loading_info=True,

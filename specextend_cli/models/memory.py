@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from dataclasses import replace
 
+from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import HEADROOM as HEADROOM
 from specextend_cli.models.footprint import Estimate as Estimate
@@ -110,13 +111,15 @@ def target_shape(target: Target) -> Shape | None:
     return target.shape if directory is None else Shape.of(directory)
 
 
-def draft_shape(preset: Preset) -> Shape | HeadShape | BlockShape | None:
+def draft_shape(preset: Preset) -> Shape | HeadShape | BlockShape | AssistantShape | None:
     """The sizes of a draft, likewise; None where there is none, or none are known."""
     draft = preset.draft
     if draft.source is None:
         return None
-    directory = locate(draft.source, tokenizer=False)
+    if (directory := locate(draft.source, tokenizer=False)) is None:
+        return draft.sizes
+    if draft.model == "assistant":
+        return AssistantShape.of(directory)
     if draft.has_head:
-        kind = BlockShape if draft.model == "block" else HeadShape
-        return (draft.head or draft.block) if directory is None else kind.of(directory)
-    return draft.shape if directory is None else Shape.of(directory)
+        return (BlockShape if draft.model == "block" else HeadShape).of(directory)
+    return Shape.of(directory)

@@ -41,7 +41,7 @@ def read_config(directory: Path) -> tuple[PreTrainedConfig, bool]:
         data = read_object(directory / "config.json")
         for sizes in (data, data.get("text_config")):
             if isinstance(sizes, dict):
-                _check_sizes(sizes)
+                check_sizes(sizes)
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
     if (why := why_refused(data)) is not None:
@@ -93,7 +93,8 @@ def check_unexpected(names: Iterable[str], directory: Path, *, wrapped: bool = F
         raise _misfit(directory, f"{len(left)} tensors have no place in the model of its config.json, {left[0]} first")
 
 
-def _check_sizes(data: Mapping[str, Any]) -> None:
+def check_sizes(data: Mapping[str, Any]) -> None:
+    """ValueError where a configuration has more of something than any model has."""
     for key, value in data.items():
         if not isinstance(value, int) or isinstance(value, bool) or not _COUNTED.fullmatch(key):
             continue

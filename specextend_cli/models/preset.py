@@ -21,6 +21,7 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import preset_defaults, prompt_templates
+from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.names import Line, LocalPath
@@ -33,8 +34,15 @@ DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-ModelKind: TypeAlias = Literal["lm", "eagle", "block"]
-MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "block")
+ModelKind: TypeAlias = Literal["lm", "eagle", "block", "assistant"]
+MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "block", "assistant")
+_SIZES: dict[ModelKind, tuple[str, str]] = {
+    "lm": ("shape", "a language model"),
+    "eagle": ("head", "an EAGLE head"),
+    "block": ("block", "a block head"),
+    "assistant": ("assistant", "an assistant"),
+}
+"""The table under [draft] with the sizes of a model, by its kind, and what it is called."""
 Quantization: TypeAlias = Literal["none", "nf4"]
 Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
 
@@ -61,11 +69,10 @@ class Target(Table):
 
 
 class Draft(Table):
-    """The drafter: none, n-grams, a small model, an EAGLE or block head, the target on a working set, or a blend `of`
-    several.
+    """The drafter: none, n-grams, a model, a head, an assistant, the target on a working set, or a blend `of` some.
 
-    `shape` has the sizes of a small model, `head` and `block` those of an EAGLE and a block head,
-    which compute in their target's number format.
+    `shape` has the sizes of a small model; `head`, `block` and `assistant` those of models that read the target's
+    states, and compute in its number format.
     `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
     `window` (tokens, by default from `trained`) reads the prompt in pieces of that length, at positions it knows.
     """
@@ -77,18 +84,24 @@ class Draft(Table):
     shape: Shape | None = None
     head: HeadShape | None = None
     block: BlockShape | None = None
+    assistant: AssistantShape | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: preset_defaults.draft_window(data["trained"]), ge=16)
 
     @property
     def model(self) -> ModelKind | None:
-        """The kind of model in `source`: a language model, an EAGLE head, a block head, or none."""
+        """The kind of model in `source`: a language model, an EAGLE head, a block head, an assistant, or none."""
         return next((kind for kind in MODEL_KINDS if kind in self.drafters), None)
 
     @property
     def has_head(self) -> bool:
-        """Whether a head drafts, which reads the target's states."""
-        return self.model in ("eagle", "block")
+        """Whether a head or an assistant drafts, which reads the target's states."""
+        return self.model in ("eagle", "block", "assistant")
+
+    @property
+    def sizes(self) -> Shape | HeadShape | BlockShape | AssistantShape | None:
+        """Those of the model, where they are stated."""
+        return self.shape or self.head or self.block or self.assistant
 
     @property
     def drafters(self) -> tuple[DrafterName, ...]:
@@ -109,19 +122,16 @@ class Draft(Table):
         if not {"none", "blend"}.isdisjoint(self.of):
             raise ValueError("a blend is of drafters that propose something themselves")
         if len(set(MODEL_KINDS) & set(self.of)) > 1:
-            raise ValueError("a draft has one source: a language model, an EAGLE head or a block head")
+            raise ValueError("a draft has one source: a language model, an EAGLE head, a block head or an assistant")
         if "table" in self.drafters and not self.has_model:
             raise ValueError("an n-gram table lies beside a draft model or a head")
         if self.has_model and self.source is None:
             raise ValueError("a model as draft needs a [draft.source]")
         if not self.has_model and self.source is not None:
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
-        if self.shape is not None and self.model != "lm":
-            raise ValueError("[draft.shape] has the sizes of a language model; a head's go to [draft.head]")
-        if self.head is not None and self.model != "eagle":
-            raise ValueError("[draft.head] has the sizes of an EAGLE head; others' go to [draft.shape], [draft.block]")
-        if self.block is not None and self.model != "block":
-            raise ValueError("[draft.block] has the sizes of a block head; others' go to [draft.shape], [draft.head]")
+        for kind, (table, what) in _SIZES.items():
+            if getattr(self, table) is not None and self.model != kind:
+                raise ValueError(f"[draft.{table}] has the sizes of {what}, and the draft has none")
         if not self.has_head:
             return self
         if not isinstance(self.source, (HubSource, LocalSource)):
@@ -236,7 +246,7 @@ def _window(data: dict[str, Any]) -> Window:
     target, draft = data["target"], data["draft"]
     footprint = target.shape and Footprint(
         target.shape,
-        draft.head or draft.block or draft.shape,
+        draft.sizes,
         data["retrieval"],
         data["tree"],
         quantization=target.quantization,

@@ -14,6 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
+from specextend_cli.models.gemma4_shape import KINDS as GEMMA_4
+from specextend_cli.models.gemma4_shape import gemma4_numbers
 from specextend_cli.models.head_settings import HeadSettings
 from specextend_cli.models.state_shape import attending_layers, recurrence_weights, state_numbers
 from specextend_cli.models.text_part import is_wrapper, text_settings
@@ -31,6 +33,8 @@ class Shape(BaseModel):
     MLPs of `intermediate` in each layer, of which `active` compute a token; 0 where there is one MLP and no router.
     `attending`: layers with keys in the cache, None for all; `state`: numbers of a sequence's states in the others;
     `recurrence`: weights of each of those in the place of attention's, 0 where that is not known (`state_shape.py`).
+    `weights`, `linear` and `cached`: all weights, those in the layers' matrices, and numbers of a token in the cache,
+    where layers differ (`gemma4_shape.py`); 0: they follow from the other sizes.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
@@ -51,6 +55,9 @@ class Shape(BaseModel):
     attending: int | None = Field(default=None, ge=0)
     state: int = Field(default=0, ge=0)
     recurrence: int = Field(default=0, ge=0)
+    weights: int = Field(default=0, ge=0)
+    linear: int = Field(default=0, ge=0)
+    cached: int = Field(default=0, ge=0)
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Shape:
@@ -77,6 +84,7 @@ class Shape(BaseModel):
                 attending=attending if (attending := attending_layers(config)) < config["num_hidden_layers"] else None,
                 state=state_numbers(config),
                 recurrence=recurrence_weights(config),
+                **(gemma4_numbers(config) if family in GEMMA_4 else {}),
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
             what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
@@ -100,6 +108,8 @@ class Shape(BaseModel):
     @property
     def parameters(self) -> int:
         """Number of weights."""
+        if self.weights:
+            return self.weights
         mixing = self.attending_layers * self._attention + (self.layers - self.attending_layers) * self._recurrence
         return mixing + self.layers * self._rest + self.hidden + self.vocab * self.hidden * (1 if self.tied else 2)
 
@@ -111,6 +121,8 @@ class Shape(BaseModel):
     @property
     def linear_parameters(self) -> int:
         """Number of weights in the layers' matrices, which quantization applies to; experts are none of these."""
+        if self.linear:
+            return self.linear
         mixing = self.attending_layers * self._projections + (self.layers - self.attending_layers) * self._recurrence
         return mixing + self.layers * (0 if self.experts else self._mlp)
 
@@ -151,7 +163,7 @@ class Shape(BaseModel):
 
     def kv_bytes_per_token(self, item: int = 2) -> int:
         """Bytes that one token adds to the cache: keys and values of every layer that attends."""
-        return self.attending_layers * self.layer_kv_bytes_per_token(item)
+        return self.cached * item or self.attending_layers * self.layer_kv_bytes_per_token(item)
 
     def layer_kv_bytes_per_token(self, item: int = 2) -> int:
         """Bytes that one token adds to the cache of one layer that attends."""

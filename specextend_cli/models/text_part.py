@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 WRAPPERS = frozenset(
     {
-        *("gemma3", "gemma3n", "gemma4", "mistral3", "qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "llama4"),
+        *("gemma3", "gemma3n", "gemma4", "gemma4_unified", "mistral3", "llama4"),
+        *("qwen2_vl", "qwen2_5_vl", "qwen3_vl", "qwen3_5", "qwen3_5_moe"),
         *("llava", "llava_next", "llava_onevision", "internvl", "idefics3", "smolvlm", "exaone4_5", "lfm2_vl"),
         "voxtral",
     }

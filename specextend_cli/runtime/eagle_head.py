@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
+from specextend_cli.models.assistant_shape import is_assistant
 from specextend_cli.models.block_settings import BlockSettings, is_block_head
 from specextend_cli.models.checkpoint import checked_weights
 from specextend_cli.models.head_settings import HeadSettings
@@ -34,15 +35,17 @@ over twelve years. The council will vote on the plan in June."""
 def with_head(preset: Preset, directory: str | Path) -> Preset:
     """The preset, drafting with n-grams and the head (and n-gram table) in `directory` instead of its own draft.
 
-    Its working set takes compact positions, which suit every head. UsageError: there is no such directory. ModelError:
-    it holds no head, or a damaged one; said now, without reading its weights, not when everything else is loaded.
+    Its working set takes compact positions, which suit every head; an assistant's ignores that. UsageError: there is no
+    such directory. ModelError: it holds no head, or a damaged one; said now, without reading its weights, not when
+    everything else is loaded.
     """
     path = Path(directory).expanduser().absolute()
     if not path.is_dir():
         why = "--draft-head names a directory with a draft head: config.json beside its weights"
         raise UsageError(f"there is no directory {directory}", why=why, fix="specextend train-draft makes one")
-    kind = "block" if is_block_head(path) else "eagle"
-    (BlockSettings if kind == "block" else HeadSettings).read(path)
+    kind = "assistant" if is_assistant(path) else "block" if is_block_head(path) else "eagle"
+    if kind != "assistant":
+        (BlockSettings if kind == "block" else HeadSettings).read(path)
     checked_weights(path, "")
     of = (kind, "ngram", *(["table"] if has_table(path) else []))
     draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=WINDOW)

@@ -26,6 +26,7 @@ from specextend_cli.runtime.process_group import process_group
 if TYPE_CHECKING:
     import torch
 
+    from specextend_cli.engine.assistant import Assistant
     from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Policy, Retrieval, Sampling
     from specextend_cli.engine.drafters import Drafter
@@ -179,8 +180,13 @@ def drafter_of(
 
         return load_mtp(target.lm)
 
+    def load_own_assistant() -> Assistant:
+        from specextend_cli.models.assistant import load_assistant
+
+        return load_assistant(own("assistant"), target.lm, name=preset.name)
+
     parts = preset.draft.of or ("ngram", preset.draft.model or "self")
-    loaders = load_lm, load_own_head, load_own_block, load_own_table, load_own_mtp
+    loaders = load_lm, load_own_head, load_own_block, load_own_table, load_own_mtp, load_own_assistant
     setup = DrafterSetup(target, retrieval, *loaders, preset.draft.window, parts)
     return make_drafter(options.draft or preset.draft.kind, setup)
 
@@ -209,13 +215,17 @@ def check_draft(preset: Preset, kind: str | None) -> None:
 
 def describe(drafter: Drafter) -> str:
     """What drafts, its sources and what a head reads: "blend (eagle3 of layers 2, 16, 29 + ngram)"."""
-    from specextend_cli.engine.drafters import BlendDrafter, BlockDrafter, EagleDrafter
+    from specextend_cli.engine.drafters import AssistantDrafter, BlendDrafter, BlockDrafter, EagleDrafter
 
     if isinstance(drafter, BlendDrafter):
         return f"{drafter.name} ({' + '.join(map(describe, drafter.sources))})"
     if isinstance(drafter, EagleDrafter | BlockDrafter):
         layers = drafter.head.config.feature_layers  # the drafter's own are empty while it is suspended
         return f"{drafter.name} of layers {', '.join(map(str, layers))}"
+    if isinstance(drafter, AssistantDrafter):
+        return (
+            f"{drafter.name} over the keys of layers {', '.join(map(str, sorted(drafter.assistant.sources.values())))}"
+        )
     return drafter.name
 
 

@@ -147,7 +147,7 @@ def test_a_reused_prefix_does_not_change_logits(before: list[tuple[int, int]]) -
             for length, shared in earlier:
                 list(reader.read(prompt()[:20] + prompt(seed=3)[:length], shared))
             list(reader.read(sought, 20))
-        caches.append((reader.cache.rows(0, 53).clone(), reader.logits))
+        caches.append((reader.cache.rows(0, 53)[0].clone(), reader.logits))
     assert all(torch.equal(one, other) for one, other in zip(*caches, strict=True))
 
 

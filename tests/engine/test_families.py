@@ -23,7 +23,9 @@ from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, check_batch_a
 from tests.helpers.grid import but_for, grid, pairs
 
 SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
-WINDOWED = [name for name in FAMILIES if "window" in name or name in ("gemma2", "gemma3", "gpt-oss", "granite-swa")]
+WINDOWED = [
+    name for name in FAMILIES if "window" in name or name in ("gemma2", "gemma3", "gemma4", "gpt-oss", "granite-swa")
+]
 
 
 @pairs(name=[name for name in FAMILIES if name not in RECURRENT], drafter=SOME, policy=POLICIES)
@@ -75,7 +77,7 @@ def test_a_working_set_keeps_to_its_draft_s_windows(policy: str) -> None:
 
 
 @pytest.mark.parametrize("slots", but_for((3,), (1, 3, 8)))
-@pytest.mark.parametrize("name", but_for(("gemma2", "gpt-oss", "mixtral"), FAMILIES))
+@pytest.mark.parametrize("name", but_for(("gemma2", "gemma4", "gpt-oss", "mixtral"), FAMILIES))
 def test_a_batch_equals_generate(name: str, slots: int) -> None:
     prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
     lengths = (12, 30, 1, 7, 22, 16)
@@ -103,7 +105,7 @@ def test_attention_is_the_model_s_own(name: str) -> None:
         torch.testing.assert_close(row, expected / expected.sum(), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", but_for(("gpt-oss", "mistral-window"), WINDOWED))
+@pytest.mark.parametrize("name", but_for(("gemma4", "gpt-oss", "mistral-window"), WINDOWED))
 def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
     check_batch_attention(LanguageModel(tiny(name)), (0,), stop=3)
 

@@ -392,7 +392,7 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: 
         target.keep(path)
         assert out.features is not None
         attention = target.attention_from(path[-1:]), target.segment_attention(path, torch.tensor((0, 60, 150)))
-        return [out.logits.clone(), out.features, *attention, target.cache.rows(0, target.length)]
+        return [out.logits.clone(), out.features, *attention, *target.cache.rows(0, target.length)]
 
     for each in (tree, DraftTree([3], [0], [1.0])):
         drop_graphs(captured.lm)

@@ -85,7 +85,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     @torch.inference_mode()
     def found() -> list[Tensor]:
         cache, out = head.new_cache(60), []
-        cache.append(cached)
+        cache.append([cached])
         for at, mask, keep in ((slice(0, 1), masks[0], 0), (slice(1, 6), masks[1], 1), (slice(6, 9), masks[2], 0)):
             if at.start == 1:  # a chain begins where rows are committed
                 cache.rollback()
@@ -96,7 +96,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
             positions = torch.arange(40, 40 + n)
             context = ForwardContext(SplitKV(), mask)
             forward = head(tokens[at], states[at], positions, cache, context, logits_to_keep=keep)
-            out += [*forward, cache.rows(cache.start, cache.end).clone()]
+            out += [*forward, cache.rows(cache.start, cache.end)[0].clone()]
             if at.start == 1:
                 cache.buffer[..., cache.end, :] = 0.5
         return out
@@ -122,10 +122,10 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
     @torch.inference_mode()
     def found(mask: Tensor | None) -> list[Tensor]:
         cache = head.new_cache(60)
-        cache.append(cached)
+        cache.append([cached])
         cache.reserve(3)
         out = head.follow(tokens, features, torch.arange(40, 43), cache, ForwardContext(SplitKV(), mask))
-        return [*out, cache.rows(cache.start, cache.end).clone()]
+        return [*out, cache.rows(cache.start, cache.end)[0].clone()]
 
     chain = torch.ones(3, 3, dtype=torch.bool).tril()
     assert head.forward_backend is not None

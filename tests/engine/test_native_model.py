@@ -124,7 +124,7 @@ def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
         target.keep([0, 1, 3])
         assert read.features is not None
         assert out.features is not None
-        kept = target.cache.rows(0, target.length)
+        (kept,) = target.cache.rows(0, target.length)
         return [read.logits, read.features, looked, out.logits, out.features, target.attention_from([3]), kept]
 
     ours = verified()

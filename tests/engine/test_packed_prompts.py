@@ -43,7 +43,7 @@ def read(lm: LanguageModel, pieces: Sequence[int], threads: int = 3) -> list[Ten
         assert out.features is not None
         asked = torch.cat([queries.queries for queries in context.queries.values()], -1)
         found.append((out.logits, out.features, asked.movedim(1, 0)))
-    return [*map(torch.cat, zip(*found, strict=True)), cache.rows(0, cache.length)]
+    return [*map(torch.cat, zip(*found, strict=True)), *cache.rows(0, cache.length)]
 
 
 def distances(some: list[Tensor], others: list[Tensor]) -> list[float]:

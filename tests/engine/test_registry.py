@@ -48,6 +48,7 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
         load_block=lambda: tiny_block("dspark"),
         load_table=lambda: NgramTable({}, [], []),
         load_mtp=lambda: pytest.fail("no layer is needed"),
+        load_assistant=lambda: pytest.fail("no assistant is needed"),
         parts=("repeat", "ngram"),
     )
 

@@ -52,6 +52,18 @@ ODD = {**COMMON, "hidden_size": 84, "num_attention_heads": 7, "num_key_value_hea
 UNTIED = {**ODD, "tie_word_embeddings": False}
 """For models that scale embeddings: random ones would otherwise repeat the last token."""
 MIXED = {"sliding_window": 16, "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}
+GEMMA_4 = {
+    **UNTIED,
+    "sliding_window": 16,
+    "layer_types": ["sliding_attention", "sliding_attention", "full_attention"],
+    "global_head_dim": 40,
+    "num_key_value_heads": 7,
+    "num_global_key_value_heads": 1,
+    "attention_k_eq_v": True,
+    "vocab_size_per_layer_input": VOCABULARY,
+    "hidden_size_per_layer_input": 16,
+}
+"""Layers that attend to everything have fewer and wider heads than those with a window."""
 EXPERTS = {"num_experts_per_tok": 2, "moe_intermediate_size": 48, "decoder_sparse_step": 1, "norm_topk_prob": True}
 MULTIPLIERS = {"embedding_multiplier": 3.0, "residual_multiplier": 0.7, "attention_multiplier": 0.3}
 
@@ -110,6 +122,11 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
         **UNTIED, **MIXED, attn_logit_softcapping=8.0, final_logit_softcapping=9.0, query_pre_attn_scalar=9
     ),
     "gemma3": lambda: transformers.Gemma3TextConfig(**UNTIED, **MIXED, query_pre_attn_scalar=9),
+    "gemma4": lambda: transformers.Gemma4TextConfig(**GEMMA_4),
+    "gemma4-shared": lambda: transformers.Gemma4TextConfig(
+        **{**GEMMA_4, "num_hidden_layers": 4, "layer_types": ["sliding_attention", "full_attention"] * 2},
+        num_kv_shared_layers=2,
+    ),
     "mistral-window": lambda: transformers.MistralConfig(**ODD, sliding_window=40),
     "qwen2-window": lambda: transformers.Qwen2Config(
         **COMMON, use_sliding_window=True, sliding_window=20, max_window_layers=1

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForMultimodalLM, PreTrainedConfig, PreTrainedModel
 
-from tests.engine.tiny_models import COMMON, MIXED, UNTIED
+from tests.engine.tiny_models import COMMON, GEMMA_4, MIXED, UNTIED
 from tests.helpers.gguf_files import MINISTRAL
 
 TEXT = {**COMMON, "head_dim": 32}
@@ -48,6 +48,8 @@ WIDE = {**COMMON, "hidden_size": 128, "num_attention_heads": 4}
 """For those whose heads have hidden size by heads numbers."""
 EXACT: dict[str, Callable[[], PreTrainedConfig]] = {
     "gemma3": of("gemma3", {**UNTIED, **MIXED, "query_pre_attn_scalar": 24}, TOWER),
+    "gemma4": of("gemma4", {**GEMMA_4, "pad_token_id": 0}, {**TOWER, "head_dim": 16}),
+    "gemma4_unified": of("gemma4_unified", {**GEMMA_4, "pad_token_id": 0}, {**TOWER, "head_dim": 16}),
     "mistral3": of("mistral3", {**TEXT, "model_type": "mistral", "sliding_window": None}, {**TOWER, "head_dim": 16}),
     "mistral3-tied": of(
         "mistral3",
@@ -96,12 +98,12 @@ REFUSED: dict[str, Callable[[], PreTrainedConfig]] = {
         {"hidden_size": 16},
         audio_config={**SOUND, "conf_num_hidden_layers": 1, "conf_num_attention_heads": 1},
     ),
-    "gemma4": of(
-        "gemma4",
-        {**UNTIED, **MIXED, "pad_token_id": 0, "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": 97},
-        {**TOWER, "head_dim": 16},
-    ),
     "qwen3_5": of("qwen3_5", {**TEXT, "layer_types": of_kind("linear_attention")}, QWEN3_TOWER),
+    "qwen3_5_moe": of(
+        "qwen3_5_moe",
+        {**TEXT, "layer_types": of_kind("linear_attention"), "num_experts": 4, "num_experts_per_tok": 2},
+        QWEN3_TOWER,
+    ),
     "llama4": of("llama4", {**TEXT, "num_local_experts": 2, "intermediate_size_mlp": 48}, TOWER),
     "lfm2_vl": of("lfm2_vl", {**COMMON, "model_type": "lfm2", "layer_types": of_kind("conv")}, TOWER),
 }

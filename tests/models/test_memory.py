@@ -51,6 +51,47 @@ def test_counts_are_those_of_a_real_model(family: str, tied: bool, tmp_path: Pat
     assert shape.kv_bytes_per_token(4) * 7 == sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
 
 
+FULL_AND_SLIDING = {"layer_types": ["sliding_attention", "full_attention"] * 2, "global_head_dim": 40}
+GEMMA_4: dict[str, dict[str, Any]] = {
+    "keys of others": {"num_kv_shared_layers": 2, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 16},
+    "keys as values": {"attention_k_eq_v": True, "num_global_key_value_heads": 1, "hidden_size_per_layer_input": 0},
+    "experts": {
+        **{"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 24},
+        "hidden_size_per_layer_input": 0,
+    },
+    "unified": {"tie_word_embeddings": False, "attention_k_eq_v": True},
+}
+
+
+@pytest.mark.parametrize("name", GEMMA_4)
+@pytest.mark.parametrize("published", [True, False])
+def test_counts_of_gemma_4_are_those_of_a_real_model(name: str, published: bool, tmp_path: Path) -> None:
+    """By what its publisher's configurations say, and by those that transformers writes of each layer."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    from specextend_cli.engine.lm import LanguageModel
+
+    sizes = {
+        **SIZES,
+        "num_hidden_layers": 4,
+        "vocab_size_per_layer_input": SIZES["vocab_size"],
+        **FULL_AND_SLIDING,
+        **GEMMA_4[name],
+    }
+    kind = "Gemma4UnifiedTextConfig" if name == "unified" else "Gemma4TextConfig"
+    model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, kind)(**sizes)).float()
+    model.config.save_pretrained(tmp_path)
+    shape = Shape.of(tmp_path)
+    if published:
+        shape = Shape.from_config({**sizes, "model_type": model.config.model_type})
+    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
+    decoder = model.get_decoder()
+    layers = [module for module in decoder.modules() if isinstance(module, torch.nn.Linear)]
+    routers = 4 * SIZES["hidden_size"] * 4 if name == "experts" else 0  # bitsandbytes would take them, too
+    assert shape.linear == sum(module.weight.numel() for module in layers) - routers
+    cache = LanguageModel(model).new_cache(256)
+    assert shape.kv_bytes_per_token(4) * 256 == cache.nbytes
+
+
 def test_experts_are_counted_and_not_quantized(tmp_path: Path) -> None:
     """Four bits are for linear layers; experts are stacked in one tensor, which bitsandbytes leaves as it is."""
     transformers = pytest.importorskip("transformers")

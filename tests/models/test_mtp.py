@@ -173,7 +173,7 @@ def test_it_is_a_drafter_of_the_registry(load: Load) -> None:
     def no(*_: object) -> Any:
         pytest.fail("nothing else is needed")
 
-    setup = DrafterSetup(target, retrieval, no, no, no, no, load_mtp=lambda: load_mtp(lm))
+    setup = DrafterSetup(target, retrieval, no, no, no, no, load_mtp=lambda: load_mtp(lm), load_assistant=no)
     assert make_drafter("mtp", setup).name == "mtp"
 
 

@@ -38,7 +38,7 @@ from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.wrappers import save, tensor_names
 
-DECODED = ("gemma3", "mistral3", "mistral3-ministral", "qwen2_5_vl", "qwen3_vl", "smolvlm", "llava")
+DECODED = ("gemma3", "gemma4", "mistral3", "mistral3-ministral", "qwen2_5_vl", "qwen3_vl", "smolvlm", "llava")
 EACH_WITH_ANOTHER = ("random", "self", "lm", "blend", "eagle1", "eagle3", "dflash")
 """Drafters, of which the quick tests decode each with another of these models."""
 NATIVE = ("mistral3", "qwen2_5_vl", "qwen3_vl")
@@ -165,7 +165,9 @@ def read_bytes(file: Path) -> int:
     return int((pages & 1).sum()) * mmap.PAGESIZE
 
 
-@pytest.mark.parametrize("name", ["mistral3", "mistral3-tied", "qwen2_5_vl", "qwen3_vl-tied", "llava"])
+@pytest.mark.parametrize(
+    "name", ["mistral3", "mistral3-tied", "qwen2_5_vl", "qwen3_vl-tied", "llava", "gemma4", "gemma4_unified"]
+)
 def test_what_is_estimated_is_what_is_loaded(name: str, tmp_path: Path) -> None:
     save(whole(name), tmp_path)
     text = load_model(tmp_path)

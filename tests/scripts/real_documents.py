@@ -20,17 +20,17 @@ class OncePrefilled(Target):
     def __init__(self, lm: LanguageModel) -> None:
         super().__init__(lm)
         self.prompt: list[int] = []
-        self._rows: list[Tensor] = []
+        self._rows: list[list[Tensor]] = []
         self._outs: list[tuple[Output, dict[int, Tensor]]] = []
 
     def prefill(self, tokens: Tensor, *, features=()) -> Output:
-        at = sum(rows.shape[3] for rows in self._rows[: self._chunk])
+        at = sum(rows[0].shape[3] for rows in self._rows[: self._chunk])
         if self._chunk < len(self._rows):
             self.cache.append(self._rows[self._chunk])
             out, self._queries = self._outs[self._chunk]
         else:
             out = super().prefill(tokens, features=features)
-            self._rows.append(self.cache.rows(at, at + len(tokens)).clone())
+            self._rows.append([rows.clone() for rows in self.cache.rows(at, at + len(tokens))])
             self._outs.append((out, self._queries))
         self._chunk += 1
         return out

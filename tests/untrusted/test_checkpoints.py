@@ -239,7 +239,7 @@ def test_whole_numbers_are_no_weights(dtype: torch.dtype, model: Path) -> None:
 
 def test_sizes_of_real_models_are_believed() -> None:
     """The largest there are."""
-    model_config._check_sizes(
+    model_config.check_sizes(
         {"num_hidden_layers": 126, "vocab_size": 262_208, "max_position_embeddings": 10_485_760, "hidden_size": 53_248}
     )
 

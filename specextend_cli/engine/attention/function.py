@@ -76,9 +76,9 @@ class ForwardContext:
     """What the layers know of one forward. It is a keyword argument of the model's call, not global state.
 
     Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only. `positions`
-    are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window share `blocks`.
-    `parents` says to layers with states what `tree_mask` says to others (for its forms see `Rows.add`); without
-    it, they read the mask.
+    are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window, and as many
+    queries, share `blocks`. `parents` says to layers with states what `tree_mask` says to others (for its forms see
+    `Rows.add`); without it, they read the mask.
     """
 
     backend: Backend
@@ -88,14 +88,14 @@ class ForwardContext:
     queries: Queries = field(default_factory=dict)
     positions: Tensor | None = None
     parents: Sequence[int] | Tensor | None = None
-    blocks: dict[int, list[Block]] = field(default_factory=dict)
+    blocks: dict[tuple[int, int], list[Block]] = field(default_factory=dict)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
         """One layer's attention by the back end, through a window."""
         if window is None:
-            return self.backend(q, k, v, scale, self.tree_mask, softmax)
+            return self.backend(q, k, v, scale, self._mask_of(q), softmax)
         read: ReadsWindows | None = getattr(self.backend, _READS_WINDOWS, None)
         is_prompt = self.tree_mask is None and self.positions is None and q.shape[2] > 1
         if read is not None and is_prompt and k.shape[2] > window:
@@ -104,15 +104,23 @@ class ForwardContext:
                 return out
         parts = [
             self.backend(q[:, :, rows], k[:, :, seen], v[:, :, seen], scale, mask, softmax)
-            for rows, seen, mask in self.within(window, q.shape[2], k.shape[2], q.device)
+            for rows, seen, mask in self.within(window, q.shape[2], k.shape[2], q.device, self._mask_of(q))
         ]
         return parts[0] if len(parts) == 1 else torch.cat([part.transpose(1, 2) for part in parts], 1).transpose(1, 2)
 
-    def within(self, window: int, n: int, total: int, device: torch.device) -> list[Block]:
-        """What n queries over `total` keys see of them through a window."""
-        if window not in self.blocks:
-            self.blocks[window] = blocks(n, total, window, self.tree_mask, self.positions, device)
-        return self.blocks[window]
+    def within(self, window: int, n: int, total: int, device: torch.device, mask: Tensor | None) -> list[Block]:
+        """What n queries over `total` keys, with this tree's mask, see of them through a window."""
+        if (window, n) not in self.blocks:
+            self.blocks[window, n] = blocks(n, total, window, mask, self.positions, device)
+        return self.blocks[window, n]
+
+    def _mask_of(self, q: Tensor) -> Tensor | None:
+        """`tree_mask` of these queries, which are the last ones where a layer without keys leaves others out (Gemma 4).
+
+        Of several sequences none is left out.
+        """
+        whole = self.tree_mask is None or q.shape[0] > 1 or len(self.tree_mask) == q.shape[2]
+        return self.tree_mask if whole or self.tree_mask is None else self.tree_mask[-q.shape[2] :]
 
     def tree_parents(self) -> Sequence[int] | Tensor:
         """`parents`, or what the mask says: of each row the number of its parent in the tree, -1 without one."""

@@ -138,7 +138,7 @@ def _trial(head: EagleHead) -> Tensor:
 
     tokens, states = torch.arange(4) % config.vocabulary, random(4, config.hidden)
     cache, found = head.new_cache(rows + 4), []
-    cache.append(random(2, config.layers, config.kv_heads, rows, config.head_dim))
+    cache.append([random(2, config.layers, config.kv_heads, rows, config.head_dim)])
     tree = torch.tensor([[True, True, False, False], [False, False, True, False], [True, False, False, True]])
     for at, mask in ((torch.arange(1), None), (torch.arange(1, 4), tree)):
         cache.reserve(len(at))

@@ -38,7 +38,7 @@ class DraftGraphs(PendingGraphs):
         self.width, self.depth = min(shape.width, model.most), max(shape.depth, 1)
         if (self.depth + 1) * self.width > MOST_SLOTS:
             raise ValueError(f"{self.depth} levels of {self.width} nodes are more than {MOST_SLOTS}")
-        device, width = scratch.buffer.device, self.width
+        device, width = scratch.device, self.width
         self._level = Level(width, 1 + width + self.depth * width * width, device, model.states)
         super().__init__(model, self._level.inputs.place)
         depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first

@@ -17,7 +17,7 @@ from torch import Tensor
 from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.block_head import BlockHead
-from specextend_cli.engine.cache import layer_kinds
+from specextend_cli.engine.cache import layer_kinds, row_shapes
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.block_graphs import BlockGraphs
 from specextend_cli.engine.cuda.capture import Capture, cuda_graph, in_turn
@@ -95,7 +95,8 @@ def _use_for_model(
 ) -> dict[str, str]:
     if len(lm.keeping) < sum(kind.attends for kind in layer_kinds(lm.config)):  # and other states (Gemma 3n)
         return {f"{name} runs without CUDA graphs": "some of its layers attend by the keys of others"}
-
+    if len(set(row_shapes(lm.config))) > 1:  # the address of a layer's keys follows from that of the first
+        return {f"{name} runs without CUDA graphs": "its layers have heads of several sizes"}
     steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
@@ -175,7 +176,7 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             yield "logits", out.logits.clone()
             yield "states", out.features.clone()
             yield "queries", torch.cat([context.queries[layer][0] for layer in sorted(record)])
-            yield "keys", cache.rows(cache.start, cache.end).clone()
+            yield "keys", cache.buffer[..., cache.start : cache.end, :].clone()
             if lm.state_bytes:  # what comes next goes on from states that a graph left
                 cache.keep(_KEPT[: len(parents)])
                 parts = lm.forward_tree(tree, cache.length, cache, context=context)
@@ -209,8 +210,8 @@ def _past_windows(lm: LanguageModel) -> Results:
     cache = lm.new_cache(rows + n)
     cache.reserve(rows)
     across = torch.linspace(0.1, 3, cache.buffer.shape[4], device=lm.device)
-    cache.rows(0, rows).copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
-    cache.rows(n, 2 * n)[1].mul_(rows)
+    cache.buffer[..., :rows, :].copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
+    cache.buffer[1, ..., n : 2 * n, :].mul_(rows)
     cache.commit()
     tree = DraftTree(torch.linspace(0, lm.vocabulary - 1, n).long().tolist(), _PARENTS, [1.0] * n)
     out = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend))
@@ -238,7 +239,7 @@ def _of_head(head: EagleHead, backend: Backend) -> Results:
                 out = head(ids[:n], states[:n], at, cache, ForwardContext(backend, mask))
                 yield "logits", out.logits.clone()
                 yield "states", out.states.clone()
-                yield "keys", cache.rows(cache.start, cache.end).clone()
+                yield "keys", cache.buffer[..., cache.start : cache.end, :].clone()
             cache.rollback()
 
 

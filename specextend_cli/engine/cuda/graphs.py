@@ -59,7 +59,7 @@ class Graphs(Generic[S]):
     ) -> None:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
         self.step = step
-        device = scratch.buffer.device
+        device = scratch.device
         at = scratch.states.place() if scratch.states else ()
         if at is None:
             raise RuntimeError("the states of its recurrent layers differ, or are several")
@@ -98,6 +98,7 @@ def _suits(cache: object, context: ForwardContext) -> bool:
         isinstance(cache, KVCache)
         and context.backend is triton_tree
         and not context.record_last
+        and cache.is_uniform
         and cache.buffer.shape[4] <= MOST_HEAD_DIM
     )
 
@@ -226,7 +227,8 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         graph = self.graphs.batch(cache.used)
         return (
             graph is not None
-            and graph.inputs.rows <= cache.buffer.shape[2]
+            and cache.is_uniform
+            and graph.inputs.rows <= cache.slots
             and cache.buffer.shape[5] <= MOST_HEAD_DIM
             and not (cache.states and cache.place_states() is None)
             and self.graphs.step.is_current()
@@ -253,7 +255,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
             for layer, asked in enumerate(graph.out.queries.values()):
                 seen, mask = slice(None), inputs.context.tree_mask
                 if asked.window is not None:
-                    _, seen, mask = inputs.context.within(asked.window, 1, keys.shape[3], keys.device)[0]
+                    _, seen, mask = inputs.context.within(asked.window, 1, keys.shape[3], keys.device, mask)[0]
                 attention.record(asked.queries[:b], keys[layer, :, :, seen], asked.scale, mask, asked.softmax)
         features = _features(graph, inputs.feature_layers, b)
         return ModelOutput(graph.out.logits[:b, None], None if features is None else features[0, :, None])

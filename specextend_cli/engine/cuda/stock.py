@@ -52,7 +52,8 @@ class _Placed:
 
     def context(self) -> ForwardContext:
         """Of a forward by this back end, which applies windows itself: the host does not know the keys."""
-        return ForwardContext(self, blocks={size: _ALL for size in self.windows if size is not None})
+        queries = self.inputs.rows // self.inputs.sequences
+        return ForwardContext(self, blocks={(size, queries): _ALL for size in self.windows if size is not None})
 
 
 class _Layer(BufferLayer):

@@ -1,5 +1,6 @@
 """Sources of draft trees."""
 
+from specextend_cli.engine.drafters.assistant import AssistantDrafter
 from specextend_cli.engine.drafters.base import Drafter, NoDrafter
 from specextend_cli.engine.drafters.blend import BlendDrafter
 from specextend_cli.engine.drafters.block import BlockDrafter
@@ -10,6 +11,7 @@ from specextend_cli.engine.drafters.ngram import NgramDrafter
 from specextend_cli.engine.drafters.ngram_table import NgramTableDrafter
 
 __all__ = [
+    "AssistantDrafter",
     "BlendDrafter",
     "BlockDrafter",
     "Drafter",

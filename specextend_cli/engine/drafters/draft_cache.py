@@ -83,7 +83,7 @@ class DraftCache:
     def visible(self) -> Tensor:
         """Ascending committed positions in the working set: those chosen, or about to be, and all that came since."""
         if self.stale:
-            return working_set(self.config, self.read, None, self._full.buffer.device)
+            return working_set(self.config, self.read, None, self._full.device)
         since = self.cache.length - len(self._chosen)
         return torch.cat((self._chosen, self._range(self.read - since, self.read)))
 
@@ -118,7 +118,7 @@ class DraftCache:
         """Show the positions that the policy chooses by the target's attention."""
         if self._is_shared:
             self.read = self._full.length
-        device = self._full.buffer.device
+        device = self._full.device
         self.show(working_set(self.config, self.read, scores, device, self._chunks.starts(self.read)))
 
     def commit(self, rows: int) -> None:
@@ -145,14 +145,14 @@ class DraftCache:
         self.read = self._full.length
 
     def _range(self, start: int, end: int) -> Tensor:
-        return torch.arange(start, end, device=self._full.buffer.device)
+        return torch.arange(start, end, device=self._full.device)
 
-    def _rotated(self, rows: Tensor, rotated_at: Tensor, positions: Tensor) -> Tensor:
+    def _rotated(self, rows: list[Tensor], rotated_at: Tensor, positions: Tensor) -> list[Tensor]:
         """Rows [2, layers, heads, n, d] with their keys rotated from one position to another."""
         if self._frequencies is None:
             return rows
-        keys = rotate(rows[0], (positions - rotated_at).float()[:, None] * self._frequencies)
-        return torch.stack((keys, rows[1]))
+        angles = (positions - rotated_at).float()[:, None] * self._frequencies
+        return [torch.stack((rotate(keys, angles), values)) for keys, values in rows]
 
 
 def rotate(keys: Tensor, angles: Tensor) -> Tensor:
@@ -177,9 +177,10 @@ def rotary_frequencies(lm: LanguageModel) -> Tensor:
             cache = lm.new_cache(1)
             token = torch.zeros(1, dtype=torch.long, device=lm.device)
             lm.forward(token, token + position, cache, logits_to_keep=1)
-            keys.append(cache.buffer[0, :, :, :1].float())
-        rotated = rotate(keys[0], distance * frequencies.float()[None])
-        if torch.allclose(rotated, keys[1], rtol=0, atol=0.02 * float(keys[1].abs().max())):
+            keys.append([buffer[0, :, :, :1].float() for buffer in cache.buffers])
+        angles = distance * frequencies.float()[None]
+        both = zip(*keys, strict=True)
+        if all(torch.allclose(rotate(a, angles), b, rtol=0, atol=0.02 * float(b.abs().max())) for a, b in both):
             return frequencies.float()
     raise ModelError(
         f"{type(lm.model).__name__} cannot draft at compact positions",

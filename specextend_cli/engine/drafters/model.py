@@ -132,7 +132,7 @@ class ModelDrafter(ABC):
         features = torch.cat(self._features)
         left = features[n:]
         self._features = [left.clone()] if len(left) else []  # a copy: a view would keep the whole chunk
-        return features[:n].to(self.working.cache.buffer.dtype)
+        return features[:n].to(self.working.cache.dtype)
 
     def _read(self, tokens: Tensor) -> None:
         """Read a chunk of the prompt into the full cache."""

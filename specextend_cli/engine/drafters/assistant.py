@@ -1,0 +1,120 @@
+"""An assistant model as the drafter: it attends to the target's own keys, of which retrieval leaves a working set.
+
+Drafted tokens have no keys, so a level of a tree is a forward of unrelated rows. In layers with a window it sees the
+newest keys, as the target does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.assistant import Assistant
+from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.drafters.opt_tree import grow
+from specextend_cli.engine.retrieval import Chunks, working_set
+from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree, root
+
+
+class AssistantDrafter(Drafter):
+    """Keys stay at their own positions, whatever `config` says. It reads nothing itself, and stores nothing."""
+
+    name = "assistant"
+
+    def __init__(self, assistant: Assistant, target: Target, config: Retrieval) -> None:
+        self.assistant, self.target, self.config = assistant, target, config
+        self.reads = self.feature_layers = (target.lm.layers,)
+        self._failure: str | None = None
+        self._is_suspended = False
+        self._forget()
+
+    @property
+    def failure(self) -> str | None:
+        """See `Drafter`."""
+        return self._failure
+
+    @property
+    def retrieves(self) -> bool:
+        """See `Drafter`."""
+        return self.config.policy != "full" and not self._is_suspended and self._failure is None
+
+    @property
+    def is_restricted(self) -> bool:
+        """See `Drafter`."""
+        return self.retrieves and self.target.length > self.config.size
+
+    def begin(self, capacity: int) -> None:
+        """See `Drafter`."""
+        self._is_suspended, self.feature_layers = False, self.reads
+        self._forget()
+
+    def _forget(self) -> None:
+        self._last, self._state, self._seen = 0, torch.empty(0), 0
+        self._chosen: Tensor | None = None  # of the first `_seen` positions
+        self._chunks = Chunks(self.config)
+
+    def suspend(self) -> None:
+        """See `Drafter`."""
+        self._is_suspended, self.feature_layers = True, ()
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
+        """See `Drafter`. Only the newest state is needed."""
+        self._last = tokens[-1]
+        self._chunks.add(tokens)
+        if features is not None and len(features):
+            self._state = features[-1:].clone()
+
+    def visible(self) -> Tensor:
+        """See `Drafter`."""
+        length, device = self.target.length, self.target.lm.device
+        if self._chosen is None:
+            return working_set(self.config, length, None, device)
+        return torch.cat((self._chosen, torch.arange(self._seen, length, device=device)))
+
+    def retrieve(self, scores: Tensor) -> None:
+        """See `Drafter`."""
+        self._seen = self.target.length
+        starts = self._chunks.starts(self._seen)
+        self._chosen = working_set(self.config, self._seen, scores, self.target.lm.device, starts)
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        """See `Drafter`."""
+        idle = self._is_suspended or self._failure is not None or not len(self._state)
+        if idle or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
+            return root(self._last)
+        device, keys = self.target.lm.device, self._keys()
+        position = torch.full((1,), self.target.length, device=device)
+        states = self._state
+
+        def forward(tokens: Tensor, before: Tensor) -> Tensor:
+            nonlocal states
+            out = self.assistant(tokens, before, position, keys)
+            states = out.states
+            return out.logits
+
+        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
+            return forward(tokens, states[parents])
+
+        tree = grow(self._last, forward(torch.full_like(position, self._last), states), expand, shape)
+        if not tree.is_finite:
+            self._failure = f"the {self.name} draft computes values that are not numbers"
+            return root(self._last)
+        return tree
+
+    def _keys(self) -> dict[str, tuple[Tensor, Tensor]]:
+        """What each kind of layer attends to: views, or copies of a working set, [1, kv heads, m, d]."""
+        cache, assistant = self.target.cache, self.assistant
+        chosen = self.visible() if self.retrieves else None
+        found = dict[str, tuple[Tensor, Tensor]]()
+        for kind, layer in assistant.sources.items():
+            rows = cache.of_layer(cache.attending.index(layer))[:, :, : self.target.length]
+            if kind == "sliding_attention" and assistant.window is not None:
+                rows = rows[:, :, -(assistant.window - 1) :]  # the last token, which has no key yet, is one of them
+            elif chosen is not None:
+                rows = rows.index_select(2, chosen)
+            found[kind] = rows[0][None], rows[1][None]
+        return found
