@@ -14,11 +14,10 @@ from specextend_cli.engine.drafters import AssistantDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.models.assistant import without_producers
-from tests.engine.tiny_models import GEMMA_4, VOCABULARY
+from tests.engine.tiny_models import GEMMA_4
 from tests.helpers.decoding import small
 
-TEXT = {
-    **GEMMA_4,
+ASSISTANT = {
     **{"hidden_size": 32, "intermediate_size": 48, "num_kv_shared_layers": 3},
     **{"hidden_size_per_layer_input": 0, "vocab_size_per_layer_input": 0},
 }
@@ -27,7 +26,7 @@ TEXT = {
 def tiny_assistant(*, clusters: int = 0, seed: int = 3, backbone: int = 84, **text: Any) -> PreTrainedModel:
     """transformers' own; with `clusters` it looks at the tokens of a ninth of them only."""
     config = transformers.Gemma4AssistantConfig(
-        text_config={**TEXT, **text},
+        text_config={**GEMMA_4, **ASSISTANT, **text},
         backbone_hidden_size=backbone,
         use_ordered_embeddings=clusters > 0,
         num_centroids=clusters or 1,
@@ -37,7 +36,7 @@ def tiny_assistant(*, clusters: int = 0, seed: int = 3, backbone: int = 84, **te
     with without_producers(config.text_config):
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config).float().eval()
     if clusters:
-        model.get_submodule("masked_embedding").token_ordering.copy_(torch.randperm(VOCABULARY))
+        model.get_submodule("masked_embedding").token_ordering.copy_(torch.randperm(config.text_config.vocab_size))
     return model
 
 

@@ -12,6 +12,7 @@ from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
+from tests.engine.tiny_assistants import ASSISTANT, tiny_assistant
 from tests.helpers import published_mtp
 from tests.helpers.published_heads import (
     angelslim,
@@ -21,7 +22,7 @@ from tests.helpers.published_heads import (
     specbundle,
     speculators,
 )
-from tests.helpers.wrappers import QWEN3_TOWER
+from tests.helpers.wrappers import QWEN3_TOWER, TOWER
 from tests.summarize import tiny_preset
 
 LAYOUTS = {
@@ -50,6 +51,10 @@ ROPE["google/gemma-3"] = {
     "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
 }
 ROPE["deepseek-ai/"] = ROPE["meta-llama/"]
+ROPE["google/gemma-4"] = {
+    "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0, "partial_rotary_factor": 0.25},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+}
 DEFAULT_ROPE = {"rope_type": "default", "rope_theta": 10000.0}
 
 
@@ -60,6 +65,10 @@ def found(table: dict[str, Any], source: object, default: Any = None) -> Any:
 
 GRANITE = {"num_local_experts": 0, "num_experts_per_tok": 0, "shared_intermediate_size": 96, "logits_scaling": 10.0}
 GRANITE |= {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.0625}
+GEMMA_4: dict[str, Any] = {
+    **{"sliding_window": 16, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
+    **{"global_head_dim": 48, "hidden_size_per_layer_input": 16},
+}
 DELTA_NET: dict[str, Any] = {
     **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 16},
     "layer_types": ["linear_attention", "linear_attention", "full_attention"],
@@ -79,6 +88,7 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
         "Gemma3Text",
         {"sliding_window": 16, "layer_types": ["sliding_attention", "sliding_attention", "full_attention"]},
     ),
+    "google/gemma-4": ("Gemma4Text", GEMMA_4),
     "ibm-granite/": (
         "GraniteMoeHybrid",
         {**GRANITE, "layer_types": ["attention"] * 3, "position_embedding_type": "rope"},  # neither Mamba nor experts
@@ -106,15 +116,28 @@ def save_model(directory: Path, source: object, shape: Shape, *, layers: int, se
         eos_token_id=tiny_preset.END,
         pad_token_id=0,
         **traits,
+        **({"vocab_size_per_layer_input": tokenizer.get_vocab_size()} if family == "Gemma4Text" else {}),
     )
     torch.manual_seed(seed)
     if family == "Qwen3_5Text":
         save_wrapped(directory, config)
+    elif family == "Gemma4Text":
+        whole = transformers.AutoConfig.for_model(
+            "gemma4", text_config=config.to_dict(), vision_config={**TOWER, "head_dim": 16}, tie_word_embeddings=True
+        )
+        transformers.AutoModelForMultimodalLM.from_config(whole).save_pretrained(directory, save_original_format=True)
     else:
         transformers.AutoModelForCausalLM.from_config(config).save_pretrained(directory)
     tokenizer.save(str(directory / "tokenizer.json"))
     special = {"chat_template": tiny_preset.CHAT, "bos_token": "<|endoftext|>", "eos_token": "<|im_end|>"}
     (directory / "tokenizer_config.json").write_text(json.dumps(special))
+
+
+def save_assistant(directory: Path, vocabulary: int) -> None:
+    """A random assistant of the targets with Gemma 4's layers that `save_model` writes."""
+    sizes = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 32, "attention_k_eq_v": False}
+    made = tiny_assistant(backbone=64, vocab_size=vocabulary, clusters=vocabulary, **GEMMA_4 | ASSISTANT | sizes)
+    made.save_pretrained(directory)
 
 
 def save_wrapped(directory: Path, text: transformers.PreTrainedConfig) -> MtpLayer:

@@ -17,6 +17,10 @@ PRESETS = {preset.name: preset for preset in list_presets()}
 # preset: context, chunk; of its draft: tokens read at once, chunks and newest tokens of its working set
 COMPUTED = {
     "gemma-3-1b": (32768, 24576, None, 32, 128),
+    "gemma-4-26b-a4b": (32768, 24576, None, 64, 256),
+    "gemma-4-31b": (10240, 7680, None, 64, 256),
+    "gemma-4-e2b": (32768, 24576, None, 64, 256),
+    "gemma-4-e4b": (32768, 24576, None, 64, 256),
     "granite-4.0-micro": (8192, 6144, None, 32, 128),
     "lfm2-1.2b": (32768, 24576, None, 32, 128),
     "lfm2-2.6b": (32768, 24576, None, 32, 128),
