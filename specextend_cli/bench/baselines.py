@@ -28,7 +28,7 @@ from specextend_cli.engine.drafters import Drafter, LMDrafter
 from specextend_cli.engine.retrieval import Chunks
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.tree import DraftTree, root
+from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import UsageError
 
 _LENGTH = 6  # tokens that the retrieved target of TriForce drafts for the whole one
@@ -143,14 +143,9 @@ class TriForceDrafter(LMDrafter):
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """A chain; a node's score is the retrieved target's own probability of its path."""
-        last, most = self._last, min(shape.nodes - 1, shape.depth)
-        if most == 0 or shape.forwards == 0:
-            return root(last)
-        if self._in_prompt:
-            self.working.choose(None)
-            self._in_prompt = False
+        most = min(shape.nodes - 1, shape.depth)
         self.working.follow()
-        chain, scores = [last], [1.0]
+        chain, scores = [self._last], [1.0]
         cache, base = self.working.cache, self.working.cache.length
         start = self.working.positions(1)
         while len(chain) - 1 < most:

@@ -17,6 +17,7 @@ import torch
 
 from specextend_cli import __version__
 from specextend_cli.bench.records import Machine
+from specextend_cli.runtime.machine import processor_name
 
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guests are counted in user time already
@@ -25,7 +26,7 @@ _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guests are counted in u
 def describe(device: torch.device) -> Machine:
     """Hardware and software of this process."""
     return Machine(
-        processor=_processor(),
+        processor=processor_name() or platform.machine(),
         device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         threads=torch.get_num_threads(),
         python=platform.python_version(),
@@ -34,14 +35,6 @@ def describe(device: torch.device) -> Machine:
         version=__version__,
         commit=_commit(),
     )
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-        return next(line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def _commit() -> str | None:

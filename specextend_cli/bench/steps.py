@@ -69,7 +69,7 @@ class Steps:
         sampler.commit([last])
         drafter.observe([last], None)
         drafter.retrieve(target.attention_from([-1]))
-        trees = [_binary(prompt, nodes, target.lm.device) for nodes in plan.nodes]
+        trees = [_binary(prompt, nodes) for nodes in plan.nodes]
         for number in range(plan.rounds + 1):  # the first warms up
             yield number
             for tree in trees:
@@ -120,7 +120,7 @@ class Steps:
         times[size].append(seconds(call, self.target.lm.device))
 
 
-def _binary(tokens: Sequence[int], nodes: int, device: torch.device) -> DraftTree:
+def _binary(tokens: Sequence[int], nodes: int) -> DraftTree:
     """A binary tree of the prompt's tokens."""
     parents = [max(0, (node - 1) // 2) for node in range(nodes)]
     return DraftTree([tokens[node % len(tokens)] for node in range(nodes)], parents, [1.0] * nodes)

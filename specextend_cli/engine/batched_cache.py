@@ -89,10 +89,6 @@ class BatchedRecurrentLayer(LinearAttentionCacheLayerMixin):
         held.copy_(recurrent_states)
         return held
 
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
-
 
 class _LayerWithState(BatchedRecurrentLayer, _Layer):  # type: ignore[override]
     """A layer that attends and has a state beside."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import torch
 from torch import Tensor, nn
@@ -23,7 +23,7 @@ from specextend_cli.engine.attention import ForwardContext, register
 from specextend_cli.engine.attention.function import Backend, attend
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.draft_head import DraftConfig, DraftHead
-from specextend_cli.engine.forward import WholeDrafts
+from specextend_cli.engine.forward import HeadOutput, WholeDrafts
 from specextend_cli.engine.markov_head import ConfidenceHead, MarkovHead, MarkovKind
 
 _Rotary: TypeAlias = tuple[Tensor, Tensor]
@@ -83,16 +83,6 @@ class BlockConfig(DraftConfig):
     def to_llama(self) -> LlamaConfig:
         """The stock configuration its parts are built from."""
         return self.llama(self.layers)
-
-
-class BlockOutput(NamedTuple):
-    """Of the rows that predict: `logits` [d, draft vocabulary] of the tokens in a row, and final `states` [d, hidden].
-
-    With a Markov head, the logits are what it adds to.
-    """
-
-    logits: Tensor
-    states: Tensor
 
 
 class _Attention(nn.Module):
@@ -198,7 +188,7 @@ class BlockHead(DraftHead):
 
     def forward(
         self, last: Tensor, context: Tensor, positions: Tensor, cache: Cache, backend: Backend, *, depth: int
-    ) -> BlockOutput:
+    ) -> HeadOutput:
         """Propose `depth` tokens after the `last` one [1], of which `context` [m, hidden] has the states before it.
 
         `positions` [m + b] are those of the new context rows, then of the block; the cache has rows reserved for both,
@@ -211,7 +201,7 @@ class BlockHead(DraftHead):
         states = self.advance(block[None], context[None], rotary, cache, contexts)
         first = not config.predicts_next
         read = states[0, first : first + depth]
-        return BlockOutput(self.lm_head(read), read)
+        return HeadOutput(self.lm_head(read), read)
 
     def advance(
         self, block: Tensor, context: Tensor, rotary: _Rotary, cache: Cache, contexts: Sequence[ForwardContext]

@@ -229,11 +229,11 @@ class KVCache(Cache):
     ) -> None:
         """Room for a forward of `rows` tokens after those already reserved.
 
-        Layers with states read `parents`: whose states nodes of a tree go on from (see `Rows.add_tree`). Not
+        Layers with states read `parents`: whose states nodes of a tree go on from (see `Rows.add`). Not
         `computes_states`: they do not take part.
         """
         if self.states and computes_states:
-            self.states.begin_forward(rows, parents, self.device)
+            self.states.rows.add(rows, parents, self.device)
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
             larger = _rounded(max(self.end, self.capacity + self.capacity // 2))

@@ -72,12 +72,10 @@ class CostModel:
         return self.curve((nodes,), length)[0]
 
     def curve(self, sizes: Sequence[int], length: int) -> list[float]:
-        """`seconds` of ascending sizes."""
+        """`seconds` of ascending sizes, at a length that was measured."""
         costs = self._fitted.get(_context(length))
         if costs is None:
             costs = self._fitted[_context(length)] = _ascending(sorted(self._trusted(length)))
-        if not costs:
-            return [0.0] * len(sizes)
         last = costs[-1]
         more = self.share(length) * costs[0].seconds if sizes[-1] > last.nodes else 0.0
         return [

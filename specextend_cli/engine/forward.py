@@ -54,7 +54,11 @@ class ModelOutput(NamedTuple):
 
 
 class HeadOutput(NamedTuple):
-    """A draft head's `logits` [kept, draft vocabulary] and `states` [n, hidden], which its next step reads."""
+    """A draft head's `logits` [kept, draft vocabulary] and `states` [n, hidden], which its next step reads.
+
+    A block head's are of the rows that predict. Its Markov head, if it has one, reads these states and adds to the
+    logits.
+    """
 
     logits: Tensor
     states: Tensor

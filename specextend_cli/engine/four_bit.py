@@ -9,7 +9,6 @@ inputs to eight bits, unless the model is in float32.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -29,7 +28,6 @@ _FEW_OF_EIGHT = 4  # the same for eight bits, in two halves
 _ROWS = 16  # kernels take multiples of so many rows of a matrix
 _BLOCK = 64  # rows that torch's kernel packs together; only whole blocks of several matrices can be joined
 _LINE = 64  # bytes of a line of the processor's cache
-_KERNEL = "_weight_int4pack_mm_for_cpu"
 _SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # as transformers' models call them
 
 
@@ -48,9 +46,9 @@ class FourBitLinear(nn.Linear):
         if self.weight.dtype != torch.bfloat16 and not keep:
             full = sum(_full(codes, scales) for codes, scales in parts)
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
-        kind = _layout()
-        self.packed: Packed | None = kind.of(parts, self.weight.dtype)
-        self.limit = self.few = kind.limit(len(parts))  # rows up to which packed weights are read
+        packed = _layout().of(parts, self.weight.dtype)
+        self.packed: Tiles | Blocks | None = packed
+        self.limit = self.few = packed.most_rows  # rows up to which packed weights are read
         self.joined: JoinedLinears | None = None
         """Computes this layer, at `place`, together with others that read the same input."""
         self.place = 0
@@ -67,31 +65,20 @@ class FourBitLinear(nn.Linear):
         return out if self.bias is None else out + self.bias
 
 
-class Packed(nn.Module, ABC):
-    """A matrix of four bits per weight, or the sum of two, in a kernel's layout."""
+class Packed(nn.Module):
+    """A matrix of four bits per weight, or the sum of two, in a kernel's layout.
+
+    For inputs of up to `most_rows` rows it is faster than the full weights.
+    """
 
     codes: Tensor
     scales: Tensor
+    most_rows: int
 
     def __init__(self, codes: Tensor, scales: Tensor) -> None:
         super().__init__()
         self.register_buffer("codes", codes, persistent=False)
         self.register_buffer("scales", scales, persistent=False)
-
-    @classmethod
-    @abstractmethod
-    def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Packed:
-        """From `parts` as `FourBitLinear` takes them, for inputs of `dtype`."""
-
-    @classmethod
-    @abstractmethod
-    def joined(cls, matrices: Sequence[Packed]) -> Packed | None:
-        """One matrix with the rows of all; None where they cannot be joined."""
-
-    @staticmethod
-    @abstractmethod
-    def limit(parts: int) -> int:
-        """Rows of an input up to which this is faster than the full weights."""
 
 
 class Tiles(Packed):
@@ -102,9 +89,11 @@ class Tiles(Packed):
     columns, [rows / 16, columns / 32, 1 or 2, 16].
     """
 
+    most_rows = MOST_ROWS
+
     @classmethod
     def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Tiles:
-        """See `Packed`."""
+        """From `parts` as `FourBitLinear` takes them; the `dtype` of inputs does not matter."""
         codes, scales = zip(*parts, strict=True)
         last = scales[-1].bfloat16()
         if len(parts) == 2:  # 16 * scale * (upper - 8) + scale * (lower - 8) + 8 * scale
@@ -126,17 +115,12 @@ class Tiles(Packed):
 
     @classmethod
     def joined(cls, matrices: Sequence[Packed]) -> Tiles | None:
-        """See `Packed`."""
+        """One matrix with the rows of all; None where they cannot be joined."""
         codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
         # Four and eight bits, or other groups
         if len({(one.shape[2], other.shape[2]) for one, other in zip(codes, scales, strict=True)}) > 1:
             return None
         return cls(torch.cat(codes), torch.cat(scales))
-
-    @staticmethod
-    def limit(parts: int) -> int:
-        """See `Packed`."""
-        return MOST_ROWS
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""
@@ -152,10 +136,11 @@ class Blocks(Packed):
     def __init__(self, codes: Tensor, scales: Tensor, second: Blocks | None = None) -> None:
         super().__init__(codes, scales)
         self.second = second
+        self.most_rows = _FEW if second is None else _FEW_OF_EIGHT
 
     @classmethod
     def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Blocks:
-        """See `Packed`."""
+        """From `parts` as `FourBitLinear` takes them, for inputs of `dtype`."""
         (codes, scales), *others = parts
         return cls(
             torch.ops.aten._convert_weight_to_int4pack_for_cpu(_unpacked(codes).int(), 1),
@@ -165,16 +150,11 @@ class Blocks(Packed):
 
     @classmethod
     def joined(cls, matrices: Sequence[Packed]) -> Blocks | None:
-        """See `Packed`."""
+        """See `Tiles`."""
         if any(matrix.scales.shape[1] % _BLOCK or matrix.second for matrix in matrices):
             return None
         codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
         return cls(torch.cat(codes), torch.cat(scales, 1))
-
-    @staticmethod
-    def limit(parts: int) -> int:
-        """See `Packed`."""
-        return _FEW if parts == 1 else _FEW_OF_EIGHT
 
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""
@@ -190,7 +170,7 @@ class JoinedLinears(nn.Module):
     returned once; after the last one nothing is kept. Until then the tensor must not change.
     """
 
-    def __init__(self, layers: Sequence[FourBitLinear], matrix: Packed) -> None:
+    def __init__(self, layers: Sequence[FourBitLinear], matrix: Tiles | Blocks) -> None:
         """Takes over the layers' packed weights."""
         super().__init__()
         self._sizes = [layer.out_features for layer in layers]
@@ -269,7 +249,7 @@ def _join(model: nn.Module) -> None:
             layers = [getattr(module, name, None) for name in names]
             packed = [layer.packed if isinstance(layer, FourBitLinear) else None for layer in layers]
             matrices = [matrix for matrix in packed if matrix is not None]
-            if len(matrices) == len(layers) and (matrix := type(matrices[0]).joined(matrices)):
+            if len(matrices) == len(layers) and (matrix := _layout().joined(matrices)):
                 JoinedLinears(layers, matrix)  # type: ignore[arg-type]
 
 
@@ -279,7 +259,7 @@ def _layout() -> type[Tiles | Blocks]:
 
 def _is_able(model: nn.Module) -> bool:
     parameter = next(model.parameters())
-    stock = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512") and hasattr(torch.ops.aten, _KERNEL)
+    stock = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
     return (
         (stock or native.is_loaded())
         and parameter.device.type == "cpu"

@@ -21,7 +21,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
-from specextend_cli.engine.recurrent_rows import RUNNING, Rows
+from specextend_cli.engine.recurrent_rows import Rows, computing
 from specextend_cli.engine.transfer import upload
 
 
@@ -162,10 +162,6 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         """Forget what is uncommitted."""
         self._block, self.level, self.recorded, self._columns = None, {}, {}, {}
 
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
-
 
 class Home:
     """Memory for the states of all layers, `states` by layer, each [slots, ...]; what lies there may be changed.
@@ -213,13 +209,6 @@ class RecurrentStates:
         """Memory of the committed states."""
         return sum(layer.state.nbytes for layer in self.layers)
 
-    def begin_forward(self, rows: int, parents: Sequence[int] | Tensor | None, device: torch.device) -> None:
-        """A forward of so many rows: a block, or with `parents` nodes of a tree (see `Rows.add_tree`)."""
-        if parents is None:
-            self.rows.add_block(rows)
-        else:
-            self.rows.add_tree(rows, parents, device)
-
     @contextmanager
     def forward(self) -> Iterator[None]:
         """While the layers compute the forward."""
@@ -228,11 +217,8 @@ class RecurrentStates:
             return
         for layer in self.layers:
             layer.start()
-        token = RUNNING.set(self.rows if self.rows.levels and self.rows.count > 1 else None)
-        try:
+        with computing(self.rows if self.rows.levels and self.rows.count > 1 else None):
             yield
-        finally:
-            RUNNING.reset(token)
         for layer in self.layers:
             layer.finish()
 

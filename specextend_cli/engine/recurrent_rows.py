@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -38,19 +39,19 @@ class Rows:
         self._places: list[tuple[int, int]] = []  # of the tree's rows: depth from 1, place in its level
         self._windows: dict[int, Tensor] = {}
 
-    def add_block(self, rows: int) -> None:
-        """A forward of `rows` tokens in order. RuntimeError behind a tree."""
-        if self.tree:
-            raise RuntimeError("a block of tokens cannot follow an uncommitted tree")
-        self.block, self.count, self.levels = self.block + rows, rows, []
+    def add(self, rows: int, parents: Sequence[int] | Tensor | None, device: torch.device) -> None:
+        """A forward of `rows` tokens: without `parents` in order, else nodes of a tree. RuntimeError: not in order.
 
-    def add_tree(self, rows: int, parents: Sequence[int] | Tensor, device: torch.device) -> None:
-        """A forward of nodes. A tensor [rows]: one level, `parents` among the level before (or all 0: the root's).
-
-        A sequence: numbers of rows in the tree, -1 for what continues the sequence before it.
+        A tensor [rows]: one level, `parents` among the level before (or all 0: the root's). A sequence: numbers of rows
+        in the tree, -1 for what continues the sequence before it.
         """
-        start, self.count = self.tree, rows
-        depth = self.depth
+        self.count = rows
+        if parents is None:
+            if self.tree:
+                raise RuntimeError("a block of tokens cannot follow an uncommitted tree")
+            self.block, self.levels = self.block + rows, []
+            return
+        start, depth = self.tree, self.depth
         if isinstance(parents, Tensor):
             first = next((row for row, (at, _) in enumerate(self._places) if at == depth), None)
             above = torch.zeros_like(parents) if first is None else parents + first + 1
@@ -114,15 +115,15 @@ class Rows:
         self.levels, self._places, self._windows, self.layer = [], [], {}, None
 
 
-class Running(Protocol):
-    """What a forward tells the functions of its recurrent layers: `layer` is the one that is computed."""
-
-    layer: Any
+RUNNING: ContextVar[Any] = ContextVar("recurrent rows", default=None)
+"""In a forward over a tree of several rows, or a captured one, its `layer` is the recurrent layer that is computed."""
 
 
-RUNNING: ContextVar[Running | None] = ContextVar("recurrent rows", default=None)
-
-
-def running() -> Running | None:
-    """Of the forward that runs in this thread, if it is over a tree of several rows, or captured."""
-    return RUNNING.get()
+@contextmanager
+def computing(rows: Any) -> Iterator[None]:
+    """While a forward runs that has `rows` to tell, or None."""
+    token = RUNNING.set(rows)
+    try:
+        yield
+    finally:
+        RUNNING.reset(token)

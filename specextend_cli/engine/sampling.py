@@ -51,10 +51,6 @@ class Sampler:
         self.emitted += 1
         self._noise = {}
 
-    def noise(self, vocabulary: int) -> Tensor:
-        """That of the next token, [vocabulary]."""
-        return self._exponential(self.emitted, vocabulary)
-
     def truncated(self, logits: Tensor) -> Tensor:
         """Logits [n, vocabulary] after temperature, top-k, top-p and min-p."""
         warped: Tensor = self._warpers(None, logits)  # type: ignore[arg-type]  # warpers ignore the ids
@@ -73,42 +69,27 @@ class Sampler:
 
     def ranking(self, logits: Tensor, tree: DraftTree | None = None) -> Tensor:
         """The scores [n, vocabulary] float32 that `choose` maximizes: penalized logits, or p / e when sampling."""
-        logits = self._penalize(logits, tree) if self.config.looks_back else logits.float()
+        if self.config.looks_back:
+            logits = _penalized(logits, *self._sequences(len(logits), tree), self.config)
+        logits = logits.float()
         if self.config.greedy:
             return logits
         probabilities = self.truncated(logits).softmax(-1)
         deepest = 0 if tree is None else max(tree.depths)
-        noise = [self._exponential(self.emitted + depth, logits.shape[-1]) for depth in range(deepest + 1)]
+        noise = [self.noise(logits.shape[-1], depth) for depth in range(deepest + 1)]
         if tree is None or not deepest:
             return probabilities / noise[0]
         return probabilities / torch.stack(noise)[tree.on(self.device).depths]
 
-    def _exponential(self, position: int, vocabulary: int) -> Tensor:
+    def noise(self, vocabulary: int, ahead: int = 0) -> Tensor:
+        """That of the token so far `ahead` of the next one, [vocabulary]."""
+        position = self.emitted + ahead
         if position not in self._noise:
             # Weyl's constant separates neighbouring positions; manual_seed then mixes the bits.
             self._generator.manual_seed((self.config.seed * 0x9E3779B97F4A7C15 + position) & (2**63 - 1))
             noise = torch.empty(vocabulary, device=self.device)
             self._noise[position] = noise.exponential_(generator=self._generator)
         return self._noise[position]
-
-    def _penalize(self, logits: Tensor, tree: DraftTree | None) -> Tensor:
-        logits = logits.to(torch.float32, copy=True)
-        rows, valid = self._sequences(len(logits), tree)
-        penalty = self.config.repetition_penalty
-        if penalty != 1.0 and rows.shape[1]:
-            # Padding repeats the row's last token, so that all writes to one entry have the same value.
-            ids = rows if valid is None else torch.where(valid, rows, rows[:, -1:])
-            seen = logits.gather(1, ids)
-            penalized = (torch.minimum if penalty > 1 else torch.maximum)(seen * penalty, seen / penalty)
-            if valid is not None and not len(self.context):
-                # The root's row is all padding.
-                penalized = torch.where(valid[:, -1:], penalized, seen)
-            logits.scatter_(1, ids, penalized)
-        if (n := self.config.no_repeat_ngram) and rows.shape[1] >= n:
-            # A token may occur in several columns and is banned if one of them bans it: the minimum counts.
-            limits = torch.where(_repeats(rows, valid, n), -torch.inf, torch.inf)
-            logits.scatter_reduce_(1, rows[:, n - 1 :], limits, "amin")
-        return logits
 
     def _sequences(self, n: int, tree: DraftTree | None) -> tuple[Tensor, Tensor | None]:
         """Tokens [n, w] before each row's choice, right-aligned, and which are no padding [n, w]; None if all are."""
@@ -185,7 +166,9 @@ class BatchSampler:
 
     def _together(self, logits: Tensor, config: Sampling) -> Tensor:
         samplers = self._samplers
-        logits = self._penalized(logits, config) if config.looks_back else logits.float()
+        if config.looks_back:
+            logits = _penalized(logits, *self._sequences(), config)
+        logits = logits.float()
         if not config.greedy:
             noise = torch.stack([one.noise(logits.shape[-1]) for one in samplers])
             logits = samplers[0].truncated(logits).softmax(-1) / noise
@@ -193,28 +176,12 @@ class BatchSampler:
             one.count()
         return logits.argmax(-1)
 
-    def _penalized(self, logits: Tensor, config: Sampling) -> Tensor:
-        """As `Sampler`, of contexts that are padded behind their end."""
-        logits = logits.to(torch.float32, copy=True)
-        b, width = len(self._samplers), max(self._lengths)
-        if not width:
-            return logits
-        rows = self._context[:b, :width]
-        lengths = torch.tensor(self._lengths).to(logits.device, non_blocking=True)[:, None]
-        column = torch.arange(width, device=logits.device)
-        if (penalty := config.repetition_penalty) != 1.0:
-            # Padding repeats the row's first token, so that all writes to one entry have the same value.
-            ids = torch.where(column < lengths, rows, rows[:, :1])
-            seen = logits.gather(1, ids)
-            penalized = (torch.minimum if penalty > 1 else torch.maximum)(seen * penalty, seen / penalty)
-            logits.scatter_(1, ids, torch.where(lengths > 0, penalized, seen))
-        if (n := config.no_repeat_ngram) and width >= n:
-            tail = rows.gather(1, (lengths - n + 1 + torch.arange(n - 1, device=logits.device)).clamp(min=0))
-            same = (rows.unfold(1, n, 1)[..., : n - 1] == tail[:, None]).all(-1)
-            repeats = same & (column[n - 1 :] < lengths) & (lengths >= n)
-            limits = torch.where(repeats, -torch.inf, torch.inf)
-            logits.scatter_reduce_(1, rows[:, n - 1 :], limits, "amin")
-        return logits
+    def _sequences(self) -> tuple[Tensor, Tensor]:
+        """The contexts, right-aligned [b, w], and what is no padding [b, w]."""
+        width, device = max(self._lengths), self._context.device
+        lengths = torch.tensor(self._lengths).to(device, non_blocking=True)[:, None]
+        source = torch.arange(width, device=device) - (width - lengths)
+        return self._context[: len(lengths)].gather(1, source.clamp(min=0)), source >= 0
 
 
 def _largest(rows: Tensor) -> Tensor:
@@ -242,6 +209,24 @@ def _warpers(config: Sampling) -> LogitsProcessorList:
     if config.min_p > 0.0:
         chosen.append(MinPLogitsWarper(config.min_p))
     return chosen
+
+
+def _penalized(logits: Tensor, rows: Tensor, valid: Tensor | None, config: Sampling) -> Tensor:
+    """Logits [n, vocabulary] after the penalties for tokens `rows` [n, w], right-aligned; not `valid`: padding."""
+    logits = logits.to(torch.float32, copy=True)
+    if (penalty := config.repetition_penalty) != 1.0 and rows.shape[1]:
+        # Padding repeats the row's last token, so that all writes to one entry have the same value.
+        ids = rows if valid is None else torch.where(valid, rows, rows[:, -1:])
+        seen = logits.gather(1, ids)
+        penalized = (torch.minimum if penalty > 1 else torch.maximum)(seen * penalty, seen / penalty)
+        if valid is not None:  # a row may be all padding
+            penalized = torch.where(valid[:, -1:], penalized, seen)
+        logits.scatter_(1, ids, penalized)
+    if (n := config.no_repeat_ngram) and rows.shape[1] >= n:
+        # A token may occur in several columns and is banned if one of them bans it: the minimum counts.
+        limits = torch.where(_repeats(rows, valid, n), -torch.inf, torch.inf)
+        logits.scatter_reduce_(1, rows[:, n - 1 :], limits, "amin")
+    return logits
 
 
 def _repeats(rows: Tensor, valid: Tensor | None, n: int) -> Tensor:

@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from specextend_cli.engine.cache import layer_kinds
 from specextend_cli.engine.recurrent import RecurrentLayer
-from specextend_cli.engine.recurrent_rows import running
+from specextend_cli.engine.recurrent_rows import RUNNING
 
 CONVOLUTION = "causal_conv1d_fn"
 
@@ -85,7 +85,7 @@ def _replace(file: Any, name: str, call: Callable[..., Any]) -> None:
 
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
-        rows = running()
+        rows = RUNNING.get()
         if rows is None or rows.layer is None:
             return original(*args, **kwargs)
         return call(original, rows.layer, *args, **kwargs)

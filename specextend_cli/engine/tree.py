@@ -164,11 +164,20 @@ def root(token: int) -> DraftTree:
     return DraftTree([token], [0], [1.0])
 
 
-def read(token: int, rows: Tensor, *, forwards: int) -> DraftTree:
-    """A tree around `token` that was grown on a device, read in one piece.
+def read(token: int, rows: Tensor, most: int, *, forwards: int) -> DraftTree:
+    """The `most` best nodes of a tree around `token` that was grown on a device, read in one piece.
 
-    `rows` [3, n] (int64) are tokens, parents and the bits of float32 scores; the first stands for the root.
+    `rows` [3, n] (int64) are tokens, parents and the bits of float32 scores; the first stands for the root. If a score
+    is no number, all nodes.
     """
-    tokens, parents, bits = rows.cpu()
-    scores: list[float] = bits.int().view(torch.float32).tolist()
-    return DraftTree([token, *tokens.tolist()[1:]], parents.tolist(), [1.0, *scores[1:]], forwards=forwards)
+    tokens, parents, bits = rows.cpu().numpy()
+    scores = bits.astype(np.int32).view(np.float32)
+    tokens[0], scores[0] = token, 1.0
+    if len(scores) > most and np.isfinite(scores).all():
+        # As `DraftTree.best`, in less time: the sort is stable, so a parent stays ahead of a child with an equal score.
+        chosen = np.sort(np.argsort(-scores[1:], kind="stable")[: most - 1] + 1)
+        chosen = np.concatenate(([0], chosen))
+        places = np.zeros(len(scores), np.int64)
+        places[chosen] = np.arange(len(chosen))
+        tokens, parents, scores = tokens[chosen], places[parents[chosen]], scores[chosen]
+    return DraftTree(tokens.tolist(), parents.tolist(), scores.tolist(), forwards=forwards)

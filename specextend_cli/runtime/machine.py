@@ -160,12 +160,17 @@ def _key() -> str:
     from specextend_cli.engine.native import version
     from specextend_cli.engine.native.compiler import processor
 
-    model = None
-    with suppress(OSError):  # no Linux
-        model = search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), MULTILINE)
     digest = sha256("\n".join(processor()).encode()).hexdigest()[:12]
-    facts = (model[1] if model else platform.processor(), os.cpu_count(), digest, version()[:12])
-    return json.dumps(facts)
+    return json.dumps((processor_name(), os.cpu_count(), digest, version()[:12]))
+
+
+def processor_name() -> str:
+    """The processor's model, or what the system calls it; "" if that is not known."""
+    try:
+        model = search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), MULTILINE)
+    except OSError:  # no Linux
+        model = None
+    return model[1] if model else platform.processor()
 
 
 def _stored(*, final: bool = False) -> Speed | None:

@@ -44,7 +44,7 @@ def block_loss(
     usable = (rows.numbers >= 0).nonzero().flatten().tolist()
     anchors = torch.tensor(sorted(order.sample(usable, min(schedule.anchors, len(usable)))), device=rows.tokens.device)
     wanted = draft_targets(target.logits(samples, states), head.vocabulary)
-    chosen = candidates(wanted, schedule.likely, schedule.others)
+    chosen = candidates(wanted)
     output = head.lm_head.weight[chosen.tokens]
     at, is_known = _predicted(rows, anchors, head.config.depth)
     with target.precision:

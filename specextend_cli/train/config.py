@@ -36,8 +36,7 @@ class Schedule:
     `batch` groups of samples, of at most `rows` rows each (of a longer sample, a block of so many), at a `rate` that
     rises and falls. The head is measured every `validate` seconds, and `patience` measurements without a gain end the
     run; a checkpoint is written every `keep` seconds. A block head, which proposes `unroll` tokens at once, is trained
-    on `anchors` blocks of a group. The loss is over `likely` tokens of the draft's vocabulary and a random sample of
-    `others` (see `loss`).
+    on `anchors` blocks of a group.
     """
 
     seconds: float
@@ -50,8 +49,6 @@ class Schedule:
     patience: int = 8
     rows: int = 1024
     anchors: int = 256
-    likely: int = 2048
-    others: int = 1024
     seed: int = 0
 
 
@@ -65,9 +62,8 @@ class Distillation:
     with answers of `quoted` tokens. `lengths` are the tokens of the excerpts asked about. With `init`, training
     continues from the EAGLE-3 head in that directory, whose vocabulary and layers are kept; a block head then begins
     with that head's first token. Answers are read from the file `archive` instead of asking, which then takes no time,
-    or are written to it where it is missing. At most `kept_bytes` of the target's hidden states are kept on disk during
-    training; others are recomputed each time they are needed. `architecture` "dflash" makes a block head of
-    `block_layers` layers instead of an EAGLE-3 head.
+    or are written to it where it is missing. `architecture` "dflash" makes a block head of `block_layers` layers
+    instead of an EAGLE-3 head.
     """
 
     schedule: Schedule
@@ -83,6 +79,5 @@ class Distillation:
     quoted: int = 384
     init: Path | None = None
     archive: Path | None = None
-    kept_bytes: int = 8 << 30
     architecture: Architecture = "eagle3"
     block_layers: int = 2

@@ -40,6 +40,7 @@ from specextend_cli.train.trainer import train
 from specextend_cli.train.vocabulary import count, coverage, draft_vocabulary, unused_token
 
 _STATES = 3  # of the target, that a new block head reads
+_STATE_BYTES = 8 << 30  # of the target's hidden states on disk; others are recomputed whenever they are needed
 _OBSERVED = 96  # answers that show what the EAGLE head computes from which a block head begins
 
 
@@ -75,7 +76,7 @@ def distill(
     training_documents, held_documents = long_enough[held:], long_enough[:held]
     answers_file, held_out_file = work / "answers.jsonl", work / "held_out.jsonl"
     vocabulary_file = work / "vocabulary.safetensors"
-    states = StateFiles(work / "states", limit=plan.kept_bytes)
+    states = StateFiles(work / "states", limit=_STATE_BYTES)
     if not vocabulary_file.exists():
         answerer = Answerer(lm, plan.asking, ends, state_layers(layers, lm), states)
         prompts = sample_prompts(held_documents, frame, plan, max(plan.held_out // plan.asking.copies, 1), seed + 1)

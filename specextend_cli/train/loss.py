@@ -28,7 +28,7 @@ class Candidates:
     wanted: Tensor
 
 
-def candidates(wanted: Tensor, likely: int, others: int) -> Candidates:
+def candidates(wanted: Tensor, likely: int = 2048, others: int = 1024) -> Candidates:
     """The `likely` tokens of most probability in wanted [rows, draft vocabulary], and `others` of the rest at random.
 
     All tokens where there are no more.

@@ -141,10 +141,6 @@ def cut(documents: Sequence[Sequence[int]], lengths: Sequence[int], count: int, 
     of documents until each was used once."""
     order = random.Random(seed)
     usable = [document for document in documents if len(document) >= min(lengths)]
-    if not usable:
-        raise InputError(
-            f"no document has {min(lengths)} tokens", why="there is nothing to train on", fix="give longer documents"
-        )
     excerpts: list[list[int]] = []
     while len(excerpts) < count:
         for document in order.sample(usable, min(len(usable), count - len(excerpts))):

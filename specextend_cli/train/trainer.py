@@ -155,7 +155,7 @@ def _loss(
     """Cross-entropy to the target's distribution over the draft's vocabulary, summed over the steps."""
     wanted = draft_targets(target.logits(samples, states), head.vocabulary)
     rows, read = target.unroll(head, samples, states, steps)
-    chosen = candidates(wanted, schedule.likely, schedule.others)
+    chosen = candidates(wanted)
     output = head.lm_head.weight[chosen.tokens]
     with target.precision:
         by_step = [cross_entropy(states, output, chosen.wanted, chosen.weights) for states in read]

@@ -60,7 +60,7 @@ def test_every_method_writes_what_plain_decoding_writes(
     events = list(made.run(prompts[:1] + prompts[2:3]))
     assert not of(events, Checked)
     assert made.wrong() == ()
-    assert set(made.skipped) <= {"llama.cpp", "eagle", "block", "mtp", "table"}
+    assert set(made.skipped) <= {"llama.cpp", "eagle", "block", "mtp", "assistant", "table"}
     records = made.records()
     ran = set(methods.METHODS) - set(made.skipped)
     assert {record.method for record in records} == ran
@@ -312,7 +312,7 @@ def test_what_cannot_run_here_says_why(models) -> None:
     models.preset = models.preset.model_copy(update={"draft": draft})
     models.directories = replace(models.directories, draft=None)
     able, unable = methods.build(methods.METHODS, models)
-    lack = {"llama.cpp", "eagle", "block", "mtp", "table"}
+    lack = {"llama.cpp", "eagle", "block", "mtp", "assistant", "table"}
     assert {"lm", "transformers-assisted"} <= set(unable) <= {"lm", "transformers-assisted", *lack}
     assert all("no draft" in why or name in lack for name, why in unable.items())
     # Without a draft model, "the draft" is n-grams and the target itself, so that policies have something to act on.

@@ -10,10 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from specextend_cli.engine.attention_backends import backend_for
-from specextend_cli.engine.block_head import BlockHead, BlockOutput
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import BlockDrafter
 from specextend_cli.engine.drafters.block import block_tree
+from specextend_cli.engine.forward import HeadOutput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
@@ -116,7 +117,7 @@ class Plain:
         return shares
 
 
-def block(head: BlockHead, features: Tensor, last: int, pieces: tuple[int, ...] = ()) -> BlockOutput:
+def block(head: BlockHead, features: Tensor, last: int, pieces: tuple[int, ...] = ()) -> HeadOutput:
     """What the head proposes; of the context, `pieces` are remembered ahead."""
     backend, rows = backend_for(features.device, "reference"), head.config.block
     cache, context = head.new_cache(len(features) + rows), head.fuse(features)
@@ -173,7 +174,7 @@ def test_a_tree_has_the_best_paths_and_their_probabilities(name: str) -> None:
         level = dict(sorted(children.items(), key=lambda item: -item[1])[: width if head.markov_head else None])
     nodes = 12
     expected = dict(sorted(best.items(), key=lambda item: -item[1])[:nodes])
-    out = BlockOutput(logits[:depth].float(), states[:depth].float())
+    out = HeadOutput(logits[:depth].float(), states[:depth].float())
     tree = block_tree(head, 7, torch.tensor([7]), out, TreeShape(nodes=nodes, depth=depth, width=width))
     found = paths(tree)
     assert found.keys() == expected.keys()
@@ -269,7 +270,7 @@ def test_one_forward_drafts_a_tree() -> None:
     head, calls = tiny_block("dspark"), []
     forward = head.forward
 
-    def counted(*args: Any, **kwargs: Any) -> BlockOutput:
+    def counted(*args: Any, **kwargs: Any) -> HeadOutput:
         calls.append(kwargs)
         return forward(*args, **kwargs)
 

@@ -166,7 +166,7 @@ def test_reads_and_uploads_of_a_step_by_graphs(
         assert one.uploads.total() <= BY_GRAPHS[drafter], one
         assert not one.waits
     if drafter.startswith(("eagle", "d")) or drafter in ("self", "lm"):
-        where = {"dflash": "drafters/block", "dspark": "tree"}.get(drafter, "cuda/draft_graphs")
+        where = "drafters/block" if drafter == "dflash" else "tree"
         assert {place.split(":")[0] for one in found for place in one.reads} == {
             f"engine/{where}.py",
             "engine/acceptance.py",

@@ -209,7 +209,7 @@ def test_a_mask_says_what_parents_do(tree: DraftTree) -> None:
 @given(trees(vocabulary=VOCABULARY), st.integers(1, 5))
 def test_windows_follow_the_path(tree: DraftTree, size: int) -> None:
     rows = Rows()
-    rows.add_tree(len(tree), tree.parents_before, torch.device("cpu"))
+    rows.add(len(tree), tree.parents_before, torch.device("cpu"))
     for node, window in enumerate(rows.windows(size).tolist()):
         path = [node]
         while path[0]:

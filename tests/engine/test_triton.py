@@ -20,7 +20,6 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan, splits
-from specextend_cli.engine.attention.triton_scores import chunk_attention
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL, attend, pack, triton_tree
 from specextend_cli.engine.attention_backends import backend_for
 from tests.helpers.attention_inputs import inputs, random_tree_mask
@@ -32,7 +31,6 @@ from tests.helpers.triton_attention import (
     check_identity,
     check_options,
     check_placed,
-    check_scores,
     check_sequences,
     check_windows,
     exact,
@@ -245,14 +243,6 @@ def test_other_shapes_are_refused() -> None:
 @pytest.mark.parametrize("masked", [True, False])
 def test_capped_scores_and_sinks(masked: bool, ways: int) -> None:
     check_options("cpu", FORMATS[masked + ways // 2], masked, ways)
-
-
-@interpreted
-@pytest.mark.parametrize("dtype", FORMATS)
-def test_scores_of_chunks(dtype: torch.dtype) -> None:
-    check_scores("cpu", dtype)
-    with pytest.raises(ValueError, match="does not divide"):
-        chunk_attention(torch.zeros(2, 64), torch.zeros(1, 9, 64), 0.1, chunk=24)
 
 
 @pytest.mark.full

@@ -8,7 +8,6 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan
-from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import Window, attend, attend_placed, first_keys, pack
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -148,17 +147,6 @@ def check_options(device: str, dtype: torch.dtype, masked: bool, ways: int) -> N
         out = attend(q, k, v, 0.1, words=words, tree=tree, launch=launch, softmax=there)
         expected = reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), 0.1, mask, options)
         assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
-
-
-def check_scores(device: str, dtype: torch.dtype) -> None:
-    for heads, kv_heads, total, d in ((4, 4, 1, 64), (6, 2, 300, 96), (8, 1, 513, 128)):
-        q, k, _ = (tensor.to(device) for tensor in inputs(heads, kv_heads, 2, total, d, dtype))
-        queries, keys = q[0, :, 1], k[0]
-        for chunk in (1, 32, 128):
-            out = chunk_attention(queries, keys, 0.1, chunk=chunk).cpu()
-            expected = chunk_attention_torch(queries.cpu().float(), keys.cpu().float(), 0.1, chunk=chunk)
-            assert torch.allclose(out, expected, rtol=1e-3, atol=1e-6)
-            assert abs(float(out.sum()) - 1) < 1e-4
 
 
 def check_identity(device: str, drafter: str, new: int, length: int = 150) -> None:

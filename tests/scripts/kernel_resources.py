@@ -22,7 +22,7 @@ from typing import Any
 import pytest
 import torch
 
-from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Chip, plan, power_of_two, score_launch
+from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Chip, plan, power_of_two
 from specextend_cli.engine.cuda.draft_ops import _BLOCK
 from specextend_cli.engine.cuda.step import WORDS
 
@@ -32,7 +32,6 @@ HEAD_DIMS = (64, 80, 96, 128, 256)
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 GROUPS = 4  # heads for each key head; the number of rows decides the launch
 NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
-CHUNKS = (1, 32, 128)
 _LONG = 1 << 15  # keys
 _INTEGERS = ("words", "place", "lengths", "starts", "positions", "at", "last")
 _INTEGERS += ("pick", "ids", "vocabulary", "tokens", "begin", "nodes", "above", "count")
@@ -92,7 +91,7 @@ class Resources:
 
 
 def launches(arch: int) -> Iterator[Launch]:
-    """Every launch, once: what `attend` and `chunk_attention` can ask for on that architecture."""
+    """Every launch, once: what `attend` can ask for on that architecture."""
     chip = CHIPS[arch]
     for dtype, d in product(DTYPES, HEAD_DIMS):
         width = power_of_two(d)
@@ -115,11 +114,6 @@ def launches(arch: int) -> Iterator[Launch]:
         yield Launch("rotate_and_store", dtype, d, tuple(turned.items()), warps=1)
         strides = {"k_d": 1, "v_d": 1}
         yield Launch("store_rows", dtype, d, tuple((strides | {"D": d, "BLOCK_D": width}).items()), warps=1)
-        for chunk in CHUNKS:
-            sizes = {"BLOCK_M": 16, "CHUNK": chunk, "CHUNKS": 128 // chunk}
-            step, warps = score_launch(d, dtype.itemsize)
-            every = {"GROUPS": GROUPS, "D": d, "BLOCK_D": step, "q_d": 1, "k_d": 1} | sizes
-            yield Launch("chunk_log_sums", dtype, d, tuple(every.items()), warps)
     for dtype, size in product(DTYPES, _WIDTHS):
         block = power_of_two(size)
         added = {"WIDTH": size, "BLOCK": block, "ADDS": True, "SCALES": True}
@@ -205,8 +199,6 @@ def _compile(launch: Launch, arch: int) -> Resources:
         types["tree"] = "*i64"
     if launch.kernel in ("best_of_blocks", "best_of_rows"):
         types["values"] = "*fp32"
-    if launch.kernel == "chunk_log_sums":
-        types |= {"out": "*fp32", "total": "i32"}
     signature = {name: "constexpr" if name in constants else types.get(name, "i32") for name in kernel.arg_names}
     # As at run time: tensors begin, and rows follow each other, at multiples of 16; lengths are not specialized on.
     strides = {"q_h", "q_n", "k_h", "k_t", "v_h", "v_t"}
@@ -214,7 +206,7 @@ def _compile(launch: Launch, arch: int) -> Resources:
     attributes = {(i,): [["tt.divisibility", 16]] for i in even}
     source = ASTSource(fn=kernel, signature=signature, constexprs=constants, attrs=attributes)
     options = {"num_warps": launch.warps, "num_stages": launch.stages}
-    if launch.kernel in ("attend_split", "chunk_log_sums", "rotate_and_store"):
+    if launch.kernel in ("attend_split", "rotate_and_store"):
         options["maxnreg"] = MOST_REGISTERS
     log = io.StringIO()
     with redirect_stdout(log):

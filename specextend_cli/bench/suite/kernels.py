@@ -25,7 +25,6 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_packages import installed
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
-from specextend_cli.engine.attention.triton_scores import chunk_attention, chunk_attention_torch
 from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval
@@ -37,7 +36,6 @@ TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 RIGHT = "right"
 _SCALE = 0.1
 Call: TypeAlias = Callable[[Tensor, Tensor], Tensor]
-_CHUNK = 32
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,7 @@ def check(sizes: Sizes) -> Iterator[dict[str, Cell]]:
                     errors.append(kernel(random_case(sizes, dtype, d, n, prefix)))
             except Exception as error:  # triton's own have no common class; one kernel's failure is a finding
                 failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            tolerance = 1e-3 if name == "chunk scores" else TOLERANCE[dtype] if name != "mask packing" else 0.0
+            tolerance = TOLERANCE[dtype] if name != "mask packing" else 0.0
             largest = max(errors, default=float("nan"))
             yield {
                 "kernel": name,
@@ -151,14 +149,6 @@ def _packing(case: Case) -> float:
     return float((bits != case.mask.cpu()).sum())
 
 
-def _scores(case: Case) -> float:
-    """Relative to the largest share of a chunk."""
-    query, keys = case.q[0, :, -1], case.k[0]
-    out = chunk_attention(query, keys, _SCALE, chunk=_CHUNK)
-    expected = chunk_attention_torch(query.cpu().float(), keys.cpu().float(), _SCALE, chunk=_CHUNK)
-    return _difference(out, expected) / float(expected.max())
-
-
 def _graphs_of_models(case: Case) -> float:
     """A small model and a head that drafts for it, by graphs: 0.0 where the checks at load accept all of them.
 
@@ -180,7 +170,6 @@ KERNELS: dict[str, Callable[[Case], float]] = {
     "shares and their merge": _split,
     "cache and length on the device": _place,
     "mask packing": _packing,
-    "chunk scores": _scores,
     "CUDA graphs of models": _graphs_of_models,
 }
 
@@ -211,8 +200,7 @@ def timings(sizes: Sizes, bandwidth: float, total: int) -> Iterator[dict[str, Ce
         ring = Ring.create(sizes, n, total)
         for method, call in methods(ring).items():
             graph, eager = timed(ring, call, sizes)
-            of_layer = ring.rows[:, 0].nbytes // (2 if method.startswith("scores") else 1)  # scores read keys only
-            least = of_layer / bandwidth
+            least = ring.rows[:, 0].nbytes / bandwidth
             yield {
                 "keys": total,
                 "nodes": n,
@@ -229,7 +217,6 @@ def methods(ring: Ring) -> dict[str, Call]:
     device, n, scale = ring.q.device, ring.q.shape[2], ring.q.shape[3] ** -0.5
     mask = None if n == 1 else ring.mask
     words = None if mask is None else pack(mask)
-    query = ring.q[0, :, -1]
 
     def by_backend(backend: Backend) -> Call:
         return lambda k, v: backend(ring.q, k, v, scale, mask)
@@ -237,8 +224,6 @@ def methods(ring: Ring) -> dict[str, Call]:
     calls: dict[str, Call] = {"triton, mask packed": lambda k, v: attend(ring.q, k, v, scale, words=words, tree=n)}
     for name in ("triton", "torch", *(["flash_attn"] if device.type == "cuda" and installed() else [])):
         calls[name] = by_backend(backend_for(device, name))
-    calls["scores, triton"] = lambda k, v: chunk_attention(query, k[0], scale)
-    calls["scores, torch"] = lambda k, v: chunk_attention_torch(query, k[0], scale)
     return calls
 
 

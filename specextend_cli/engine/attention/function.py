@@ -77,9 +77,8 @@ class ForwardContext:
 
     Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only. `positions`
     are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window, and as many
-    queries, share `blocks`.
-    `parents` says to layers with states what `tree_mask` says to others (for its forms see `Rows.add_tree`); without
-    it, they read the mask.
+    queries, share `blocks`. `parents` says to layers with states what `tree_mask` says to others (for its forms see
+    `Rows.add`); without it, they read the mask.
     """
 
     backend: Backend

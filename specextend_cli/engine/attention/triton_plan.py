@@ -84,11 +84,6 @@ def splits(programs: int, blocks: int, slots: int) -> int:
     return next(s for s, busy in enumerate(use, 1) if busy >= _GOOD_ENOUGH * max(use))
 
 
-def score_launch(head_dim: int, itemsize: int) -> tuple[int, int]:
-    """Dimensions per step of a program of `triton_scores`, and its warps."""
-    return min(power_of_two(head_dim), 64), 4 if itemsize <= 2 else 8
-
-
 def power_of_two(n: int) -> int:
     """The smallest power of two that is at least n and 16, the least that a matrix instruction takes."""
     return max(16, 1 << (n - 1).bit_length())

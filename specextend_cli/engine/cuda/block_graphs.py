@@ -9,7 +9,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.block_head import BlockHead, BlockOutput
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_ops
@@ -19,6 +19,7 @@ from specextend_cli.engine.cuda.fused_block import FusedBlock
 from specextend_cli.engine.cuda.pending_graphs import PENDING_BUCKETS, DraftModel, Pending, PendingGraphs
 from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, StepInputs
 from specextend_cli.engine.drafters.block import follow_paths, marginals, tree_of_marginals, tree_of_paths
+from specextend_cli.engine.forward import HeadOutput
 from specextend_cli.engine.tree import DraftTree
 
 
@@ -85,7 +86,7 @@ class BlockGraphs(PendingGraphs):
         last = inputs.tokens[-self._block :][:1]
         last.copy_(inputs.tokens.index_select(0, inputs.more))
         out = self._read(pending)
-        found = BlockOutput(out.logits, out.states[0])
+        found = HeadOutput(out.logits, out.states[0])
         if head.markov_head is None:
             best = draft_ops.best(out.logits, self.width, model.most, model.vocabulary)
             self._found.copy_(marginals(head, found, *best))

@@ -12,8 +12,6 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-import numpy.typing as npt
 import torch
 from torch import Tensor
 
@@ -24,7 +22,7 @@ from specextend_cli.engine.cuda.capture import Capture, without_collections
 from specextend_cli.engine.cuda.draft_ops import Level
 from specextend_cli.engine.cuda.pending_graphs import DraftModel, Pending, PendingGraphs
 from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, StepInputs
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.engine.tree import DraftTree, read
 
 EACH = 10
 """Depths up to which each has a graph; of deeper trees only the deepest has one, whose surplus levels nobody reads."""
@@ -63,7 +61,7 @@ class DraftGraphs(PendingGraphs):
         self._launch(pending, features, position, cache, (grown + 1) * self.width)
         self._grow[grown]()
         size = 1 + self.width + levels * self.width**2
-        return _tree(token, self._level.tree[:, :size].cpu().numpy(), shape.nodes, levels + 1)
+        return read(token, self._level.tree[:, :size], shape.nodes, forwards=levels + 1)
 
     def _inputs(self, m: int) -> StepInputs:
         return StepInputs(m, 1, self._place.device, self._model.states, more=len(self._level.begin))
@@ -100,18 +98,3 @@ class DraftGraphs(PendingGraphs):
             draft_ops.advance(level, shares, tokens)
             if states is not None:
                 torch.index_select(out.states[0], 0, level.above, out=states)
-
-
-def _tree(token: int, rows: npt.NDArray[np.int64], most: int, forwards: int) -> DraftTree:
-    """The best nodes of `rows` (tokens, parents, bits of scores), the first of which stands for the root."""
-    tokens, parents, bits = rows
-    scores = bits.astype(np.int32).view(np.float32)
-    tokens[0], scores[0] = token, 1.0
-    if len(scores) > most and np.isfinite(scores).all():
-        # As `DraftTree.best`: the sort is stable, so a parent stays ahead of a child with an equal score.
-        chosen = np.sort(np.argsort(-scores[1:], kind="stable")[: most - 1] + 1)
-        chosen = np.concatenate(([0], chosen))
-        places = np.zeros(len(scores), np.int64)
-        places[chosen] = np.arange(len(chosen))
-        tokens, parents, scores = tokens[chosen], places[parents[chosen]], scores[chosen]
-    return DraftTree(tokens.tolist(), parents.tolist(), scores.tolist(), forwards=forwards)

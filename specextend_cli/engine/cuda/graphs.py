@@ -31,7 +31,6 @@ TREE_BUCKETS: tuple[int, ...] = (64, 32, 16, 12, 8, 4, 2, 1)
 """Nodes of a forward's rows, in the order of their capture."""
 BATCH_BUCKETS = (32, 16, 8, 4, 2)
 """Sequences; one is a tree with one node."""
-_FLOATS = (torch.float32, torch.float16, torch.bfloat16)
 
 
 class Graph(NamedTuple):
@@ -100,7 +99,6 @@ def _suits(cache: object, context: ForwardContext) -> bool:
         and context.backend is triton_tree
         and not context.record_last
         and cache.is_uniform
-        and cache.dtype in _FLOATS
         and cache.buffer.shape[4] <= MOST_HEAD_DIM
     )
 
@@ -231,7 +229,6 @@ class GraphedModel(ForwardBackend[ModelOutput]):
             graph is not None
             and cache.is_uniform
             and graph.inputs.rows <= cache.slots
-            and cache.buffer.dtype in _FLOATS
             and cache.buffer.shape[5] <= MOST_HEAD_DIM
             and not (cache.states and cache.place_states() is None)
             and self.graphs.step.is_current()

@@ -6,8 +6,7 @@ there is no state, so that they call the same functions for one token as for man
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -60,26 +59,6 @@ class PlacedState(LinearAttentionCacheLayerMixin):
         assert out is not None
         outputs = out.unflatten(0, (self.inputs.sequences, -1))
         return outputs if added is None else outputs + added, outputs
-
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
-
-
-class _Running:
-    """Stands for the rows of a forward (see `recurrent_rows.running`)."""
-
-    layer: Any = None
-
-
-@contextmanager
-def running() -> Iterator[None]:
-    """While layers with placed states compute."""
-    token = RUNNING.set(_Running())
-    try:
-        yield
-    finally:
-        RUNNING.reset(token)
 
 
 def keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import nullcontext
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -15,11 +16,12 @@ from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block
 from specextend_cli.engine.cache import BufferLayer, NoLayer, layer_kinds
 from specextend_cli.engine.cuda import fused_ops
-from specextend_cli.engine.cuda.placed_states import PlacedState, running
+from specextend_cli.engine.cuda.placed_states import PlacedState
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.recurrent_rows import computing
 
 _ALL = [Block(slice(None), slice(None), None)]
 
@@ -109,7 +111,7 @@ class StockModel:
         tokens, positions = inputs.tokens.view(shape), inputs.positions.view(shape)
         every = tuple(range(self._lm.layers + 1))
         asked = ForwardInput(tokens, positions, cache, placed.context(), feature_layers=every)
-        with running() if states else nullcontext():
+        with computing(SimpleNamespace(layer=None)) if states else nullcontext():
             logits, hidden = self._lm.run_layers(asked)
         recorded = [layer.recorded for layer in states if layer.recorded and inputs.words is not None]
         rows = tuple(state.flatten(0, 1) for state in hidden)

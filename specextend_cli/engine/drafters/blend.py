@@ -11,15 +11,14 @@ from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.drafters.calibration import Calibration
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.tree import DraftTree
 
 Sources: TypeAlias = tuple[int, int]
 """Two bit sets of sources: those that propose a token, and those that propose any token after the same parent."""
 
-_FADE = 0.99  # decay of evidence
 _USUAL = 0.4  # a model's usual probability of its best next token, before it was observed
-_PRIOR = 4.0  # promised tokens that the prior counts for, all of them right
 
 
 class BlendDrafter:
@@ -37,7 +36,7 @@ class BlendDrafter:
             raise ValueError("a blend needs at least one source")
         self.sources = tuple(sources)
         self.feature_layers = self._read_layers()
-        self.calibration = Calibration()
+        self.calibration = Calibration[Sources]()
         self._merged: list[_Node] = []
         self._usual = _USUAL  # a model's probability of its best next token
 
@@ -103,7 +102,7 @@ class BlendDrafter:
             above = nodes[node.parent]
             node.sources = sources = (node.proposers, above.asked)
             if sources not in rates:
-                rates[sources] = self.calibration.of(sources)
+                rates[sources] = self.calibration.rate(sources)
             node.score = above.score * min(node.promise * rates[sources], 1.0)
         tree = DraftTree(
             [node.token for node in nodes],
@@ -142,30 +141,13 @@ class BlendDrafter:
                 break
             children = self._merged[at].children
             for number, child in children.items():
-                self.calibration.learn(self._merged[child].sources, self._merged[child].promise, number == token)
+                self.calibration.learn(self._merged[child].sources, number == token, self._merged[child].promise)
             at = children.get(token)
         self._merged = []
 
 
 def _next_promise(tree: DraftTree) -> float:
     return max(tree.scores[1:], default=0.0)
-
-
-@dataclass
-class Calibration:
-    """Tokens that came true per token promised, by combination of sources, fading."""
-
-    _promised: dict[Sources, float] = field(default_factory=dict)
-    _true: dict[Sources, float] = field(default_factory=dict)
-
-    def of(self, sources: Sources) -> float:
-        """Expected tokens per promised token; 1.0 without evidence."""
-        return (self._true.get(sources, 0.0) + _PRIOR) / (self._promised.get(sources, 0.0) + _PRIOR)
-
-    def learn(self, sources: Sources, promise: float, came_true: bool) -> None:
-        """Add one token that was promised with this probability."""
-        self._promised[sources] = _FADE * self._promised.get(sources, 0.0) + promise
-        self._true[sources] = _FADE * self._true.get(sources, 0.0) + came_true
 
 
 @dataclass(slots=True)

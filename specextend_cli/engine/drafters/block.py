@@ -15,13 +15,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.block_head import BlockHead, BlockOutput
+from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.eagle import check_fits
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.drafters.opt_tree import Candidates, best_tokens
+from specextend_cli.engine.forward import HeadOutput
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, read
 
@@ -66,7 +67,7 @@ class BlockDrafter(ModelDrafter):
         self.head.remember(self.head.fuse(self._take_features(len(tokens))), positions, cache)
 
 
-def block_tree(head: BlockHead, token: int, last: Tensor, out: BlockOutput, shape: TreeShape) -> DraftTree:
+def block_tree(head: BlockHead, token: int, last: Tensor, out: HeadOutput, shape: TreeShape) -> DraftTree:
     """The best nodes around `token` that the block promises; the host reads its device once.
 
     `last` [1] is `token` on the device. Nodes with a score below `shape.floor` are left out.
@@ -89,7 +90,7 @@ class Growing(Protocol):
         """Of each node of the level."""
 
 
-def marginals(head: BlockHead, out: BlockOutput, shares: Tensor, ids: Tensor) -> Tensor:
+def marginals(head: BlockHead, out: HeadOutput, shares: Tensor, ids: Tensor) -> Tensor:
     """What the host reads of the best tokens of each position, shares and ids [d, width]: [2, d, width] (int64)."""
     if head.confidence_head is not None:
         shares = shares * head.confidence_head(out.states)[:, None]
@@ -120,7 +121,7 @@ def tree_of_marginals(token: int, found: Tensor, shape: TreeShape) -> DraftTree:
     return _of_one_forward(DraftTree(tokens, parents, scores))
 
 
-def follow_paths(head: BlockHead, last: Tensor, out: BlockOutput, found: Growing) -> None:
+def follow_paths(head: BlockHead, last: Tensor, out: HeadOutput, found: Growing) -> None:
     """At each position, add the children of the most probable paths so far, the first of which is the `last` token."""
     markov, confidence = head.markov_head, head.confidence_head
     assert markov is not None
@@ -139,9 +140,9 @@ def follow_paths(head: BlockHead, last: Tensor, out: BlockOutput, found: Growing
 
 def tree_of_paths(token: int, rows: Tensor, shape: TreeShape) -> DraftTree:
     """The best of all candidates, `rows` as `tree.read` takes them, of which the host reads."""
-    tree = read(token, rows, forwards=1)
+    tree = read(token, rows, shape.nodes, forwards=1)
     enough = sum(score >= shape.floor for score in tree.scores)
-    return _of_one_forward(tree.best(min(shape.nodes, max(enough, 1))) if tree.is_finite else tree)
+    return _of_one_forward(tree.best(max(enough, 1)) if tree.is_finite else tree)
 
 
 def _of_one_forward(tree: DraftTree) -> DraftTree:

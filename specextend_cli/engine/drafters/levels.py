@@ -56,7 +56,7 @@ class LevelDrafter(ModelDrafter):
             features = self._take_features(len(tokens)) if self.reads else None
             tree = drafts.grow(self._last, tokens, features, working.next_position, working.cache, shape)
             self._keep(len(tokens))
-            return tree.best(shape.nodes)
+            return tree
         first = self._forward(tokens, working.positions(len(tokens)), working.cache)
         self._keep(len(tokens))
         ahead = int(self.is_self)

@@ -7,7 +7,6 @@ comparable with a model's. Outputs for earlier prompts are kept, because a model
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeAlias
@@ -16,6 +15,7 @@ from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.drafters.calibration import Calibration
 from specextend_cli.engine.drafters.suffix_automaton import SuffixAutomaton
 from specextend_cli.engine.tree import DraftTree, root
 
@@ -26,27 +26,6 @@ _BREAK = -1  # separates the outputs for different prompts; never a token
 _OPENING = 4  # tokens before an output that are kept with it: they mark its beginning
 _FAN = 4  # continuations per match
 _LEVELS = 2  # the longest match, and the longest shorter one with other continuations
-_PRIOR = 4.0  # matches that the prior counts for
-_FADE = 0.99
-
-
-@dataclass
-class Reliability:
-    """How often the next token was among a match's continuations, by kind. The prior trusts longer matches more."""
-
-    _hits: dict[Kind, float] = field(default_factory=lambda: defaultdict(float))
-    _trials: dict[Kind, float] = field(default_factory=lambda: defaultdict(float))
-
-    def rate(self, kind: Kind) -> float:
-        """Probability that one of the continuations is the next token."""
-        length, level = kind
-        expected = 0.1 if level else 1 - 0.7 / length
-        return (self._hits[kind] + _PRIOR * expected) / (self._trials[kind] + _PRIOR)
-
-    def learn(self, kind: Kind, right: bool) -> None:
-        """Add one match, and whether one of its continuations was right. Old evidence fades."""
-        self._hits[kind] = _FADE * self._hits[kind] + right
-        self._trials[kind] = _FADE * self._trials[kind] + 1
 
 
 class _Guess(NamedTuple):
@@ -70,14 +49,14 @@ class _Node:
 class NgramDrafter(Drafter):
     """Copies from the committed tokens, and from the last `remembered` tokens of outputs for earlier prompts.
 
-    Its index is on the host. Reliability and memory outlive a sequence: they describe the kind of text.
+    Its index is on the host. Calibration and memory outlive a sequence: they describe the kind of text.
     """
 
     name = "ngram"
 
     def __init__(self, *, remembered: int = 8192) -> None:
         self.remembered = remembered
-        self.reliability = Reliability()
+        self.calibration = Calibration[Kind]()
         self._earlier: list[int] = []
         self._tokens: list[int] = []
         self._output: int | None = None  # start of the output; known at the first proposal
@@ -115,7 +94,7 @@ class NgramDrafter(Drafter):
             if depth == shape.depth:
                 continue
             for guess, length in self._guesses(state, matched):
-                trust = nodes[index].score * self.reliability.rate(guess.kind)
+                trust = nodes[index].score * self.calibration.rate(guess.kind, _expected(*guess.kind))
                 nodes[index].guesses.append(guess)
                 for token, (share, onward) in guess.shares.items():
                     if trust * share < shape.floor:
@@ -165,10 +144,15 @@ class NgramDrafter(Drafter):
             if node is None:
                 break
             for guess in node.guesses:
-                self.reliability.learn(guess.kind, token in guess.shares)
+                self.calibration.learn(guess.kind, token in guess.shares)
             child = node.children.get(token)
             node = None if child is None else self._proposed[child]
         self._proposed = []
+
+
+def _expected(length: int, level: int) -> float:
+    """How often a match has the next token among its continuations, before any was seen: a longer one more often."""
+    return 0.1 if level else 1 - 0.7 / length
 
 
 def _length_class(matched: int) -> int:

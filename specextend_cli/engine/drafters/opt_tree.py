@@ -12,7 +12,7 @@ from torch import Tensor
 from specextend_cli.engine import native
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.native.kernels import top_k
-from specextend_cli.engine.tree import DraftTree, read, root
+from specextend_cli.engine.tree import DraftTree, read
 
 Expand: TypeAlias = Callable[[Tensor, Tensor, int, Tensor], Tensor]
 """(tokens [w], parents [w], depth, tree_mask [w, slots]) -> logits [w, draft vocabulary] of the next tokens.
@@ -30,14 +30,10 @@ def grow(token: int, first: Tensor, expand: Expand, shape: TreeShape, *, vocabul
     length. On a processor, another level is drafted while the last one raised that sum by at least the threshold; on a
     device the host would have to wait for the sum of every level, and reads the finished tree alone.
     """
-    if shape.depth == 0 or shape.nodes == 1:
-        return root(token)
     width = min(shape.width, first.shape[-1])
     if first.device.type == "cpu":
-        tree = _on_host(token, first, expand, shape, vocabulary, width)
-    else:
-        tree = _on_device(token, first, expand, shape, vocabulary, width)
-    return tree.best(shape.nodes)
+        return _on_host(token, first, expand, shape, vocabulary, width).best(shape.nodes)
+    return _on_device(token, first, expand, shape, vocabulary, width)
 
 
 def _on_host(
@@ -92,7 +88,7 @@ def _on_device(
         ancestors = torch.cat((ancestors, own), 1)
         found.add_children(expand(found.tokens, found.above, depth, ancestors))
         ancestors = ancestors[found.above]
-    return read(token, found.rows, forwards=ran)
+    return read(token, found.rows, shape.nodes, forwards=ran)
 
 
 class Candidates:
