@@ -140,11 +140,6 @@ class BatchedKVCache(Cache):
         (only,) = self.buffers
         return only
 
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all layers have rows of one shape."""
-        return len(self.buffers) == 1
-
     def of_layer(self, index: int) -> Tensor:
         """A view [2, used, kv_heads, capacity, head_dim] of the rows of the layer that attends with number `index`."""
         buffer, number = self.places[index]

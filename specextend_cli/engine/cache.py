@@ -73,6 +73,17 @@ def row_shapes(config: PreTrainedConfig, parts: int = 1) -> list[RowShape]:
     ]
 
 
+def key_sources(config: PreTrainedConfig) -> list[int]:
+    """Of each layer, the one whose keys it attends to: its own, but for the last `num_kv_shared_layers` (Gemma 3n, 4).
+
+    Those attend to the keys of the last layer of their kind before them.
+    """
+    layers, kinds = config.num_hidden_layers, getattr(config, "layer_types", None) or ()
+    own = layers - (getattr(config, "num_kv_shared_layers", None) or 0)
+    last = {kind: number for number, kind in enumerate(kinds[:own])}
+    return [number if number < own else last[kinds[number]] for number in range(layers)]
+
+
 class BufferLayer(CacheLayerMixin):
     """One layer of a cache whose memory exists from the start."""
 
@@ -132,7 +143,8 @@ class KVCache(Cache):
     """Keys and values of one sequence, of one of `parts` of the heads.
 
     `buffers` are [2, layers, kv_heads, capacity, head_dim], one for each shape of rows that layers have: nearly always
-    one. Its layers are those that attend: `attending` has their numbers in the model. `states` has the others'.
+    one. Its layers are those that attend: `attending` has their numbers in the model. Some may attend to the keys of
+    another one, and have its rows. `states` has those of the layers that do not attend.
     Rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `keep`, `commit` or
     `rollback`. `positions` are those of the first rows, ascending, if they are not 0, 1, 2 and so on; the rows after
     them belong to the positions that follow.
@@ -148,12 +160,16 @@ class KVCache(Cache):
         parts: int = 1,
     ) -> None:
         kinds = layer_kinds(config)
-        shapes = row_shapes(config, parts)
-        distinct = list(dict.fromkeys(shapes))
         self.attending = [number for number, kind in enumerate(kinds) if kind.attends]
         self.states = RecurrentStates()
-        self.places = [(distinct.index(one), shapes[:i].count(one)) for i, one in enumerate(shapes)]
-        """Of each layer that attends, its buffer and its number there."""
+        sources = key_sources(config)
+        owners = {number: i for i, number in enumerate(self.attending) if sources[number] == number}
+        shapes = [shape for i, shape in enumerate(row_shapes(config, parts)) if i in owners.values()]
+        distinct = list(dict.fromkeys(shapes))
+        places = [(distinct.index(one), shapes[:i].count(one)) for i, one in enumerate(shapes)]
+        of_owners = dict(zip(owners, places, strict=True))
+        self.places = [of_owners[sources[number]] for number in self.attending]
+        """Of each layer that attends, the buffer of its keys and their number there."""
         empty = torch.empty(0, dtype=dtype, device=device)
         self.buffers = [
             in_large_pages(empty.new_empty(2, shapes.count(one), one.heads, _rounded(capacity), one.head_dim))
@@ -179,11 +195,6 @@ class KVCache(Cache):
         """The only one of `buffers`; ValueError if there are several."""
         (only,) = self.buffers
         return only
-
-    @property
-    def is_uniform(self) -> bool:
-        """Whether all layers have rows of one shape."""
-        return len(self.buffers) == 1
 
     @property
     def device(self) -> torch.device:

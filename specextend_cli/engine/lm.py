@@ -14,7 +14,7 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import CACHED_SIZES, LAYER_KINDS, KVCache, layer_kinds
+from specextend_cli.engine.cache import CACHED_SIZES, LAYER_KINDS, KVCache, key_sources, layer_kinds
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.scans import follow_trees
 from specextend_cli.engine.self_check import difference, stock_logits
@@ -146,8 +146,10 @@ class LanguageModel:
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
+        sources = key_sources(self.config)
         kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
-        self.keeping = [index for index, own in zip(cache.attending, kept, strict=True) if own]
+        owns = zip(cache.attending, kept, strict=True)
+        self.keeping = [index for index, written in owns if written and sources[index] == index]
         self.softmax_is_plain = all(layer.softmax.is_plain for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:

@@ -31,7 +31,7 @@ def gemma4_numbers(config: dict[str, Any]) -> dict[str, int]:
         linear += 3 * hidden * middle * (2 if doubles and not has_keys else 1)
         linear += 2 * hidden * own
         small += (5 if own else 4) * hidden + (1 + has_keys) * width  # norms
-        cached += 2 * kv_heads * width
+        cached += 2 * kv_heads * width * has_keys
     if experts:
         small += layers * (experts * (3 * hidden * config["moe_intermediate_size"] + hidden + 1) + 4 * hidden)
     embedded = config["vocab_size"] * hidden * (1 if config.get("tie_word_embeddings", True) else 2)

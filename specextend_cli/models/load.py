@@ -91,9 +91,12 @@ def load_model(
     if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided
         model.config.tie_word_embeddings = head.weight is model.get_input_embeddings().weight
     if layers is not None:
-        decoder = model.get_decoder()
+        decoder, config = model.get_decoder(), model.config
+        left_out = decoder.layers[layers:]
         decoder.layers = decoder.layers[:layers]
-        model.config.num_hidden_layers = len(decoder.layers)
+        config.num_hidden_layers = len(decoder.layers)
+        if shared := getattr(config, "num_kv_shared_layers", None):  # the last layers attend to the keys of others
+            config.num_kv_shared_layers = max(shared - len(left_out), 0)
     if group is not None:
         split(model, group)
     if quantization == "none":  # a quantized model is on its device already, and must not be moved

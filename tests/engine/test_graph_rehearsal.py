@@ -60,6 +60,7 @@ STOCK = {
     "qwen3-moe": "Qwen3MoeSparseMoeBlock is no MLP with SiLU",
     "olmoe": "OlmoeSparseMoeBlock is no MLP with SiLU",
     "gemma2": "some of its layers attend by another softmax",
+    **dict.fromkeys(("gemma4", "gemma4-shared"), "its positions are not encoded by RoPE's frequencies"),
     "gemma3": "its positions are not encoded by RoPE's frequencies",
     "phi3-window": "Phi3MLP is no MLP with SiLU",
     "gpt-oss": "some of its layers attend by another softmax",
@@ -80,6 +81,8 @@ QUICK = [
     ("granite-h", "stock"),
     ("ministral", "fused"),
     ("gpt-oss", "stock"),
+    ("gemma4", "stock"),
+    ("gemma4-shared", "stock"),
 ]
 
 

@@ -235,7 +235,7 @@ def test_more_pending_tokens_than_a_graph_reads(captured: Captured, drafter: str
     assert captured.taken.captures == captured.at_load
 
 
-WINDOWED = {"gemma3": "keeps transformers' layers", "mistral-window": "", "gpt-oss": "keeps transformers' layers"}
+WINDOWED = {"mistral-window": "", **dict.fromkeys(("gemma3", "gemma4", "gpt-oss"), "keeps transformers' layers")}
 
 
 @grid(name=WINDOWED, drafter=["ngram", "random", "self", "eagle3", "dflash"], policy=("full", "retrieval"))

@@ -43,6 +43,18 @@ def test_nothing_spills_of_a_usual_model(arch: int) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("arch", CHIPS)
+def test_nothing_spills_of_the_widest_heads(arch: int) -> None:
+    """Gemma 4's of 512 numbers, by graphs in bfloat16."""
+
+    def is_wide(launch: Launch) -> bool:
+        placed = dict(launch.constants).get("PLACED", True)
+        return (launch.dtype, launch.head_dim, placed) == (torch.bfloat16, 512, True)
+
+    check(filter(is_wide, launches(arch)), arch)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("d", [64, 128])
 def test_trees_spill_nothing_before_ampere(d: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """On a T4, in float16: Triton has no matrix instructions there, and multiplies in registers."""

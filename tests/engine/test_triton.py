@@ -88,9 +88,9 @@ def test_tree_attention_equals_the_reference(many: int, size: int) -> None:
 
 @interpreted
 @pytest.mark.parametrize("dtype", FORMATS)
-@pytest.mark.parametrize("d", [16, 80, 256])
+@pytest.mark.parametrize("d", [16, 80, 256, 512])
 def test_narrow_and_wide_heads(d: int, dtype: torch.dtype) -> None:
-    """256 are the most that the kernel takes (Gemma); 80 leave a part of their block empty."""
+    """512 are the most that the kernel takes (Gemma 4); 80 leave a part of their block empty."""
     check((6, 2, 7, 63, d), dtype)
 
 
@@ -272,7 +272,7 @@ def test_splits_fill_the_multiprocessors() -> None:
     assert splits(programs=1, blocks=1, slots=8) == 1
     for rows in (1, 4, 60, 240, 480):
         for total in (1, 100, 2048, 131072):
-            for d in (16, 64, 96, 128, 256):
+            for d in (16, 64, 96, 128, 256, 512):
                 for itemsize in (2, 4):
                     cut = plan(rows, total, 8, d, itemsize, Chip(132, 227 * 1024))
                     assert 1 <= cut.splits <= 64

@@ -28,7 +28,7 @@ from specextend_cli.engine.cuda.step import WORDS
 
 CHIPS = {80: Chip(108, 163 << 10), 89: Chip(142, 99 << 10), 90: Chip(132, 227 << 10), 120: Chip(170, 99 << 10)}
 """By compute capability: A100, RTX 4090, H100, RTX 5090."""
-HEAD_DIMS = (64, 80, 96, 128, 256)
+HEAD_DIMS = (64, 80, 96, 128, 256, 512)
 DTYPES = {torch.float16: "fp16", torch.bfloat16: "bf16", torch.float32: "fp32"}
 GROUPS = 4  # heads for each key head; the number of rows decides the launch
 NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
@@ -109,7 +109,8 @@ def launches(arch: int) -> Iterator[Launch]:
                 every = shape | blocks | flags | {"HAS_SINKS": sinks, "CAPPED": capped, "WINDOWED": windowed}
                 yield Launch("attend_split", dtype, d, tuple(every.items()), cut.warps, cut.stages)
         for ways in (2, 8, 64):
-            yield Launch("merge_splits", dtype, d, (("D", d), ("BLOCK_D", width), ("BLOCK_S", ways)))
+            sizes = (("D", d), ("BLOCK_D", width), ("BLOCK_S", ways))
+            yield Launch("merge_splits", dtype, d, sizes, warps=4 if width <= 256 else 16)
         turned = {"HEADS": 8 * GROUPS, "KV_HEADS": 8, "D": d, "BLOCK_D": width, "ROTATED": d, "NORMS": True}
         yield Launch("rotate_and_store", dtype, d, tuple(turned.items()), warps=1)
         strides = {"k_d": 1, "v_d": 1}

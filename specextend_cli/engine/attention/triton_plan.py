@@ -61,6 +61,8 @@ def plan(rows: int, total: int, kv_heads: int, head_dim: int, itemsize: int, on:
         block, keys, warps = 16, 16, 8
     else:
         most = 128 if width <= (128 if on.shared_memory >= _HOPPER else 64) else 64
+        if width > 256:
+            most = 32 if on.shared_memory > _AMPERE else 16
         block, keys = min(power_of_two(rows), most), 64 if width <= 128 else 32
         warps = 4 if width <= 128 and width * block < 8192 else 8
 

@@ -26,7 +26,7 @@ from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
 MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by arithmetic, not by reading keys
-MOST_HEAD_DIM = 256
+MOST_HEAD_DIM = 512
 WORD = 64  # tree nodes per word of a mask
 _ANY_LENGTH = 1 << 17  # keys, for which a launch in a graph has enough splits; of fewer keys, some splits have none
 _POSITIONS = 256  # of a draft's working set, which are compared at once
@@ -202,7 +202,7 @@ def _launch(
     if merging:
         # One block size for all numbers of splits: each would be compiled, and splits that are not there cost nothing.
         sizes = {"D": d, "BLOCK_D": width, "BLOCK_S": MOST_SPLITS}
-        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, **sizes, num_warps=4)
+        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, **sizes, num_warps=4 if width <= 256 else 16)
     return out.transpose(1, 2)
 
 

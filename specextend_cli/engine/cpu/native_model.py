@@ -92,7 +92,9 @@ class NativeModel(ForwardBackend[ModelOutput]):
         self._layers: list[Any] = list(decoder.layers)
         self._dtype = self._embedding.weight.dtype
         self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype)
-        _, _, self._kv_heads, _, self._head_dim = lm.new_cache(1).buffer.shape
+        if len(buffers := lm.new_cache(1).buffers) > 1:
+            raise CannotCompileError("its layers have heads of several sizes")
+        _, _, self._kv_heads, _, self._head_dim = buffers[0].shape
         self._width, self._vocabulary = self._embedding.weight.shape[1], self._head.out_features
         if self._head_dim % 32:
             raise CannotCompileError(f"its heads have {self._head_dim} numbers, no multiple of 32")

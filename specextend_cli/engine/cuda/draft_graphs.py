@@ -38,8 +38,9 @@ class DraftGraphs(PendingGraphs):
         self.width, self.depth = min(shape.width, model.most), max(shape.depth, 1)
         if (self.depth + 1) * self.width > MOST_SLOTS:
             raise ValueError(f"{self.depth} levels of {self.width} nodes are more than {MOST_SLOTS}")
-        device, width = scratch.device, self.width
-        self._level = Level(width, 1 + width + self.depth * width * width, device, model.states)
+        device, width, self._buffers = scratch.device, self.width, len(scratch.buffers)
+        candidates = 1 + width + self.depth * width * width
+        self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
         super().__init__(model, self._level.inputs.place)
         depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
         growing = [partial(self._expand, levels) for levels in depths]
@@ -64,7 +65,8 @@ class DraftGraphs(PendingGraphs):
         return read(token, self._level.tree[:, :size], shape.nodes, forwards=levels + 1)
 
     def _inputs(self, m: int) -> StepInputs:
-        return StepInputs(m, 1, self._place.device, self._model.states, more=len(self._level.begin))
+        more = len(self._level.begin)
+        return StepInputs(m, 1, self._place.device, self._model.states, more=more, buffers=self._buffers)
 
     def _numbers(self, m: int, n: int, position: int, start: int) -> list[int]:
         """A chain's; nothing sees the surplus rows, and they see no chain.
@@ -73,7 +75,7 @@ class DraftGraphs(PendingGraphs):
         """
         masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(m))
         words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
-        behind = (start, start + n, n, *[0] * PLACE)
+        behind = (start, start + n, n, *[0] * PLACE * self._buffers)
         return [*[0] * m, *range(position, position + m), *words, *behind, n - 1, position + n, start + n]
 
     def _begin(self, pending: Pending) -> None:

@@ -21,8 +21,11 @@ class Level:
     All int64 but scores, shares and states.
     """
 
-    def __init__(self, width: int, candidates: int, device: torch.device, states: Tensor | None) -> None:
-        self.inputs = StepInputs(width, 1, device, states, in_tree=True)
+    def __init__(
+        self, width: int, candidates: int, device: torch.device, states: Tensor | None, *, buffers: int = 1
+    ) -> None:
+        """`buffers` are those of the draft's cache."""
+        self.inputs = StepInputs(width, 1, device, states, buffers=buffers, in_tree=True)
         self.scores = torch.zeros(width, device=device)
         self.nodes = torch.zeros(width, dtype=torch.long, device=device)
         self.above = torch.zeros_like(self.nodes)

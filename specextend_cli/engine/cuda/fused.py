@@ -224,7 +224,9 @@ class FusedModel:
         self._embedding: Any = lm.model.get_input_embeddings()
         self._rotary = Rotary(decoder, "rotary_emb")
         self.is_current = self._rotary.is_current
-        _, _, kv_heads, _, head_dim = lm.new_cache(1).buffer.shape
+        if len(buffers := lm.new_cache(1).buffers) > 1:
+            raise CannotFuseError("its layers have heads of several sizes")
+        _, _, kv_heads, _, head_dim = buffers[0].shape
         weights, width = Weights(), self._embedding.weight.shape[1]
         layers = [
             weights.layer(module, self._rotary.rope, scale, window, width, head_dim)

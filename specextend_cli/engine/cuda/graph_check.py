@@ -17,7 +17,6 @@ from torch import Tensor
 from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.block_head import BlockHead
-from specextend_cli.engine.cache import layer_kinds, row_shapes
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.block_graphs import BlockGraphs
 from specextend_cli.engine.cuda.capture import Capture, cuda_graph, in_turn
@@ -93,10 +92,8 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
 def _use_for_model(
     lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture, *, nodes: int | None = None
 ) -> dict[str, str]:
-    if len(lm.keeping) < sum(kind.attends for kind in layer_kinds(lm.config)):  # and other states (Gemma 3n)
-        return {f"{name} runs without CUDA graphs": "some of its layers attend by the keys of others"}
-    if len(set(row_shapes(lm.config))) > 1:  # the address of a layer's keys follows from that of the first
-        return {f"{name} runs without CUDA graphs": "its layers have heads of several sizes"}
+    if getattr(lm.config, "altup_num_inputs", 1) > 1:
+        return {f"{name} runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
     steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
@@ -166,7 +163,7 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
         last = ForwardContext(lm.backend, record=record, record_last=True)
         some = ids[cache.length :][:read].to(lm.device)
         yield "logits of a prompt", lm.forward(some, positions, cache, context=last, logits_to_keep=1).logits.clone()
-        yield "queries of a prompt", torch.cat([last.queries[layer][0] for layer in sorted(record)])
+        yield "queries of a prompt", torch.cat([last.queries[layer].queries.flatten() for layer in sorted(record)])
         cache.commit()
         for parents in ((0,), _PARENTS):
             tree = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
@@ -175,8 +172,9 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             assert out.features is not None
             yield "logits", out.logits.clone()
             yield "states", out.features.clone()
-            yield "queries", torch.cat([context.queries[layer][0] for layer in sorted(record)])
-            yield "keys", cache.buffer[..., cache.start : cache.end, :].clone()
+            yield "queries", torch.cat([context.queries[layer].queries.flatten() for layer in sorted(record)])
+            rows = [cache.of_layer(cache.attending.index(layer))[:, :, cache.start : cache.end] for layer in lm.keeping]
+            yield "keys", torch.cat([one.flatten() for one in rows])
             if lm.state_bytes:  # what comes next goes on from states that a graph left
                 cache.keep(_KEPT[: len(parents)])
                 parts = lm.forward_tree(tree, cache.length, cache, context=context)
@@ -209,9 +207,10 @@ def _past_windows(lm: LanguageModel) -> Results:
     rows, n = widest + len(_PARENTS), len(_PARENTS)
     cache = lm.new_cache(rows + n)
     cache.reserve(rows)
-    across = torch.linspace(0.1, 3, cache.buffer.shape[4], device=lm.device)
-    cache.buffer[..., :rows, :].copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
-    cache.buffer[1, ..., n : 2 * n, :].mul_(rows)
+    for buffer in cache.buffers:
+        across = torch.linspace(0.1, 3, buffer.shape[4], device=lm.device)
+        buffer[..., :rows, :].copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
+        buffer[1, ..., n : 2 * n, :].mul_(rows)
     cache.commit()
     tree = DraftTree(torch.linspace(0, lm.vocabulary - 1, n).long().tolist(), _PARENTS, [1.0] * n)
     out = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend))

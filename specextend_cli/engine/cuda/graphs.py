@@ -65,7 +65,10 @@ class Graphs(Generic[S]):
             raise RuntimeError("the states of its recurrent layers differ, or are several")
         # No scratch cache of several sequences: all of them write into one.
         shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
-        inputs = [StepInputs(rows, b, device, states if b == 1 else None, more=len(at)) for rows, b in shapes]
+        inputs = [
+            StepInputs(rows, b, device, states if b == 1 else None, more=len(at), buffers=len(scratch.buffers))
+            for rows, b in shapes
+        ]
         for held in inputs:
             own = held.rows // held.sequences
             behind = [*[0] * held.sequences, *[own] * held.sequences, own, *place_of(scratch)]
@@ -98,8 +101,7 @@ def _suits(cache: object, context: ForwardContext) -> bool:
         isinstance(cache, KVCache)
         and context.backend is triton_tree
         and not context.record_last
-        and cache.is_uniform
-        and cache.buffer.shape[4] <= MOST_HEAD_DIM
+        and all(buffer.shape[-1] <= MOST_HEAD_DIM for buffer in cache.buffers)
     )
 
 
@@ -227,9 +229,8 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         graph = self.graphs.batch(cache.used)
         return (
             graph is not None
-            and cache.is_uniform
             and graph.inputs.rows <= cache.slots
-            and cache.buffer.shape[5] <= MOST_HEAD_DIM
+            and all(buffer.shape[-1] <= MOST_HEAD_DIM for buffer in cache.buffers)
             and not (cache.states and cache.place_states() is None)
             and self.graphs.step.is_current()
         )
@@ -251,12 +252,12 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         graph.replay()
         self._forwards += 1
         if attention.recorder is not None:
-            keys = cache.buffer[0, :, :b, :, : cache.longest + 1]
             for layer, asked in enumerate(graph.out.queries.values()):
+                keys = cache.of_layer(layer)[0, :, :, : cache.longest + 1]
                 seen, mask = slice(None), inputs.context.tree_mask
                 if asked.window is not None:
-                    _, seen, mask = inputs.context.within(asked.window, 1, keys.shape[3], keys.device, mask)[0]
-                attention.record(asked.queries[:b], keys[layer, :, :, seen], asked.scale, mask, asked.softmax)
+                    _, seen, mask = inputs.context.within(asked.window, 1, keys.shape[2], keys.device, mask)[0]
+                attention.record(asked.queries[:b], keys[:, :, seen], asked.scale, mask, asked.softmax)
         features = _features(graph, inputs.feature_layers, b)
         return ModelOutput(graph.out.logits[:b, None], None if features is None else features[0, :, None])
 

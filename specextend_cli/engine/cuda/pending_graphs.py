@@ -56,7 +56,7 @@ class Pending(NamedTuple):
 
 
 class PendingGraphs(WholeDrafts):
-    """Graphs of `model` by the number of committed tokens. `place` [7] is where all graphs find the cache."""
+    """Graphs of `model` by the number of committed tokens. All of them find the cache by `place` (see `place_of`)."""
 
     def __init__(self, model: DraftModel, place: Tensor) -> None:
         self._model, self._place, self._known = model, place, tuple[int, ...]()

@@ -24,21 +24,23 @@ WORDS = 2
 MOST_SLOTS = WORDS * WORD
 """Nodes of a draft tree whose keys lie in the cache, those of the present forward included."""
 PLACE = 7
-"""Integers of `place_of`."""
+"""Integers of `place_of` of each buffer."""
 
 
 def place_of(cache: KVCache | BatchedKVCache) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
-    The address of the first key; then, in numbers of the cache's format, the distances from a key to its value, and
-    from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where the positions of the
-    first rows lie and how many there are, for windows; zeros where row i is at position i.
+    Of each of its buffers, the address of the first key; then, in numbers of the cache's format, the distances from a
+    key to its value, and from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where
+    the positions of the first rows lie and how many there are, for windows; zeros where row i is at position i.
     """
-    buffer: Tensor = cache.buffer
-    by_kind, by_layer, *by_sequence, by_head, _, _ = buffer.stride()
     positions = cache.positions if isinstance(cache, KVCache) else None
     known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
-    return buffer.data_ptr(), by_kind, by_layer, by_sequence[0] if by_sequence else 0, by_head, *known
+    found: tuple[int, ...] = ()
+    for buffer in cache.buffers:
+        by_kind, by_layer, *by_sequence, by_head, _, _ = buffer.stride()
+        found += (buffer.data_ptr(), by_kind, by_layer, by_sequence[0] if by_sequence else 0, by_head, *known)
+    return found
 
 
 class StepInputs:
@@ -46,8 +48,8 @@ class StepInputs:
 
     tokens, positions [rows]; words [rows, WORDS], a tree's mask as bits (None for sequences of one token); `starts`
     [sequences], the cache row of each sequence's first new token, or [rows], of every row; `lengths` [sequences + 1],
-    the keys that each sees, then how many of them are the tree's; `place` [7]; `more`, what the caller wants beside.
-    All int64. `states` [rows, hidden] are what a draft head reads.
+    the keys that each sees, then how many of them are the tree's; `place` [7 for each of the cache's buffers]; `more`,
+    what the caller wants beside. All int64. `states` [rows, hidden] are what a draft head reads.
     """
 
     def __init__(
@@ -58,6 +60,7 @@ class StepInputs:
         states: Tensor | None = None,
         *,
         more: int = 0,
+        buffers: int = 1,
         in_tree: bool = False,
         scattered: bool = False,
     ) -> None:
@@ -66,13 +69,18 @@ class StepInputs:
         `scattered`: the cache rows of a sequence do not lie side by side.
         """
         starts = rows if scattered else sequences
-        sizes = (rows, rows, rows * WORDS, starts, sequences + 1, PLACE, more)
+        sizes = (rows, rows, rows * WORDS, starts, sequences + 1, PLACE * buffers, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
         self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = self.packed.split(sizes)
         self.words = words.view(rows, WORDS) if rows > sequences or in_tree else None
         self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
         self._behind = self.packed[2 * rows + rows * WORDS :]  # starts, lengths, place
+
+    def place_in(self, buffer: int) -> Tensor:
+        """Where that buffer of the cache lies, [7]."""
+        found: Tensor = self.place[PLACE * buffer : PLACE * (buffer + 1)]
+        return found
 
     def set(self, numbers: Sequence[int]) -> None:
         """All of them, by one upload that nobody waits for."""

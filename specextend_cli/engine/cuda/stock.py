@@ -29,22 +29,26 @@ _ALL = [Block(slice(None), slice(None), None)]
 class _Placed:
     """The attention `Backend` of one captured forward, and what its cache's layers tell it."""
 
-    def __init__(self, inputs: StepInputs, like: Tensor, windows: Sequence[int | None]) -> None:
-        """`like` is a tensor of the cache's number format; `windows` are the layers'."""
+    def __init__(
+        self, inputs: StepInputs, like: Tensor, windows: Sequence[int | None], attending: Sequence[int]
+    ) -> None:
+        """`like` is a tensor of the cache's number format; `windows` are the layers'; `attending` ones ask in turn."""
         self.inputs, self.like, self.windows = inputs, like, windows
         self.seen = fused_ops.windows(inputs, windows)
         self.queries: dict[int, LayerQueries] = {}
-        self.layer_of: dict[int, tuple[int, int]] = {}
-        """Layers by the address of their new keys, by which attention knows which layer it is asked for."""
+        self.rows_of: dict[int, tuple[int, int]] = {}
+        """By the address of new keys, the buffer of the cache and the number there of the layer that they belong to."""
+        self._asking = iter(attending)
 
     def __call__(
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
-        (number, index), inputs = self.layer_of[k.data_ptr()], self.inputs
+        # A layer may attend to the keys of another one.
+        number, (buffer, index), inputs = next(self._asking), self.rows_of[k.data_ptr()], self.inputs
         window = self.windows[number]
         self.queries[number] = LayerQueries(q, scale, window, softmax)
         return fused_ops.attend_placed(
-            *(q, self.like, scale, inputs.place, inputs.lengths, index, k.shape[1]),
+            *(q, self.like, scale, inputs.place_in(buffer), inputs.lengths, index, k.shape[1]),
             words=inputs.words,
             softmax=softmax,
             window=self.seen[window],
@@ -57,18 +61,18 @@ class _Placed:
 
 
 class _Layer(BufferLayer):
-    """One layer of a cache at a place: the model's layer `number`, the `index`-th of those that attend."""
+    """One layer of a cache at a place, in which its rows are those of the `index`-th layer of a `buffer`."""
 
-    def __init__(self, placed: _Placed, number: int, index: int) -> None:
+    def __init__(self, placed: _Placed, buffer: int, index: int) -> None:
         super().__init__()
-        self.placed, self.number, self.index = placed, number, index
+        self.placed, self.buffer, self.index = placed, buffer, index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
         """Store new rows [b, heads, n, d], which also stand for the layer's."""
         placed = self.placed
-        placed.layer_of[key_states.data_ptr()] = self.number, self.index
-        inputs = placed.inputs
-        fused_ops.store(key_states, value_states, placed.like, inputs.place, inputs.starts, self.index)
+        placed.rows_of[key_states.data_ptr()] = self.buffer, self.index
+        inputs, place = placed.inputs, placed.inputs.place_in(self.buffer)
+        fused_ops.store(key_states, value_states, placed.like, place, inputs.starts, self.index)
         return key_states, value_states
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -83,8 +87,8 @@ class _Layer(BufferLayer):
 class _LayerWithState(PlacedState, _Layer):  # type: ignore[override]
     """A layer that attends and has a state beside."""
 
-    def __init__(self, placed: _Placed, number: int, index: int, state: int) -> None:
-        _Layer.__init__(self, placed, number, index)
+    def __init__(self, placed: _Placed, buffer: int, index: int, state: int) -> None:
+        _Layer.__init__(self, placed, buffer, index)
         PlacedState.__init__(self, placed.inputs, state)
 
 
@@ -92,7 +96,8 @@ class StockModel:
     """A language model's `Step`."""
 
     def __init__(self, lm: LanguageModel) -> None:
-        self._lm, self._kinds = lm, layer_kinds(lm.config)
+        cache = lm.new_cache(0)
+        self._lm, self._kinds, self._attending, self._places = lm, layer_kinds(lm.config), cache.attending, cache.places
         self._like = torch.empty(1, dtype=lm.dtype, device=lm.device)
         self._decoder: Any = lm.model.get_decoder()
         self._rotary = getattr(self._decoder, "rotary_emb", None)
@@ -103,7 +108,7 @@ class StockModel:
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
-        placed = _Placed(inputs, self._like, self._lm.windows)
+        placed = _Placed(inputs, self._like, self._lm.windows, self._attending)
         layers = self._layers(placed)
         states = [layer for layer in layers if isinstance(layer, PlacedState)]
         cache = Cache(layers=layers)
@@ -119,15 +124,15 @@ class StockModel:
 
     def _layers(self, placed: _Placed) -> list[Any]:
         """What transformers sees of each layer."""
-        layers, index, state = list[Any](), 0, 0
-        for number, kind in enumerate(self._kinds):
+        layers, places, state = list[Any](), iter(self._places), 0
+        for kind in self._kinds:
             if kind.attends and kind.recurs:
-                layers.append(_LayerWithState(placed, number, index, state))
+                layers.append(_LayerWithState(placed, *next(places), state))
             elif kind.recurs:
                 layers.append(PlacedState(placed.inputs, state))
             else:
-                layers.append(_Layer(placed, number, index) if kind.attends else NoLayer())
-            index, state = index + kind.attends, state + kind.recurs
+                layers.append(_Layer(placed, *next(places)) if kind.attends else NoLayer())
+            state += kind.recurs
         return layers
 
 
@@ -145,8 +150,8 @@ class StockHead:
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
         layers = self._head.config.layers
-        placed = _Placed(inputs, self._like, [None] * layers)
-        cache = Cache(layers=[_Layer(placed, index, index) for index in range(layers)])
+        placed = _Placed(inputs, self._like, [None] * layers, range(layers))
+        cache = Cache(layers=[_Layer(placed, 0, index) for index in range(layers)])
         asked = ForwardInput(inputs.tokens, inputs.positions, cache, placed.context(), states=inputs.states)
         out = self._head.run_model(asked)
         return StepOutput(out.logits, (out.states,))
