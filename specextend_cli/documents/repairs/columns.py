@@ -14,7 +14,10 @@ _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _MAX_LINES = 500  # on a page: with more it is no page of prose
 _MAX_GAPS = 2_000  # on a page: each is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
-_NEAR = 2.0  # sizes: how much higher or lower the next line of the other column may be
+_NEAR = 2.0  # sizes: how much lower the next line of the other column may be
+_HIGHER = (
+    0.6  # sizes: how much higher; the next cell of a table begins at the height of the first line of the one before
+)
 _GUTTER = 0.8  # its least width, in sizes
 _CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
@@ -93,7 +96,8 @@ def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
 
 def _is_near(row: _Row, other: _Row) -> bool:
     """True if two rows that follow each other in the file are as near as lines of two columns may be."""
-    return abs(row.pieces[0].base - other.pieces[0].base) <= _NEAR * row.pieces[0].size
+    size = row.pieces[0].size
+    return -_HIGHER * size <= row.pieces[0].base - other.pieces[0].base <= _NEAR * size
 
 
 def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
