@@ -96,8 +96,7 @@ def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
 
 def _is_near(row: _Row, other: _Row) -> bool:
     """True if two rows that follow each other in the file are as near as lines of two columns may be."""
-    size = row.pieces[0].size
-    return -_HIGHER * size <= row.pieces[0].base - other.pieces[0].base <= _NEAR * size
+    return abs(row.pieces[0].base - other.pieces[0].base) <= _NEAR * row.pieces[0].size
 
 
 def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
@@ -117,6 +116,8 @@ def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[in
         sides.append(None if two else bool(left))
         # Columns whose lines are at different heights: the file goes from one to the other and back.
         turns = at > start and None not in sides[-2:] and sides[-1] != sides[-2] and _is_near(rows[at - 1], row)
+        if sides[-3:-2] == sides[-2:-1] and row.pieces[0].base - rows[at - 1].pieces[0].base > _HIGHER * size:
+            turns = False  # the next cell of a table begins beside the first line of the one before
         last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
         far = abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5
         if not (two or turns) and far:
