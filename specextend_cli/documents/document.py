@@ -11,7 +11,7 @@ from typing import Literal
 LEFT_OUT = frozenset(
     (
         *("deleted text", "encoded data", "hidden text", "licence", "navigation", "notice"),
-        *("outside the article", "outside the parts", "text of a drawing"),
+        *("outside the article", "outside the parts", "placeholder", "text of a drawing"),
     )
 )
 """Kinds of repairs that leave out words of a file."""

@@ -9,7 +9,7 @@ import posixpath
 import re
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Any
 
 from lxml import etree
@@ -110,6 +110,8 @@ class _Reader:
                 self._paragraph(element)
             elif tag == "tbl":
                 self._table(element)
+            elif _is_placeholder(element):
+                self._parsed.remove("placeholder", "".join(element.itertext("{*}t")))
             elif tag not in _SKIPPED and not tag.endswith("Pr"):
                 self.blocks(element)
 
@@ -185,6 +187,8 @@ class _Reader:
                 if note is not None:
                     self._cited += 1
                     self._due.append((self._cited, note))
+            elif _is_placeholder(child):
+                self._parsed.remove("placeholder", "".join(child.itertext("{*}t")))
             elif tag == "r" and _is_on(child, "rPr/vanish"):
                 self._parsed.remove("hidden text", "".join(child.itertext("{*}t")))
             elif tag == "r" and (_is_on(child, "rPr/strike") or _is_on(child, "rPr/dstrike")):
@@ -197,6 +201,9 @@ class _Reader:
 
     def _cell_text(self, paragraph: Any) -> str:
         """The text of a paragraph in a cell, with its number, which may be all that it shows."""
+        if any(map(_is_placeholder, islice(paragraph.iterancestors(), 2))):
+            self._parsed.remove("placeholder", "".join(paragraph.itertext("{*}t")))
+            return ""
         label = self._numbering.label(paragraph, value(paragraph, "pPr/pStyle")) or ""
         return (("" if label == BULLET else label) + self._text(paragraph).strip()).strip()
 
@@ -241,6 +248,11 @@ def _is_on(element: Any, path: str, default: bool = False) -> bool:
     """True if a property is there and not switched off."""
     found = element.find("/".join("{*}" + part for part in path.split("/")))
     return default if found is None else attribute(found, "val") not in ("0", "false", "off")
+
+
+def _is_placeholder(element: Any) -> bool:
+    """True if it is an empty field of a form, whose text asks for what is to be entered."""
+    return name(element) == "sdt" and _is_on(element, "sdtPr/showingPlcHdr")
 
 
 def _is_fallback(element: Any) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
-from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, plain, raised
+from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, plain, raised
 
 SMALLER = 0.85
 """Of the size of the type beside it: raised characters are smaller."""
@@ -64,11 +64,11 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str])
     while text[start] == " ":
         start += 1
     # Only a number may be a superscript without a base before it: it is compared with what follows.
-    beside = [start - 1] if start > 0 and not text[start - 1].isspace() else []
+    beside = [start - 1] if start > 0 and not _divides(text[start - 1]) else []
     if (match["digits"] or not beside) and (after := _after(text, start, end)) is not None:
         beside.append(after)
     if glyphs.same_height((start, end - 1, *beside)):
-        touching = [at for at in (start - 1, end) if 0 <= at < len(text) and not text[at].isspace()]
+        touching = [at for at in (start - 1, end) if 0 <= at < len(text) and not _divides(text[at])]
         if not match["digits"] or text[end : end + 1] in _STROKES or not glyphs.floats(end - 1, touching):
             return match[0]
         letters = (raised(text[at]) if glyphs.floats(at, touching) else text[at] for at in range(start, end))
@@ -99,11 +99,16 @@ def _decimals(text: str, above: set[int]) -> Iterator[tuple[int, int]]:
             yield at, number.end("digits")
 
 
+def _divides(letter: str) -> bool:
+    """True if what follows a character stands apart from it, or in the next line."""
+    return letter.isspace() or letter == HYPHEN
+
+
 def _after(text: str, start: int, end: int) -> int | None:
     """The position of the character that follows a run; at the beginning of a line after a space or line break."""
     while start > 0 and text[start - 1] == " ":
         start -= 1
-    begins = start == 0 or text[start - 1] == "\n"
+    begins = start == 0 or text[start - 1] in ("\n", HYPHEN)
     while begins and end < len(text) and text[end] in " \n":
         end += 1
     return end if end < len(text) and not text[end].isspace() else None

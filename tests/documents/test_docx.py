@@ -301,6 +301,17 @@ def test_struck_text_is_left_out() -> None:
     assert (document.extraction.changes["deleted text"], document.extraction.left_out) == (2, 2)
 
 
+def test_what_forms_ask_for_is_left_out() -> None:
+    def field(content: str, properties: str = "<w:showingPlcHdr/>") -> str:
+        return f"<w:sdt><w:sdtPr>{properties}</w:sdtPr><w:sdtContent>{content}</w:sdtContent></w:sdt>"
+
+    asked, filled = run("<w:t>Click to enter text.</w:t>"), run("<w:t>Ann</w:t>")
+    body = p("Name: ", runs=field(asked)) + p("By ", runs=field(filled, "")) + field(p("Choose an item."))
+    document = read(body + table((p("By") + field(p("Choose an item.")), "Ann")))
+    assert document.text == "Name:\n\nBy Ann\n\nBy  Ann"
+    assert (document.extraction.changes["placeholder"], document.extraction.left_out) == (3, 10)
+
+
 def test_symbols_are_characters() -> None:
     symbols = [("Symbol", "F061"), ("Symbol", "F0B3"), ("Wingdings", "F0E0"), ("Wingdings", "F0FC"), ("Other", "x")]
     runs = "".join(run(f'<w:sym w:font="{font}" w:char="{code}"/>') for font, code in symbols)

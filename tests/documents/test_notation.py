@@ -202,3 +202,9 @@ def test_numbers_that_stand_alone_are_no_superscripts() -> None:
         show(72, 700 - 15 * row, text) for row, text in enumerate(("1529", "1.5", "The level of 2025", "3"))
     )
     assert read_bytes("a.pdf", raw_pdf([content])).text.split() == ["1529", "1.5", "The", "level", "of", "2025", "3"]
+
+
+def test_a_note_below_a_divided_word_keeps_its_number_apart() -> None:
+    content = show(330, 500, "the water is rich in nutri-", 12)  # the end of a column
+    content += show(72, 92.8, "1", 6) + show(76, 90, "Unlike the river, the lake has no outlet.", 8)
+    assert read_bytes("a.pdf", raw_pdf([content])).text.split("\n")[-1] == "1 Unlike the river, the lake has no outlet."

@@ -105,6 +105,11 @@ def test_a_sentence_goes_on_above_a_figure() -> None:
     figure = [at("Figure 2: Levels", 680, size=8), at("Mill", 650, size=7)]
     fixed, _ = captions([[above[0], *figure, above[1], *prose("a", 570, 3)]])
     assert texts(fixed)[:4] == [above[0].text, above[1].text, "Figure 2: Levels", "Mill"]
+    figure[0] = figure[0]._replace(text="Algorithm 1 Choose a mill")
+    assert texts(captions([[above[0], *figure, above[1], *prose("a", 570, 3)]])[0])[:2] == [
+        above[0].text,
+        above[1].text,
+    ]
 
 
 def test_what_is_no_caption_stays() -> None:

@@ -49,6 +49,15 @@ def test_tables_are_no_columns() -> None:
     assert columns([[*table, *terms]]) == ([[*table, *terms]], [])
 
 
+def test_cells_of_two_lines_are_no_columns() -> None:
+    table = []
+    for n in range(0, len(PROSE), 2):
+        for side, left in ((0, 72), (1, 320)):
+            table += [at(PROSE[n + line][side], 700 - 15 * n - 12 * line, left=left) for line in (0, 1)]
+    table += [line._replace(base=line.base - 100) for line in table]
+    assert columns([table]) == ([table], [])
+
+
 def test_few_rows_are_no_columns() -> None:
     page = [row(700 - 12 * n, (72, left), (320, right)) for n, (left, right) in enumerate(PROSE[:4])]
     assert columns([page]) == ([page], [])

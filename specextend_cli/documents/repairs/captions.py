@@ -13,8 +13,9 @@ _MAX_FIGURE = 60  # lines of a figure or a table
 _PROSE = 24  # characters of a line of text
 _CLOSE = 1.6  # sizes: line spacing within a paragraph
 _CAPTION = re.compile(
-    r"(?-i:(?=[A-ZÄ-Ü]))(?:figure|fig|table|chart|exhibit|box|map|graph|diagram|illustration|plate|photo|abbildung|abb|tabelle|tableau"
-    r"|graphique|figura|tabla|cuadro|gráfico|tabela|tabella|grafico)\b[ .]*(?:\d|[IVX]+\b|[A-Z][.-]?\d)",
+    r"(?-i:(?=[A-ZÄ-Ü]))(?:figure|fig|table|chart|exhibit|box|map|graph|diagram|illustration|plate|photo|scheme|algorithm|listing"
+    r"|abbildung|abb|tabelle|algorithmus|tableau|graphique|algorithme"
+    r"|figura|tabla|cuadro|gráfico|tabela|tabella|grafico)\b[ .]*(?:\d|[IVX]+\b|[A-Z][.-]?\d)",
     re.IGNORECASE,
 )
 ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")

@@ -14,7 +14,10 @@ _WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _MAX_LINES = 500  # on a page: with more it is no page of prose
 _MAX_GAPS = 2_000  # on a page: each is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
-_NEAR = 2.0  # sizes: how much higher or lower the next line of the other column may be
+_NEAR = 2.0  # sizes: how much lower the next line of the other column may be
+_HIGHER = (
+    0.6  # sizes: how much higher; the next cell of a table begins at the height of the first line of the one before
+)
 _GUTTER = 0.8  # its least width, in sizes
 _CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
@@ -113,6 +116,8 @@ def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[in
         sides.append(None if two else bool(left))
         # Columns whose lines are at different heights: the file goes from one to the other and back.
         turns = at > start and None not in sides[-2:] and sides[-1] != sides[-2] and _is_near(rows[at - 1], row)
+        if sides[-3:-2] == sides[-2:-1] and row.pieces[0].base - rows[at - 1].pieces[0].base > _HIGHER * size:
+            turns = False  # the next cell of a table begins beside the first line of the one before
         last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
         far = abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5
         if not (two or turns) and far:

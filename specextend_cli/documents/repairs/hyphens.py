@@ -9,27 +9,20 @@ from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages, Repaired
+from specextend_cli.documents.repairs.compounds import HYPHENS, compounds, is_below, last_word, vocabulary
 
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
-_WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
-_LAST = re.compile(rf"[-\N{{HYPHEN}}{HYPHEN}]([^\W\d_]+(?:-[^\W\d_]+)*)")  # of a reversed line
 _MAX_DROP_CAPS = 50  # on a page: with more they are a diagram
 _SHORT = 20  # characters: a shorter line may be a row of a table
-_HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
 _NUMBER = re.compile(r"\d[-–]$")
 # "10- to 20-year": what ends so waits for the second part.
 _SECOND_PART = re.compile(r"(?:and|or|to|und|oder|bis|et|ou|à|y|o|e|och|en)\b", re.IGNORECASE)
 _NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
-# Word endings that are words themselves: "account" and "able" are words, and "accountable" is one.
-_ENDINGS = {
-    *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
-    *("some", "ward", "wards", "ways", "work"),
-}
 
 
 def hyphens(pages: Pages) -> Repaired:
     """Rejoin words divided at line ends; the words of the document distinguish "third-party" from "govern-ment"."""
-    words = vocabulary(pages)
+    known = compounds(pages)
     edits: list[Edit] = []
     fixed = [list(page) for page in pages]
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
@@ -45,10 +38,13 @@ def hyphens(pages: Pages) -> Repaired:
             fixed[p][i] = here._replace(text=f"{here.text[:-1]}-{code}")
             fixed[q][j] = there._replace(text=there.text[len(code) :].lstrip())
             continue
-        last = _last_word(here.text)
+        last = last_word(here.text)
         if not last or not (first := _NEXT.match(there.text)):
             continue
-        whole = _whole(last, first[1], words, capitals=_is_capitals(here.text) and _is_capitals(there.text))
+        if _SECOND_PART.fullmatch(first[1]) and not known.words[(last + first[1]).lower()]:
+            continue  # "short- and long-term"
+        capitals = _is_capitals(here.text) and _is_capitals(there.text)
+        whole = known.whole(last, first[1], here.text[-1], capitals=capitals)
         moved = there.text[first.start() : first.end()].rstrip()
         edits.append(Edit("hyphen joined", here.page, f"{last}-\n{first[1]}", whole))
         fixed[p][i] = here._replace(text=here.text[: -len(last) - 1] + whole + moved[len(first[1]) :])
@@ -56,32 +52,10 @@ def hyphens(pages: Pages) -> Repaired:
     return [[line._replace(text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
 
 
-def vocabulary(pages: Pages) -> Counter[str]:
-    """The words of the document in lower case, without those divided at line ends."""
-    words = Counter[str]()
-    cut = False
-    for page in pages:
-        for line in page:
-            found = [match[0].lower() for match in _WORD.finditer(line.text)]
-            ends_cut = bool(_last_word(line.text))
-            words.update(found[1 if cut else 0 : len(found) - 1 if ends_cut else len(found)])
-            cut = ends_cut
-    return words
-
-
-def _last_word(text: str) -> str:
-    """The word before the hyphen that ends a line, or "".
-
-    The line is matched backwards; a forward search would try every letter of a long word as the first one.
-    """
-    match = _LAST.match(text[::-1]) if text.endswith(_HYPHENS) else None
-    return match[1][::-1] if match else ""
-
-
 def _code(here: Line, there: Line) -> str:
     """The first word of a line if it belongs to a number or a code before it (737-MAX, 10-year, B-52), or ""."""
     is_row = here.gaps or there.gaps or CELL_SEPARATOR in here.text or len(here.text) < _SHORT
-    if is_row or not here.text.endswith(_HYPHENS) or not _is_below(here, there):
+    if is_row or not here.text.endswith(HYPHENS) or not is_below(here, there):
         return ""
     begins = re.match(r"\d" if here.text[-2:-1].isalpha() else r"[^\W\d_]", there.text)
     if not (begins and here.text[-2:-1].isalnum()) or _SECOND_PART.match(there.text):
@@ -89,32 +63,10 @@ def _code(here: Line, there: Line) -> str:
     return there.text.split(maxsplit=1)[0]
 
 
-def _is_below(here: Line, there: Line) -> bool:
-    """True if a line is the next one of a paragraph; at the foot of a page it may be a note."""
-    alike = here.page == there.page and abs(here.size - there.size) <= 0.08 * here.size
-    return alike and 0 < here.base - there.base < 2.5 * here.size
-
-
 def _is_capitals(text: str) -> bool:
     """True if a line is set in capitals, so that they say nothing about its words."""
     letters = [letter for letter in text if letter.isalpha()]
     return len(letters) > 8 and sum(map(str.isupper, letters)) > 0.8 * len(letters)
-
-
-def _whole(head: str, tail: str, words: Counter[str], *, capitals: bool) -> str:
-    """The word; names and codes in capitals keep their hyphen, unless everything is in `capitals`."""
-    joined, hyphened = head + tail, f"{head}-{tail}"
-    if not (tail[0].islower() or (head.isupper() and tail.isupper())):
-        return hyphened
-    seen_joined, seen_hyphened = words[joined.lower()], words[hyphened.lower()]
-    if seen_joined or seen_hyphened:
-        return hyphened if seen_hyphened > seen_joined else joined
-    if head.isupper() and not capitals:
-        return hyphened
-    if "-" in head or "-" in tail or head.lower() in ("self", "non", "co") or len(head) == 1:
-        return hyphened
-    both = min(len(head), len(tail)) > 2 and words[head.lower()] and words[tail.lower()]
-    return hyphened if both and tail.lower() not in _ENDINGS else joined
 
 
 def drop_caps(pages: Pages) -> Repaired:
