@@ -44,7 +44,7 @@ def summarize(
     ] = None,
     cite: Annotated[bool, option("--cite", "Add source pages to each sentence: [p. 3, 7].")] = False,
     flag_unsupported: Annotated[
-        bool, option("--flag-unsupported", "Mark numbers, dates and names that the source lacks: [?].")
+        bool, option("--flag-unsupported", "Mark numbers, dates and names the source lacks: [?].")
     ] = False,
     model: options.Model = None,
     output: options.OutputPath = None,
