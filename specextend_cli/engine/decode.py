@@ -102,7 +102,8 @@ def _prefill(
         yield Prefilling(start, len(prompt), perf_counter() - started)
         with on_threads(target.lm.prefill_threads):
             ids = upload(prompt[start:end], target.lm.device)
-            logits, features = target.prefill(ids, features=drafter.feature_layers)
+            wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
+            logits, features = target.prefill(ids, features=wanted)
             drafter.observe(prompt[start:end], features, ids)
     return logits
 

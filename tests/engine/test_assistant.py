@@ -125,6 +125,21 @@ def test_what_is_committed_joins_the_working_set() -> None:
     assert drafter.visible()[-1] == target.length - 1
 
 
+@pytest.mark.parametrize("blended", [False, True])
+def test_states_are_read_at_the_end_of_a_prompt_only(blended: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where none are asked for, the target's last layers compute one row of a chunk."""
+    target, asked = target_of(tiny("gemma4-shared")), []
+    prefill = target.prefill
+    monkeypatch.setattr(
+        target, "prefill", lambda tokens, features: (asked.append(features), prefill(tokens, features=features))[1]
+    )
+    drafter: Any = assistant_drafter(target)
+    if blended:
+        drafter = BlendDrafter([NgramDrafter(), drafter])
+    assert run(target, drafter, prompt(), small("retrieval"))[0] == by_generate(NEW, name="gemma4-shared")
+    assert asked == [(), (), (4,)]
+
+
 def test_a_suspended_one_asks_for_no_states() -> None:
     target = target_of(tiny("gemma4"))
     drafter = assistant_drafter(target)

@@ -24,6 +24,7 @@ class AssistantDrafter(Drafter):
     """Keys stay at their own positions, whatever `config` says. It reads nothing itself, and stores nothing."""
 
     name = "assistant"
+    reads_prompt = False  # a target may compute less where the newest state is enough
 
     def __init__(self, assistant: Assistant, target: Target, config: Retrieval) -> None:
         self.assistant, self.target, self.config = assistant, target, config
@@ -62,7 +63,7 @@ class AssistantDrafter(Drafter):
         self._is_suspended, self.feature_layers = True, ()
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
-        """See `Drafter`. Only the newest state is needed."""
+        """See `Drafter`."""
         self._last = tokens[-1]
         self._chunks.add(tokens)
         if features is not None and len(features):

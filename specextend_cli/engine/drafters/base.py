@@ -15,12 +15,13 @@ from specextend_cli.engine.tree import DraftTree, root
 class Drafter(Protocol):
     """Proposes draft trees for one sequence at a time.
 
-    `feature_layers` are the target's hidden states it wants to observe, () for none. The defaults are those of a
-    drafter without attention of its own.
+    `feature_layers` are the target's hidden states it wants to observe, () for none; with `reads_prompt` those of a
+    whole prompt, else of its last chunk. The defaults are those of a drafter without attention of its own.
     """
 
     name: str
     feature_layers: tuple[int, ...] = ()
+    reads_prompt: bool = True
 
     @property
     def retrieves(self) -> bool:

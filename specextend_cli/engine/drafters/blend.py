@@ -36,6 +36,7 @@ class BlendDrafter:
             raise ValueError("a blend needs at least one source")
         self.sources = tuple(sources)
         self.feature_layers = self._read_layers()
+        self.reads_prompt = any(source.reads_prompt for source in sources if source.feature_layers)
         self.calibration = Calibration[Sources]()
         self._merged: list[_Node] = []
         self._usual = _USUAL  # a model's probability of its best next token

@@ -29,6 +29,7 @@ class ModelDrafter(ABC):
     """
 
     name: str
+    reads_prompt = True
     vocabulary: Tensor | None = None
     most: int | None = None
 

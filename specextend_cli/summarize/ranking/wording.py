@@ -1,4 +1,4 @@
-"""What sentences that hang in the air, or that no summary needs, say in languages other than English.
+"""How sentences that refer to the one before, or that no summary needs, are worded in languages other than English.
 
 Each entry is an alternation of a regular expression. German and Dutch put the verb before the subject behind a
 connective, so that none can be left out there: what refers to the sentence before counts as leaning.
