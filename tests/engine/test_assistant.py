@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,21 @@ def test_only_a_working_set_is_seen_where_one_is_chosen() -> None:
     assert drafter.propose(CHAIN).tokens == [last]
     assert "not numbers" in str(drafter.failure)
     assert not drafter.retrieves
+
+
+def test_a_blend_asks_it_where_copies_are_unlikely(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, tokens = target_of(tiny("gemma4")), [*prompt(30), *prompt(30)[:-1]]
+    drafter = assistant_drafter(target, "full")
+    blend = BlendDrafter([drafter, NgramDrafter()])
+    states, _ = read(target, tokens)
+    blend.begin(200)
+    blend.observe([*tokens, prompt(30)[-1]], states)
+    asked: list[int] = []
+    own = drafter.propose
+    monkeypatch.setattr(drafter, "propose", lambda shape: asked.append(shape.forwards) or own(shape))
+    for floor in (0.1, 0.0):
+        blend.propose(replace(CHAIN, floor=floor, forwards=3))
+    assert asked == [0, 3]  # after thirty tokens that are repeated, copies are likely
 
 
 def test_what_is_committed_joins_the_working_set() -> None:
