@@ -41,8 +41,10 @@ class Assistant:
             raise ValueError(f"it reads states of {width:,}, the target's have {int(target.config.hidden_size):,}")
         if int(config.vocab_size) > target.vocabulary:
             raise ValueError(f"it writes {config.vocab_size:,} tokens, the target has {target.vocabulary:,}")
-        if self._centroids is not None:
-            order = self._centroids.token_ordering
+        if (of := self._centroids) is not None:
+            order, clusters, chosen = of.token_ordering, of.num_centroids, of.centroid_intermediate_top_k
+            if len(order) % clusters or not 0 < chosen <= clusters:
+                raise ValueError(f"it chooses {chosen:,} of {clusters:,} clusters of {len(order):,} tokens")
             if not torch.equal(order.sort().values, torch.arange(len(order), device=order.device)):
                 raise ValueError("the order of its tokens does not have each of them once")
         self.sources = self._sources(target)

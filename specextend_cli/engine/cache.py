@@ -171,10 +171,8 @@ class KVCache(Cache):
         self.places = [of_owners[sources[number]] for number in self.attending]
         """Of each layer that attends, the buffer of its keys and their number there."""
         empty = torch.empty(0, dtype=dtype, device=device)
-        self.buffers = [
-            in_large_pages(empty.new_empty(2, shapes.count(one), one.heads, _rounded(capacity), one.head_dim))
-            for one in distinct
-        ]
+        sizes = [(2, shapes.count(one), one.heads, 0, one.head_dim) for one in distinct]
+        self.buffers = [_with_rows(empty.new_empty(size), capacity) for size in sizes]
         self.length = self.start = self.end = 0
         self.positions: Tensor | None = None
         states = getattr(config, "number_of_conv_states", 1)
@@ -209,7 +207,7 @@ class KVCache(Cache):
     @property
     def capacity(self) -> int:
         """Rows per layer and head that there is memory for."""
-        return self.buffers[0].shape[3]
+        return min(buffer.shape[3] for buffer in self.buffers)  # they differ when memory ran out for one of them
 
     @property
     def nbytes(self) -> int:
@@ -230,10 +228,9 @@ class KVCache(Cache):
         self.rollback(0)
         capacity += _SPARE if self.device.type == "cuda" else 0
         if self.capacity < capacity:
-            for i, buffer in enumerate(self.buffers):
-                *outer, _, head_dim = buffer.shape
-                self.buffers[i] = buffer = buffer.new_empty(0)  # frees the old one before the new one is allocated
-                self.buffers[i] = in_large_pages(buffer.new_empty(*outer, _rounded(capacity), head_dim))
+            # Old ones are freed before new ones are allocated; if memory runs out, there are none with rows.
+            self.buffers = [old.new_empty(*old.shape[:3], 0, old.shape[4]) for old in self.buffers]
+            self.buffers = [_with_rows(old, capacity) for old in self.buffers]
 
     def reserve(
         self, rows: int, parents: Sequence[int] | Tensor | None = None, *, computes_states: bool = True
@@ -247,9 +244,9 @@ class KVCache(Cache):
             self.states.rows.add(rows, parents, self.device)
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
-            larger = _rounded(max(self.end, self.capacity + self.capacity // 2))
+            larger = max(self.end, self.capacity + self.capacity // 2)
             for i, old in enumerate(self.buffers):
-                buffer = in_large_pages(old.new_empty(*old.shape[:3], larger, old.shape[4]))
+                buffer = _with_rows(old, larger)
                 buffer[..., : self.start, :] = old[..., : self.start, :]
                 self.buffers[i] = buffer
 
@@ -315,5 +312,7 @@ class KVCache(Cache):
         self.length = self.start = self.end
 
 
-def _rounded(rows: int) -> int:
-    return -(-max(rows, 1) // _ROUND) * _ROUND
+def _with_rows(buffer: Tensor, rows: int) -> Tensor:
+    """Another one like it, whatever is in it, with at least so many rows."""
+    *outer, _, head_dim = buffer.shape
+    return in_large_pages(buffer.new_empty(*outer, -(-max(rows, 1) // _ROUND) * _ROUND, head_dim))

@@ -285,7 +285,7 @@ def _refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
         raise _unsupported(model, str(error)) from error
     except torch.OutOfMemoryError:
         raise
-    except (RuntimeError, ValueError, TypeError, AttributeError, IndexError) as error:
+    except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
         raise _unsupported(model, f"{what}: {str(error)[:200]}") from error
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
+from transformers import PreTrainedModel
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.threads import on_threads
@@ -18,10 +19,8 @@ class Reader:
         if not 0 < layers <= lm.layers:
             raise ValueError(f"the model has {lm.layers} layers, not {layers}")
         self.lm = lm
-        decoder = lm.model.get_decoder()
-        decoder.layers = decoder.layers[:layers]
-        decoder.norm = nn.Identity()  # the states are those between layers
-        lm.config.num_hidden_layers = layers
+        keep_first_layers(lm.model, layers)
+        lm.model.get_decoder().norm = nn.Identity()  # the states are those between layers
         self._cache = lm.new_cache(0)
         self._behind: tuple[int, ...] = ()  # the cache begins with these
         self._nothing = torch.empty(0, lm.config.hidden_size, dtype=lm.dtype, device=lm.device)
@@ -54,3 +53,18 @@ class Reader:
             cache.commit()
             states.append(read)
         return states
+
+
+def keep_first_layers(model: PreTrainedModel, layers: int) -> None:
+    """Leave a decoder at most its first so many layers, and its configuration what is true of them."""
+    decoder, config = model.get_decoder(), model.config
+    left_out = max(len(decoder.layers) - layers, 0)
+    decoder.layers = decoder.layers[:layers]
+    config.num_hidden_layers = len(decoder.layers)
+    if shared := getattr(config, "num_kv_shared_layers", None):  # the last layers attend to the keys of others
+        config.num_kv_shared_layers = max(shared - left_out, 0)
+    if own := left_out and getattr(config, "hidden_size_per_layer_input", None):  # what each layer reads of a token
+        width = own * config.num_hidden_layers
+        embedding, projection = decoder.embed_tokens_per_layer, decoder.per_layer_model_projection
+        embedding.weight = nn.Parameter(embedding.weight[:, :width].clone(), requires_grad=False)
+        projection.weight = nn.Parameter(projection.weight[:width].clone(), requires_grad=False)

@@ -22,8 +22,9 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
     """The assistant in `directory`, in the target's number format and on its device. Nothing is fetched.
 
     `name` is the preset's. ModelError: damaged or missing weights, a directory with something else, or an assistant of
-    another target.
+    another target. `torch.OutOfMemoryError` passes through.
     """
+    import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
     weights = [file for file in checked_weights(directory, name) if file.suffix == ".safetensors"]
@@ -59,7 +60,7 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
             )
         check_unexpected(info["unexpected_keys"], directory)
         return Assistant(model.to(target.device).eval(), target)
-    except ModelError:
+    except (torch.OutOfMemoryError, ModelError):
         raise
     # What transformers raises depends on the checkpoint, which is untrusted, and on its version; the error is told.
     except Exception as error:

@@ -16,6 +16,7 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedMod
 from transformers.utils import logging as transformers_logging
 
 from specextend_cli.engine.four_bit import use_four_bit
+from specextend_cli.engine.reader import keep_first_layers
 from specextend_cli.engine.tensor_parallel import ProcessGroup
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
@@ -91,12 +92,7 @@ def load_model(
     if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided
         model.config.tie_word_embeddings = head.weight is model.get_input_embeddings().weight
     if layers is not None:
-        decoder, config = model.get_decoder(), model.config
-        left_out = decoder.layers[layers:]
-        decoder.layers = decoder.layers[:layers]
-        config.num_hidden_layers = len(decoder.layers)
-        if shared := getattr(config, "num_kv_shared_layers", None):  # the last layers attend to the keys of others
-            config.num_kv_shared_layers = max(shared - len(left_out), 0)
+        keep_first_layers(model, layers)
     if group is not None:
         split(model, group)
     if quantization == "none":  # a quantized model is on its device already, and must not be moved

@@ -146,8 +146,11 @@ def drafter_of(
 ) -> Drafter:
     """The drafter that `options` or the preset names; `load` loads its model, the others its head.
 
-    UsageError: there is no such model. ModelError: its token ids mean other texts than the target's.
+    UsageError: there is no such model. ModelError: its token ids mean other texts than the target's. FitError: it does
+    not fit beside the target.
     """
+    import torch
+
     from specextend_cli.engine.registry import DrafterSetup, make_drafter
     from specextend_cli.models.assistant import load_assistant
     from specextend_cli.models.mtp import load_mtp
@@ -177,7 +180,10 @@ def drafter_of(
         window=preset.draft.window,
         parts=preset.draft.of or ("ngram", preset.draft.model or "self"),
     )
-    return make_drafter(options.draft or preset.draft.kind, setup)
+    try:
+        return make_drafter(options.draft or preset.draft.kind, setup)
+    except torch.OutOfMemoryError as error:
+        raise _too_large(preset, str(error)) from error
 
 
 def with_draft(preset: Preset, options: EngineOptions) -> Preset:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,12 +11,21 @@ from torch import Tensor
 
 from specextend_cli.engine.assistant import SHARED_KINDS, Assistant
 from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.decode import decode
+from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter
+from specextend_cli.engine.events import Step
+from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, run, small
 from tests.helpers.grid import grid
+from tests.helpers.pretend_device import PretendDevice
+from tests.helpers.repeated_capture import Repeated
+from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 TARGETS = ("gemma4", "gemma4-shared")
 CHAIN = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
@@ -117,6 +127,21 @@ def test_only_a_working_set_is_seen_where_one_is_chosen() -> None:
     assert not drafter.retrieves
 
 
+def test_a_blend_asks_it_where_copies_are_unlikely(monkeypatch: pytest.MonkeyPatch) -> None:
+    target, tokens = target_of(tiny("gemma4")), [*prompt(30), *prompt(30)[:-1]]
+    drafter = assistant_drafter(target, "full")
+    blend = BlendDrafter([drafter, NgramDrafter()])
+    states, _ = read(target, tokens)
+    blend.begin(200)
+    blend.observe([*tokens, prompt(30)[-1]], states)
+    asked: list[int] = []
+    own = drafter.propose
+    monkeypatch.setattr(drafter, "propose", lambda shape: asked.append(shape.forwards) or own(shape))
+    for floor in (0.1, 0.0):
+        blend.propose(replace(CHAIN, floor=floor, forwards=3))
+    assert asked == [0, 3]  # after thirty tokens that are repeated, copies are likely
+
+
 def test_what_is_committed_joins_the_working_set() -> None:
     target = target_of(tiny("gemma4"))
     drafter = assistant_drafter(target)
@@ -174,3 +199,37 @@ def test_one_of_another_target_is_refused(target: str, changes: dict[str, Any], 
     lm = target_of(tiny(target)).lm
     with pytest.raises(ValueError, match=why):
         Assistant(tiny_assistant(**changes), lm)
+
+
+@pytest.mark.parametrize("attention", ["torch", "triton"])
+@pytest.mark.parametrize("name", TARGETS)
+def test_on_a_device_steps_wait_for_two_reads(
+    name: str, attention: str, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tree, and the target's choice; and the tokens are the processor's."""
+    replace_attention(monkeypatch)
+    target = Target(LanguageModel(tiny(name).to("cuda"), backend=attention))
+    drafter, retrieval, new = assistant_drafter(target, clusters=VOCABULARY), small("retrieval"), 16
+    gate, written = DraftGate(SHAPE, enabled=False), list[int]()
+    for event in decode(target, drafter, prompt(80), stop=Stop(new), retrieval=retrieval, gate=gate):
+        if isinstance(event, Step):
+            if len(written) > 3:  # the first ones upload what stays
+                assert pretend.reads.total() <= 2, pretend.reads
+                assert not pretend.waits
+            pretend.forget()
+            written += event.tokens
+    assert written == by_generate(new, 80, name=name)
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_by_graphs_of_the_target(name: str, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    replace_attention(monkeypatch)
+    replace_kernels(monkeypatch)
+    target, capture = Target(LanguageModel(tiny(name).to("cuda"), backend="triton")), Repeated()
+    drafter = BlendDrafter([NgramDrafter(), assistant_drafter(target)])
+    assert list(use_checked_graphs(target, drafter, SHAPE, capture=capture)) == ["the model keeps transformers' layers"]
+    capture.replays = 0
+    for length in (150, 60):  # the second sequence has another working set
+        written, _ = run(target, drafter, prompt(length), small("retrieval"))
+        assert written == by_generate(NEW, length, name=name)
+    assert capture.replays > 0

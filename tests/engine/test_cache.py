@@ -1,7 +1,12 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
 import torch
 
+from specextend_cli.engine import cache as cache_module
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel
@@ -49,6 +54,26 @@ def test_gather_copies_and_append_commits() -> None:
     other.rollback(0)
     other.append(cache.gather(torch.tensor([1, 5, 7])))
     assert first_column(other) == [1, 5, 7]
+
+
+@pytest.mark.parametrize("name", ["llama", "gemma4"])
+def test_memory_that_ran_out_leaves_a_cache_that_can_begin(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whichever of its buffers there was no memory for."""
+    cache = LanguageModel(tiny(name)).new_cache(10)
+    for failing, grow in product(range(len(cache.buffers)), (cache.begin, cache.reserve)):
+        has_memory = iter([True] * failing + [False])
+
+        def pages(buffer: torch.Tensor, has_memory: Iterator[bool] = has_memory) -> torch.Tensor:
+            if not next(has_memory):
+                raise torch.OutOfMemoryError
+            return buffer
+
+        with monkeypatch.context() as patched:
+            patched.setattr(cache_module, "in_large_pages", pages)
+            with pytest.raises(torch.OutOfMemoryError):
+                grow(3 * cache.capacity + 1000)
+        cache.begin(300)
+        assert all(buffer.shape[3] >= 300 for buffer in cache.buffers)
 
 
 @torch.inference_mode()

@@ -19,11 +19,17 @@ def expected(name: str, tokens: list[int], layers: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("layers", [1, 2])
-@pytest.mark.parametrize("name", ARCHITECTURES)
+@pytest.mark.parametrize("name", [*ARCHITECTURES, "gemma4", "gemma4-shared"])
 def test_states_are_those_of_transformers(name: str, layers: int) -> None:
     tokens = list(prompt(50))
     states = Reader(LanguageModel(tiny(name)), layers).states(tokens)
     torch.testing.assert_close(states, expected(name, tokens, layers), **CLOSE)
+
+
+def test_states_of_layers_that_attend_to_the_keys_of_others() -> None:
+    tokens = list(prompt(50))
+    states = Reader(LanguageModel(tiny("gemma4-shared")), 3).states(tokens)
+    torch.testing.assert_close(states, expected("gemma4-shared", tokens, 3), **CLOSE)
 
 
 @torch.inference_mode()

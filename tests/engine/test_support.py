@@ -83,6 +83,14 @@ def test_a_model_that_computes_nan_is_refused() -> None:
     assert "not numbers" in caught.value.why
 
 
+def test_layers_that_attend_to_keys_that_none_keeps_are_refused() -> None:
+    model = tiny("gemma4-shared")
+    model.model.layers[1].self_attn.store_full_length_kv = False  # transformers before 5.23 builds such models
+    with pytest.raises(ModelError) as caught:
+        LanguageModel(model)
+    assert "'full_attention'" in caught.value.why
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_rounding_is_tolerated(dtype: torch.dtype) -> None:
     LanguageModel(tiny().to(dtype))

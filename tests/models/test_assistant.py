@@ -11,12 +11,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specextend_cli.engine.drafters import AssistantDrafter
-from specextend_cli.errors import ModelError
+from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models.assistant import load_assistant
 from specextend_cli.models.assistant_shape import AssistantShape, is_assistant
 from specextend_cli.models.preset import Draft
 from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.draft_heads import with_head
+from specextend_cli.runtime.loading import drafter_of
+from specextend_cli.runtime.options import EngineOptions
 from tests.engine.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, run, small
@@ -83,6 +85,8 @@ def change(directory: Path, **settings: Any) -> None:
         ({"text": {"hidden_size_per_layer_input": 16}}, "must be 0"),
         ({"text": {"layer_types": ["mystery"] * 3}}, ""),
         ({"num_centroids": 5}, "of a wrong shape"),
+        ({"centroid_intermediate_top_k": 98}, "it chooses 98 of 97 clusters of 97 tokens"),
+        ({"centroid_intermediate_top_k": 0}, "it chooses 0 of 97 clusters"),
         ({"text_config": None}, ""),
     ],
 )
@@ -109,6 +113,23 @@ def test_clusters_that_name_no_tokens(saved: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load_assistant(saved, target_of(tiny("gemma4")).lm)
     assert "order" in caught.value.why
+
+
+def test_clusters_of_unequal_size(tmp_path: Path) -> None:
+    tiny_assistant(clusters=10).save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match="cannot draft") as caught:
+        load_assistant(tmp_path, target_of(tiny("gemma4")).lm)
+    assert "it chooses 1 of 10 clusters of 97 tokens" in caught.value.why
+
+
+def test_too_little_memory_is_no_fault_of_the_assistant(saved: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*args: Any) -> None:
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr("specextend_cli.models.assistant.Assistant", fail)
+    preset, target = with_head(load_preset("qwen3-8b"), saved), target_of(tiny("gemma4"))
+    with pytest.raises(FitError, match="does not fit into memory"):
+        drafter_of(preset, EngineOptions(), target, small("full"), saved, lambda *given: target.lm)
 
 
 def test_one_of_another_target(saved: Path) -> None:

@@ -75,10 +75,10 @@ def test_models_are_built_as_transformers_builds_them(
     assert torch.equal(ours(tokens).logits, theirs(tokens).logits)
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_the_first_layers_alone(tmp_path: Path, packed: bool) -> None:
+@pytest.mark.parametrize(("name", "packed"), [("llama", False), ("llama", True), ("gemma4-shared", False)])
+def test_the_first_layers_alone(tmp_path: Path, name: str, packed: bool) -> None:
     """They compute the same; codes of the others are not looked for in the model."""
-    model = tiny()
+    model = tiny(name)
     if packed:
         save_file(random_weights(model), tmp_path / FILE)
     model.save_pretrained(tmp_path)

@@ -119,8 +119,10 @@ class ForwardContext:
 
         Of several sequences none is left out.
         """
-        whole = self.tree_mask is None or q.shape[0] > 1 or len(self.tree_mask) == q.shape[2]
-        return self.tree_mask if whole or self.tree_mask is None else self.tree_mask[-q.shape[2] :]
+        mask = self.tree_mask
+        if mask is None or q.shape[0] > 1 or len(mask) == q.shape[2]:
+            return mask
+        return mask[-q.shape[2] :]
 
     def tree_parents(self) -> Sequence[int] | Tensor:
         """`parents`, or what the mask says: of each row the number of its parent in the tree, -1 without one."""

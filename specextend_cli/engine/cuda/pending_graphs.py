@@ -6,7 +6,7 @@ The host sets where the tokens go and launches the graph; what it computes of th
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
@@ -112,12 +112,10 @@ class PendingGraphs(WholeDrafts):
 
     def _set_place(self, cache: KVCache) -> None:
         """Let all graphs find `cache`; an upload where it lies elsewhere than the last one."""
-        place: Sequence[int] = place_of(cache)
-        if not self._model.windowed:  # every chosen working set has its positions elsewhere
-            place = (*place[:-2], 0, 0)
+        place = place_of(cache, windowed=self._model.windowed)  # every chosen working set has its positions elsewhere
         if self._known != place:
             self._place.copy_(upload(place, self._place.device))
-            self._known = tuple(place)  # now: an upload that is interrupted is made again
+            self._known = place  # now: an upload that is interrupted is made again
 
     def _read(self, pending: Pending) -> StepOutput:
         """The model's forward of what a graph was given."""

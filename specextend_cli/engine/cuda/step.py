@@ -27,14 +27,15 @@ PLACE = 7
 """Integers of `place_of` of each buffer."""
 
 
-def place_of(cache: KVCache | BatchedKVCache) -> tuple[int, ...]:
+def place_of(cache: KVCache | BatchedKVCache, *, windowed: bool = True) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
     Of each of its buffers, the address of the first key; then, in numbers of the cache's format, the distances from a
     key to its value, and from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where
-    the positions of the first rows lie and how many there are, for windows; zeros where row i is at position i.
+    the positions of the first rows lie and how many there are, for windows; zeros where row i is at position i, and
+    where no layer is `windowed`.
     """
-    positions = cache.positions if isinstance(cache, KVCache) else None
+    positions = cache.positions if isinstance(cache, KVCache) and windowed else None
     known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
     found: tuple[int, ...] = ()
     for buffer in cache.buffers:

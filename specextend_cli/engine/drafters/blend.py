@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters.assistant import AssistantDrafter
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafters.calibration import Calibration
 from specextend_cli.engine.drafters.model import ModelDrafter
@@ -18,6 +19,7 @@ from specextend_cli.engine.tree import DraftTree
 Sources: TypeAlias = tuple[int, int]
 """Two bit sets of sources: those that propose a token, and those that propose any token after the same parent."""
 
+_MODELS = (ModelDrafter, AssistantDrafter)  # drafters whose trees take forwards
 _USUAL = 0.4  # a model's usual probability of its best next token, before it was observed
 
 
@@ -116,7 +118,7 @@ class BlendDrafter:
 
     def _asked(self, shape: TreeShape) -> list[DraftTree]:
         """A tree of every source, in their order."""
-        others = (source for source in self.sources if not isinstance(source, ModelDrafter))
+        others = (source for source in self.sources if not isinstance(source, _MODELS))
         trees = {source: source.propose(shape) for source in others}
         decides = shape.floor > 0 and shape.forwards > 0
         is_idle = decides and max(map(_next_promise, trees.values()), default=0.0) >= self._usual
