@@ -32,6 +32,7 @@ def extract(
       specextend extract report.pdf -o report.txt
     """
     from specextend_cli.ui.changes import diff as pages_of_diff
+    from specextend_cli.ui.changes import format_edit
     from specextend_cli.ui.destination import destination, refuse_existing
     from specextend_cli.ui.jsonl import format_json
     from specextend_cli.ui.streams import Output, sanitize
@@ -62,7 +63,7 @@ def extract(
         return
     if changes:
         for edit in document.extraction.edits:
-            terminal.note(f"{document.unit} {edit.page}: {edit.kind}: {_quoted(edit.before)} -> {_quoted(edit.after)}")
+            terminal.note(f"{document.unit} {edit.page}: {format_edit(edit)}")
     terminal.note(_counts(document))
 
 
@@ -105,7 +106,3 @@ def _counts(document: Document) -> str:
     if extraction.unread:
         pieces.append(f"{format_many(extraction.unread, 'part')} not read")
     return " · ".join(pieces)
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli.signals import DeadlineError
@@ -35,5 +36,6 @@ def report(output: Output, failures: Sequence[tuple[Source, SpecextendError]], t
     from specextend_cli.ui.tables import failure_table
 
     output.note_table(failure_table([(source.name, error) for source, error in failures]))
-    fix = f"to look into one of them: specextend extract {shlex.quote(failures[0][0].path)}"
+    there = next((source.path for source, _ in failures if Path(source.path).exists()), None)
+    fix = "" if there is None else f"to look into one of them: specextend extract {shlex.quote(there)}"
     raise PartialError(f"{len(failures)} of {total} documents failed", fix=fix)

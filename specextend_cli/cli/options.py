@@ -194,7 +194,9 @@ Timeout: TypeAlias = Annotated[
 # Output
 OutputPath: TypeAlias = Annotated[
     str | None,
-    option("--output -o", "Write to this file, or for several inputs to this directory.", "PATH", callback=_not_empty),
+    option(
+        "--output -o", "Write to this file, or into this directory: a file for each input.", "PATH", callback=_not_empty
+    ),
 ]
 Json: TypeAlias = Annotated[bool, option("--json", "Print JSON.")]
 Force: TypeAlias = Annotated[bool, option("--force", "Overwrite existing results.")]

@@ -99,7 +99,8 @@ def print_plans(
         output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {free} are free")
     memory = None if need is None else need.total
     if choice.reason not in ("named", "quotes"):
-        output.status(announcement(choice), indent=LABELLED)
+        writes = summarizer.settings.mode == "abstractive"
+        output.status(announcement(choice, writes=writes), indent=LABELLED)
     if as_json:
         known = zip(plans, seconds, strict=True)
         records = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -191,6 +191,8 @@ class Job:
     choice: Choice
     verbose: bool
     many: bool
+    said: set[str] = field(default_factory=set)
+    """Warnings that name no document: each is shown once, however many documents have it."""
 
     def run(self, inputs: Sequence[Source]) -> None:
         """Summarize every input. The error of a single input is raised; failures of several become a PartialError."""
@@ -236,7 +238,8 @@ class Job:
                 document = self.documents.read(source, view)
                 times.begin("planning")
                 for event in chain(map(Warned, document.extraction.warnings), self.summarizer.run(document)):
-                    view.add(event)
+                    if not isinstance(event, Warned) or self._is_new(event.message, document.name):
+                        view.add(event)
                     writer.add(event)
                     times.add(event)
         except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
@@ -256,6 +259,13 @@ class Job:
                 self.output.status(told, indent=LABELS)
         if (error := incomplete(source.name, summary)) is not None:
             raise error
+
+    def _is_new(self, message: str, document: str) -> bool:
+        if document in message:
+            return True
+        known = message in self.said
+        self.said.add(message)
+        return not known
 
     def _stopped(self, view: View) -> str:
         progress = view.progress

@@ -120,7 +120,7 @@ class Estimate:
         read, written, last = self._left
         left = read * rates.read + (written + last) * rates.written
         done = (self._total_read + self._prefill[0]) * rates.read + self._total_written * rates.written
-        self._share = max(self._share, done / (done + left) if done + left else 0.0)
+        self._share = max(self._share, done / (done + left) if done + left else 1.0)
         return self._share
 
     @property

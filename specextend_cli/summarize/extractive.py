@@ -135,8 +135,8 @@ class Extractive(Pipeline):
             yield from self._verbatim()
             return
         if (language := self.scored.selector.language) != "en":
-            why = "the rules that rank sentences were fitted to English"
-            yield Warned(f"{self.document.name} is in {NAMES[language]}, and {why}")
+            why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
+            yield Warned(f"sentences in {NAMES[language]} {why}")
         scores, self.method = self.scored.scores, "extractive"
         if self.guide is None:
             yield whole

@@ -204,7 +204,8 @@ def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
             ("accepted", f"{meter.accepted_length:.2f} tokens a step, bonus included: {lengths}"),
         ]
     if meter.hit is not None:
-        lines.append(("hits", f"{format_percent(meter.hit)} of the target's attention, {meter.retrievals} retrievals"))
+        chosen = format_many(meter.retrievals, "retrieval")
+        lines.append(("hits", f"{format_percent(meter.hit)} of the target's attention, {chosen}"))
     if meter.speedup is not None:
         lines.append(("speedup", f"{format_speedup(meter.speedup)} plain decoding, in this run's steps of one text"))
     return _labelled([*lines, other])

@@ -16,6 +16,7 @@ from specextend_cli.cli.source import Source
 from specextend_cli.errors import UsageError
 from tests.cli.shell import REAL, command, environment
 from tests.summarize import tiny_preset
+from tests.summarize.test_extractive import GERMAN
 from tests.summarize.tiny_preset import text
 
 DOCUMENTS, CORRUPT = 200, 10
@@ -75,7 +76,24 @@ def test_a_plan_goes_on_and_says_what_failed(fake, tmp_path):
         assert done.returncode == 6
         assert "absent.txt\tabsent.txt does not exist" in done.stderr
         assert "error: 1 of 2 documents failed" in done.stderr
+        assert "specextend extract" not in done.stderr  # of a file that is not there
     assert fake("plan", tmp_path / "absent.txt").returncode == 3
+
+
+def test_only_a_file_that_is_there_is_worth_looking_into(fake, tmp_path):
+    (tmp_path / "empty.txt").touch()
+    done = fake("plan", tmp_path / "absent.txt", tmp_path / "empty.txt")
+    assert f"try:   to look into one of them: specextend extract {tmp_path / 'empty.txt'}" in done.stderr
+
+
+def test_a_language_is_warned_of_once_and_kept_with_every_document(cli, tmp_path):
+    for name in ("a.txt", "b.txt"):
+        (tmp_path / name).write_text(GERMAN)
+    done = cli("summarize", tmp_path, "--mode", "extractive", "--length", 20, "--json")
+    kept = [summary["warnings"] for summary in json.loads(done.stdout)]
+    assert kept[0] == kept[1]
+    assert sum("sentences in German" in message for message in kept[0]) == 1
+    assert done.stderr.count("sentences in German") == 1
 
 
 @pytest.mark.parametrize("name", ["all.md", "all.json", "all.docx"])

@@ -219,6 +219,8 @@ def test_quoting_modes_need_no_writer(user: Home, cli) -> None:
 def test_commands_show_the_same_choice(user: Home, cli) -> None:
     listed = cli("presets", "list")
     assert "›" not in listed.stdout.partition("a-tiny")[2].partition("\n")[0]  # it is not on disk
+    assert "smollm2-135m, which quotes" in cli("plan", user.document).stderr
+    assert "smollm2-135m, too small to be believed" in cli("plan", user.document, "--mode", "abstractive").stderr
     assert "models pull a-tiny" in cli("plan", user.document).stderr
     assert "models pull a-tiny" in cli("doctor").stdout
     assert json.loads(cli("plan", user.document, "--json").stdout)["preset"]

@@ -11,7 +11,7 @@ import pytest
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.summarize.estimate import Estimate
-from specextend_cli.summarize.events import ChunkSummarized, Event, Level, LevelWork, Part, Plan, Rates
+from specextend_cli.summarize.events import ChunkRead, ChunkSummarized, Event, Level, LevelWork, Part, Plan, Rates
 
 READ, TOGETHER, ALONE = 0.004, 0.012, 0.02  # seconds a token
 CHUNK, NOTE = 500, 64
@@ -130,3 +130,13 @@ def test_levels_that_are_not_needed_are_not_waited_for():
     before = estimate.seconds_left
     estimate.add(Level(2, 5, 0, True))
     assert estimate.seconds_left < before / 2
+
+
+def test_what_earlier_runs_have_read_is_done():
+    estimate = Estimate()
+    estimate.add(Plan("a", 9, 2_000, (1_000, 1_000), 1, work=(LevelWork(2, 2_000, 0),)))
+    assert estimate.share == 0
+    for number in (1, 2):
+        estimate.add(Part(number, 2, 1, 1, (1, 9), 1_000, True))
+        estimate.add(ChunkRead(number, 2, reused=True))
+    assert estimate.share == 1
