@@ -96,7 +96,7 @@ def test_recipe_4_new(here):
 def test_recipe_5_gate(here):
     follow(5, here)
     assert (here / "gate.txt").read_text() == "papers/broken.txt: cannot be read, or has no text\n"
-    assert (here / "papers" / "a.txt.summary.txt").is_file()
+    assert (here / "papers" / "a.txt.summary.md").is_file()
 
 
 def test_recipe_6_table(here):
