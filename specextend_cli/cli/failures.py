@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from specextend_cli.cli.signals import DeadlineError
 from specextend_cli.errors import ModelError, PartialError, SpecextendError
@@ -13,6 +13,8 @@ from specextend_cli.errors import ModelError, PartialError, SpecextendError
 if TYPE_CHECKING:
     from specextend_cli.cli.source import Source
     from specextend_cli.ui.streams import Output
+
+    Failure: TypeAlias = tuple[Source, SpecextendError]
 
 
 def attempt(work: Callable[[], object]) -> SpecextendError | None:
@@ -29,13 +31,19 @@ def attempt(work: Callable[[], object]) -> SpecextendError | None:
     return None
 
 
-def report(output: Output, failures: Sequence[tuple[Source, SpecextendError]], total: int) -> None:
+def show(output: Output, failures: Sequence[Failure]) -> None:
+    """List the failures, if there are any."""
+    from specextend_cli.ui.tables import failure_table
+
+    if failures:
+        output.note_table(failure_table([(source.name, error) for source, error in failures]))
+
+
+def report(output: Output, failures: Sequence[Failure], total: int) -> None:
     """List the failures among `total` documents and raise PartialError if there are any."""
     if not failures:
         return
-    from specextend_cli.ui.tables import failure_table
-
-    output.note_table(failure_table([(source.name, error) for source, error in failures]))
+    show(output, failures)
     there = next((source.path for source, _ in failures if Path(source.path).exists()), None)
     fix = "" if there is None else f"to look into one of them: specextend extract {shlex.quote(there)}"
     raise PartialError(f"{len(failures)} of {total} documents failed", fix=fix)

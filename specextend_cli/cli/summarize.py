@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.failures import attempt, report
+from specextend_cli.cli.failures import attempt, report, show
 from specextend_cli.cli.help import Rare
 from specextend_cli.cli.inputs import parse_shard, sources
 from specextend_cli.cli.model_choice import QUOTING, chosen_model, model_for, without_choice
@@ -24,6 +24,7 @@ from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.ui import Format, format_by_suffix
 
 if TYPE_CHECKING:
+    from specextend_cli.cli.failures import Failure
     from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import Destination
@@ -199,12 +200,16 @@ class Job:
         if not self.many:
             self._one(inputs[0], inputs[0].name)
             return
-        failures = []
-        with self.destination.all(self.output.write):
-            for number, source in enumerate(inputs, 1):
-                title = f"{number}/{len(inputs)} {source.name}"
-                if (error := attempt(partial(self._one, source, title, heading=source.name))) is not None:
-                    failures.append((source, error))
+        failures: list[Failure] = []
+        try:
+            with self.destination.all(self.output.write):
+                for number, source in enumerate(inputs, 1):
+                    title = f"{number}/{len(inputs)} {source.name}"
+                    if (error := attempt(partial(self._one, source, title, heading=source.name))) is not None:
+                        failures.append((source, error))
+        except BaseException:
+            show(self.output, failures)  # what ends the run is no reason to keep quiet about them
+            raise
         report(self.output, failures, len(inputs))
 
     def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
@@ -229,7 +234,7 @@ class Job:
         if path is not None and self.destination.keeps(path):
             self.output.status(f"{path} exists already; --force writes it again")
             return
-        view = open_view(self.output, title, raw=not self.destination.is_prose)
+        view = open_view(self.output, title, raw=not self.destination.is_prose, many=self.many)
         times = StageTimes() if not self.many else StageTimes(last=time.time())
         times.begin("reading")
         try:

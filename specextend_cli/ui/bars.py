@@ -77,7 +77,8 @@ class BenchView(_BarView):
     def __init__(self, output: Output) -> None:
         column = Column(no_wrap=True, overflow="ellipsis", ratio=1)
         columns = TextColumn("{task.description}", markup=False, table_column=column), BarColumn(bar_width=24)
-        super().__init__(output, *columns, MofNCompleteColumn(), TimeElapsedColumn(), description="", total=None)
+        counts = MofNCompleteColumn(), TimeElapsedColumn()
+        super().__init__(output, *columns, *counts, description="starting", total=None)
         self._spoke = time.monotonic()
         self._stage = ""
         self._started: Started | None = None

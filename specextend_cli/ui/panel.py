@@ -52,8 +52,9 @@ PROSE = 96  # cells; longer lines are hard to read
 class Panel(View):
     """Draws the state of a run on stderr until it is closed."""
 
-    def __init__(self, output: Output, document: str, *, raw: bool = False) -> None:
+    def __init__(self, output: Output, document: str, *, raw: bool = False, many: bool = False) -> None:
         super().__init__(output, document)
+        self._many = many
         self._lines = Lines()
         self._raw = raw
         self._lock = threading.Lock()
@@ -116,7 +117,9 @@ class Panel(View):
             self.output.note(message, indent=WARNED)
         super().__exit__(kind, *error)
         if self.progress.summary is not None and kind is None:
-            self.output.console.print(collapsed(self.progress))
+            # Of several, the panel named the document and is gone; text on the terminal has a heading.
+            named = self._many and not self._wrote
+            self.output.console.print(collapsed(self.progress, sanitize(self.progress.document) if named else ""))
 
     def _print(self, lines: list[str]) -> None:
         for line in lines:
@@ -292,11 +295,11 @@ class Dashboard:
         return _row("speed", shown, text, width)
 
 
-def collapsed(progress: Progress) -> Text:
-    """The final line that replaces the panel."""
+def collapsed(progress: Progress, document: str = "") -> Text:
+    """The final line that replaces the panel; with the name of the `document`, if one is given."""
     summary = progress.summary
     assert summary is not None
-    line = Text(f"done · {format_done(summary, progress.read)}", style=QUIET)
+    line = Text(" · ".join(filter(None, ("done", document, format_done(summary, progress.read)))), style=QUIET)
     line.stylize(GOOD, 0, len("done"))
     speedup = summary.meter.speedup
     if speedup is not None and is_slower(speedup):

@@ -84,11 +84,11 @@ class Plain(View):
         self.output.note(line)
 
 
-def open_view(output: Output, document: str, *, raw: bool = False) -> View:
-    """The view for this output. `raw` results are for programs and are not wrapped."""
+def open_view(output: Output, document: str, *, raw: bool = False, many: bool = False) -> View:
+    """The view for this output. `raw` results are for programs and are not wrapped; `many`: it is one of many."""
     if output.quiet:
         return View(output, document)
-    return Panel(output, document, raw=raw) if output.animated else Plain(output, document)
+    return Panel(output, document, raw=raw, many=many) if output.animated else Plain(output, document)
 
 
 @contextmanager

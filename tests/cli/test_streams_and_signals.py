@@ -357,6 +357,12 @@ def test_a_batch_goes_on_and_says_what_failed(fake, document, tmp_path):
     assert "error: 1 of 3 documents failed" in done.stderr
 
 
+def test_what_failed_before_the_run_was_stopped_is_said(fake, document, tmp_path):
+    done = fake("summarize", tmp_path / "absent.txt", document, "--timeout", 0.5, hang=30)
+    assert done.returncode == 124
+    assert re.search(r"absent\.txt\tabsent\.txt does not exist", done.stderr)
+
+
 def test_a_directory_gets_a_file_each_and_keeps_what_it_has(fake, document, tmp_path):
     other = tmp_path / "other.txt"
     other.write_text("More words.\n")

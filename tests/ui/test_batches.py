@@ -108,3 +108,5 @@ def test_statistics_add_up():
     seconds = [float(one) for one in re.findall(r"^(?:reading|writing|the rest).*?([\d.]+) s", said, re.M)]
     assert abs(sum(seconds) - 30.0) < 0.6
     assert meter.speedup is None or "speedup" in said
+    meter.retrievals = 1
+    assert "attention, 1 retrieval\n" in format_statistics(meter, "ngram", 30.0).plain

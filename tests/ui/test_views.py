@@ -211,6 +211,13 @@ def test_the_summary_is_above_the_panel_and_one_line_remains(terminal):
     assert terminal.getvalue().count("\x1b[?25l") == terminal.getvalue().count("\x1b[?25h") == 1
 
 
+def test_the_last_line_names_one_of_many_documents_where_nothing_else_does(terminal):
+    with Panel(Output(io.StringIO(), terminal), "2/9 harbour.pdf", many=True) as panel:
+        for event in stream():
+            panel.add(event)
+    assert terminal.screen(80)[0].startswith("done · 2/9 harbour.pdf · 140 tokens written")
+
+
 @pytest.mark.parametrize("columns", [30, 60, 100])
 def test_warnings_wrap_at_words(columns, terminal, monkeypatch):
     monkeypatch.setenv("COLUMNS", str(columns))
