@@ -42,11 +42,15 @@ _PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a t
 
 
 class PageLines(TypedDict):
-    """The lines in the order of the file, the texts that lie outside of the page, and repairs of spaces."""
+    """The lines in the order of the file, the texts that lie outside of the page, and repairs of spaces.
+
+    `unmapped`: the share of characters of unknown meaning.
+    """
 
     lines: list[Line]
     hidden: list[str]
     repairs: list[SpaceRepair]
+    unmapped: float
 
 
 def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -> PageLines:
@@ -57,17 +61,20 @@ def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
+    if decoded := glyphs.decoded():  # a ligature is its first letter here
+        text = "".join(decoded.get(at, letter)[0] for at, letter in enumerate(text))
     text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, inserted = mark_superscripts(glyphs, text)
     replaced = {place: more + text[place] for place, more in inserted.items()}
-    for place, code in glyphs.dropped():
+    replaced |= {place: letters for place, letters in decoded.items() if len(letters) > 1}
+    for place, code, letters in glyphs.dropped():
         spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
         if code == _SPACE_GLYPH and spaces:
             continue
         if text[place - 1].isspace():
-            replaced[place] = "\ufffd" + replaced.get(place, text[place])
+            replaced[place] = letters + replaced.get(place, text[place])
         else:
-            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + "\ufffd"
+            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + letters
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
@@ -94,7 +101,8 @@ def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -
         outside = [False] * len(lines)
     hidden = [line.text for line in compress(lines, outside)]
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
-    return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
+    kept = list(compress(lines, map(not_, outside)))
+    return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
 
 
 def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:
