@@ -143,13 +143,12 @@ class Glyphs:
 
         It may be of their size: some fonts have raised digits, and WeasyPrint makes superscripts hardly smaller.
         """
-        index, (left, bottom, right, top) = self._index(position), self._ink
-        self._raw.FPDFText_GetCharBox(self._page, index, left, right, bottom, top)
+        _, bottom, _, top = self.ink(position)
         glyph, others = self.at(position), list(map(self.at, beside))
         if glyph.turn or glyph.slanted or any(abs(glyph.base - other.base) > glyph.size for other in others):
             return False
         base = max((other.base for other in others), default=glyph.base)
-        return bool(others) and _FLOATING * glyph.size < bottom.value - base < top.value - base < 1.5 * glyph.size
+        return bool(others) and _FLOATING * glyph.size < bottom - base < top - base < 1.5 * glyph.size
 
     def may_jump(self, before: int, after: int) -> bool:
         """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""
@@ -160,6 +159,18 @@ class Glyphs:
     def generated(self, position: int) -> bool:
         """True if PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
         return bool(self._raw.FPDFText_IsGenerated(self._page, self._index(position)) == 1)
+
+    def ink(self, position: int) -> tuple[float, float, float, float]:
+        """Left, bottom, right and top of what is drawn of a character."""
+        left, right, bottom, top = self._ink
+        self._raw.FPDFText_GetCharBox(self._page, self._index(position), left, right, bottom, top)
+        return left.value, bottom.value, right.value, top.value
+
+    def object(self, position: int) -> int | None:
+        """The address of the text object that draws a character."""
+        if self._object is None:
+            return None
+        return ctypes.cast(self._object(self._page, self._index(position)), ctypes.c_void_p).value
 
     def bold(self, position: int) -> bool:
         """True if the character is bold, by the name or the flags of its font."""

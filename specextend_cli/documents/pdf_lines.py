@@ -17,6 +17,7 @@ from typing import Any, TypedDict
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
+from specextend_cli.documents.invisible import without_invisible
 from specextend_cli.documents.line import HYPHEN, Line, plain
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.struck import Stroke, without_struck
@@ -42,7 +43,7 @@ _PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a t
 
 
 class PageLines(TypedDict):
-    """The lines in the order of the file, the texts that lie outside of the page, and repairs of spaces.
+    """The lines in the order of the file, invisible texts and those outside of the page, and repairs of spaces.
 
     `unmapped`: the share of characters of unknown meaning.
     """
@@ -53,8 +54,12 @@ class PageLines(TypedDict):
     unmapped: float
 
 
-def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -> PageLines:
+def lines_of(
+    page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: frozenset[int] = frozenset()
+) -> PageLines:
     """What the PDFium text page of page `number` holds, without words that one of the `strokes` goes through.
+
+    `suspects` are objects whose words are left out if they are invisible.
 
     Turned lines are measured as if the page were turned.
     """
@@ -95,11 +100,12 @@ def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -
     found = place_late_marks(found)
     found, struck = without_struck(found, strokes)
     repairs += struck
+    found, invisible = without_invisible(found, page, suspects)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
-    hidden = [line.text for line in compress(lines, outside)]
+    hidden = [*map(_from_units, invisible), *(line.text for line in compress(lines, outside))]
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     kept = list(compress(lines, map(not_, outside)))
     return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}

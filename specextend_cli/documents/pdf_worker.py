@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from specextend_cli.documents.invisible_objects import suspects_of
 from specextend_cli.documents.pdf_annotations import insert_annotations, read_annotations
 from specextend_cli.documents.pdf_lines import lines_of
 from specextend_cli.documents.struck import strokes_of
@@ -48,7 +49,7 @@ def read_with_pdfium(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[s
             if text.count_chars() > MAX_CHARACTERS:
                 yield {"error": "more text than a page can hold"}
                 continue
-            found = lines_of(text, page.get_cropbox(), number, strokes_of(page))
+            found = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
             if len(found["lines"]) > MAX_LINES:
                 yield {"error": "more lines than a page can hold"}
                 continue
