@@ -18,6 +18,7 @@ from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.invisible import without_invisible
+from specextend_cli.documents.letterspacing import join_letters
 from specextend_cli.documents.line import HYPHEN, Line, plain
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.struck import Stroke, without_struck
@@ -90,6 +91,7 @@ def lines_of(
     found = [_glyph_line(glyphs, part, first) for part, first in divided]
     found, repairs = _without_copies(found)
     find_cells(found, jumps)
+    repairs += join_letters(found)
     found = _split_by_size(found)
     for line in found if replaced else ():
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
