@@ -29,6 +29,14 @@ def test_heads_that_repeat_a_heading_interrupt_no_sentence() -> None:
     assert all(f"The water of this chapter is {rest}" in book(18) for rest in REST)
 
 
+def test_what_is_below_a_head_stays() -> None:
+    made = Sheets()
+    for number in range(1, 4):
+        made.page([(TITLES[number - 1], 18, 0), *story(number)])
+        made.page([(f"{number}.1 2008", 11, 0), *story(number)], head=TITLES[number - 1])
+    assert read_bytes("a.pdf", made.data()).text.count(".1 2008") == 3
+
+
 def test_lines_that_repeat_no_heading_stay() -> None:
     assert TITLES[1].upper() in book(11)
 

@@ -26,7 +26,7 @@ def chapter_heads(pages: Pages, tops: Iterable[Sequence[Line]], body: float) -> 
     for page, top in zip(pages, tops, strict=True):
         lines = [line for line in top if not ALONE.fullmatch(modulo_digits(line.text))]
         if lines and not _is_heading(lines[0], body):
-            heads = (lines[:count] for count in range(_LINES, 0, -1))
+            heads = (lines[:count] for count in range(1, 1 + _LINES))
             found += [head for head in heads if _key(head) in known][:1]
         for heading in _headings(page, body):
             known.add(_key(heading))
