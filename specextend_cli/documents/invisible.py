@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import groupby
+from itertools import compress, groupby
+from operator import not_
 from typing import Any
 
 from specextend_cli.documents.glyphs import GlyphLine
-from specextend_cli.documents.invisible_objects import hide
+from specextend_cli.documents.invisible_objects import Suspects, hide
 from specextend_cli.documents.line_parts import Part, without_parts
 from specextend_cli.documents.rendered_page import Box, RenderedPage
 
+_MOST_LAYERED = 0.5  # of the letters of a page; slides may reveal so many on a click
 _LETTERS = 2  # of a word; a full stop or a dash fills its box
 
 
-def without_invisible(lines: list[GlyphLine], page: Any, suspects: frozenset[int]) -> tuple[list[GlyphLine], list[str]]:
+def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> tuple[list[GlyphLine], list[str]]:
     """The lines of a PDFium text page without invisible words, and these; all lines where nothing else is left.
 
     Words are invisible if the page is the same without them, and if one of those beside them has a plain box: others
@@ -40,10 +42,18 @@ def without_invisible(lines: list[GlyphLine], page: Any, suspects: frozenset[int
         group = list(run) if is_hidden else []
         if any(_letters(word[0]) >= _LETTERS and box and picture.is_plain(box) for _, word, box in group):
             parts += _joined(group)
-    texts = [line.body[start:end] for line, start, end in parts]
-    if sum(map(_letters, texts)) == sum(_letters(line.body) for line in lines):
+    total = sum(_letters(line.body) for line in lines)
+    on_layers = [suspects.get(line.glyphs.object(line.first + start) or 0, False) for line, start, _ in parts]
+    if sum(map(_letters_of, compress(parts, on_layers))) > _MOST_LAYERED * total:
+        parts = list(compress(parts, map(not_, on_layers)))
+    if not parts or sum(map(_letters_of, parts)) == total:
         return lines, []
-    return without_parts(lines, parts), texts
+    return without_parts(lines, parts), [line.body[start:end] for line, start, end in parts]
+
+
+def _letters_of(part: Part) -> int:
+    line, start, end = part
+    return _letters(line.body[start:end])
 
 
 def _letters(text: str) -> int:
@@ -57,7 +67,7 @@ def _joined(words: Iterable[tuple[GlyphLine, re.Match[str], Any]]) -> Iterator[P
         yield group[0][0], group[0][1].start(), group[-1][1].end()
 
 
-def _is_suspect(line: GlyphLine, word: re.Match[str], suspects: frozenset[int]) -> bool:
+def _is_suspect(line: GlyphLine, word: re.Match[str], suspects: Suspects) -> bool:
     return all(line.glyphs.object(line.first + at) in suspects for at in range(*word.span()))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from specextend_cli.documents.rendered_page import Box
@@ -15,21 +15,27 @@ _OPAQUE = 255
 _OVERLAP = 2.0  # points
 
 
-def suspects_of(page: Any) -> frozenset[int]:
-    """The addresses of the text objects of a PDFium page that may be invisible, and lie on no picture."""
+Suspects = Mapping[int, bool]
+"""Text objects by their addresses, and whether they are on a layer."""
+
+
+def suspects_of(page: Any) -> Suspects:
+    """The text objects of a PDFium page that may be invisible, and lie on no picture."""
     from pypdfium2 import raw
 
     objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
     kinds = list(map(raw.FPDFPageObj_GetType, objects))
     if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST:
-        return frozenset()
+        return {}
     pictures, colored, covers = list[Box](), list[Box](), list[Box]()
     covered: dict[int, int] = {}  # the number of each text, and how many of the covers are drawn before it
-    white, unseen = set[int](), set[int]()
+    white, unseen, layered = set[int](), set[int](), set[int]()
     for number, (one, kind) in enumerate(zip(objects, kinds, strict=True)):
         if kind == raw.FPDF_PAGEOBJ_TEXT:
-            if raw.FPDFTextObj_GetTextRenderMode(one) == raw.FPDF_TEXTRENDERMODE_INVISIBLE or _is_on_a_layer(one):
+            if raw.FPDFTextObj_GetTextRenderMode(one) == raw.FPDF_TEXTRENDERMODE_INVISIBLE:
                 unseen.add(number)
+            elif _is_on_a_layer(one):
+                layered.add(number)
             elif _is_white(one):
                 white.add(number)
             else:
@@ -41,16 +47,16 @@ def suspects_of(page: Any) -> frozenset[int]:
                 colored.append(_box(one))
             if _is_opaque(one):
                 covers.append(_box(one))
-    if len(covered) * len(covers) + (len(white) + len(unseen)) * len([*pictures, *colored]) > _MOST_PAIRS:
-        return frozenset()
+    if len(covered) * len(covers) + len([*white, *unseen, *layered]) * len([*pictures, *colored]) > _MOST_PAIRS:
+        return {}
     unseen |= {
         number
         for number, first in covered.items()
         if first < len(covers) and _meets(_box(objects[number]), covers[first:])
     }
     found = [number for number in white if not _meets(_box(objects[number]), [*pictures, *colored])]
-    found += (number for number in unseen if not _meets(_box(objects[number]), pictures))
-    return frozenset(ctypes.cast(objects[number], ctypes.c_void_p).value or 0 for number in found)
+    found += (number for number in unseen | layered if not _meets(_box(objects[number]), pictures))
+    return {ctypes.cast(objects[number], ctypes.c_void_p).value or 0: number in layered for number in found}
 
 
 def hide(suspects: Iterable[int]) -> None:

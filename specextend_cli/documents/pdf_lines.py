@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from operator import not_
 from struct import unpack
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.invisible import without_invisible
+from specextend_cli.documents.invisible_objects import Suspects
 from specextend_cli.documents.letterspacing import join_letters
 from specextend_cli.documents.line import HYPHEN, Line, plain
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
@@ -56,7 +58,7 @@ class PageLines(TypedDict):
 
 
 def lines_of(
-    page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: frozenset[int] = frozenset()
+    page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: Suspects = MappingProxyType({})
 ) -> PageLines:
     """What the PDFium text page of page `number` holds, without words that one of the `strokes` goes through.
 
