@@ -15,7 +15,8 @@ _LETTERS = re.compile(r"[^\W\d_](?:[ \t][^\W\d_]){4,80}")
 _VOWEL = re.compile("[^\x00-\x7f]|[aeiou]", re.IGNORECASE)
 _WIDEST = 0.8  # sizes between letters; columns of a table are further apart
 _WORDS = 1.6  # of the gap between letters: one between words is wider
-_LONGEST = 4  # letters of the longest word, at least
+_LONGEST = range(4, 25)  # letters of the longest word
+_IN_ORDER = 0.5  # of the letters of an alphabet, as above an index
 
 
 def join_letters(lines: Sequence[GlyphLine]) -> Iterator[SpaceRepair]:
@@ -39,10 +40,10 @@ def _within_words(line: GlyphLine) -> set[int]:
     generated = all(line.glyphs.generated(line.first + at) for at in within)
     words = "".join("" if at in within else letter for at, letter in enumerate(line.body)).split()
     longest = max(words, key=len)
-    is_word = len(longest) >= _LONGEST and _VOWEL.search(longest) and not _is_alphabet(longest)
-    return within if generated and is_word else set()
+    is_word = len(longest) in _LONGEST and _VOWEL.search(longest) and not _is_alphabet(longest)
+    return within if generated and is_word and words[0][0].isupper() else set()
 
 
 def _is_alphabet(word: str) -> bool:
-    """True if letters follow one another as in the alphabet, as above an index."""
-    return all(ord(after) - ord(before) == 1 for before, after in pairwise(word))
+    """True if letters follow one another as in an alphabet."""
+    return sum(ord(after) - ord(before) == 1 for before, after in pairwise(word)) > _IN_ORDER * len(word)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 _LIGATURES = ("ff", "fi", "fl", "ffi", "ffl")
@@ -29,6 +30,8 @@ _OT1 = {
 }
 _SAMPLE = 50  # characters of a page that tell whether it has such fonts
 _WORD = 3  # letters in a row; symbols in formulas stand alone
+_ACCENTED = 0.6  # of the letters; Czech has 0.15, Russian in its own encoding nearly 1
+_INNER = 0.005  # of the letters are accented capitals within words
 _WORDS = 0.5  # of the letters of a font of text are in words
 
 
@@ -49,7 +52,7 @@ def letters_by_code(total: int, character: Callable[[int], Character]) -> dict[i
         code, font, unmapped = character(at)
         if unmapped and font is not None:
             fonts[font].append((at, code))
-    encodings = {font: _encoding(found) for font, found in fonts.items() if _is_text(found)}
+    encodings = {font: _encoding(found) for font, found in fonts.items() if _is_text(found) and _is_latin(found)}
     if any(encoding is _T1 for encoding in encodings.values()):  # then fonts without ligatures have it too
         encodings = {font: encoding or _T1 for font, encoding in encodings.items()}
     return {
@@ -73,6 +76,18 @@ def _is_text(found: list[tuple[int, int]]) -> bool:
         small += is_small
         before = at
     return inside > _WORDS * small
+
+
+def _is_latin(found: list[tuple[int, int]]) -> bool:
+    """False if the codes are those of another script: in T1 they would be accented, or capitals within words."""
+    letters = [code for _, code in found if chr(code).isalpha() or code >= 0x80]
+    accented = sum(code >= 0x80 for code in letters)
+    inner = sum(
+        0x61 <= before <= 0x7A and (0x80 <= code < 0x9E or 0xC0 <= code < 0xDF)
+        for (at, before), (next_at, code) in pairwise(found)
+        if next_at == at + 1
+    )
+    return accented <= _ACCENTED * len(letters) and inner <= _INNER * len(letters)
 
 
 def _encoding(found: list[tuple[int, int]]) -> Mapping[int, str] | None:

@@ -25,7 +25,9 @@ def test_letterspaced_words(text: str) -> None:
     assert spaced(text, 5) == text
 
 
-@pytest.mark.parametrize(("text", "by"), [("ABCDEFGH", 5), ("NYNNYYN", 5), ("CONTENTS", 20)])
+@pytest.mark.parametrize(
+    ("text", "by"), [("ABCDEFGH", 5), ("ABCDEGHIKL", 5), ("aeioaeio", 5), ("NYNNYYN", 5), ("CONTENTS", 20)]
+)
 def test_other_letters_stay_apart(text: str, by: float) -> None:
     assert spaced(text, by).split() == list(text)
 

@@ -34,3 +34,14 @@ def test_codes_without_a_known_ligature_stay() -> None:
     document = read_bytes("a.pdf", bitmap_font_pdf([text]))
     assert document.text == text
     assert "cannot be read" in document.extraction.warnings[0]
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        "\xcf\xf0\xe5\xe4\xf1\xf2\xe0\xe2\xeb\xff\xe5\xf2 \xe2\xf1\xe5 o\x1cces \xff\xe7\xfb\xea",  # Cyrillic
+        "oÎrli\xb9zei kaÈ mìnimoc âqjrìc eÐnai tä \x1claki stn o\x1cc",  # Greek
+    ],
+)
+def test_other_scripts_are_said_to_be_unread(codes: str) -> None:
+    assert "cannot be read" in read_bytes("a.pdf", bitmap_font_pdf([codes])).extraction.warnings[0]
