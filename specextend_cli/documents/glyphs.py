@@ -10,11 +10,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+from specextend_cli.documents.tex_fonts import Character, letters_by_code
+
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
 _MOST = 8  # characters in a row that PDFium left out
 _LINE_ENDS = (10, 13)
+_SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
 
 @dataclass(slots=True)
@@ -43,7 +46,9 @@ class Glyphs:
         from pypdfium2 import raw
 
         self._raw, self._page = raw, page.raw
-        self._length, self._lacks = length, length < page.count_chars()
+        self._length, self._total = length, page.count_chars()
+        self._lacks = length < self._total
+        self._object: Any = getattr(raw, "FPDFText_GetTextObject", None)  # not in the oldest pypdfium2
         self._boxes: dict[int, tuple[float, float, float, float]] = {}
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._ink = tuple(ctypes.c_double() for _ in range(4))
@@ -57,18 +62,45 @@ class Glyphs:
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
         return index
 
-    def dropped(self) -> Iterator[tuple[int, int]]:
-        """The positions in the text before which it lacks a character that is drawn, and its code.
+    @cached_property
+    def _decoded(self) -> dict[int, str]:
+        """What the characters of bitmap fonts stand for, by PDFium's index."""
+        return letters_by_code(self._total, self._character) if self._object else {}
 
-        PDFium leaves out those whose code is a control character.
+    def decoded(self) -> dict[int, str]:
+        """What those characters of the page's text stand for of which it has the codes, by their positions."""
+        positions = ((self._raw.FPDFText_GetTextIndexFromCharIndex(self._page, at), at) for at in self._decoded)
+        return {position: self._decoded[at] for position, at in positions if position >= 0}
+
+    def unmapped(self) -> float:
+        """The share of characters whose fonts do not map them to letters: PDFium then gives their codes."""
+        sample = range(0, self._total, max(self._total // _SAMPLE, 1))
+        codes = (at for at in sample if self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1)
+        return sum(at not in self._decoded for at in codes) / max(len(sample), 1)
+
+    def _character(self, index: int) -> Character:
+        """The character with an index in PDFium; only Type 3 fonts have no name."""
+        code = self._raw.FPDFText_GetUnicode(self._page, index)
+        unmapped = self._raw.FPDFText_HasUnicodeMapError(self._page, index) == 1
+        if not unmapped or self._raw.FPDFText_GetFontInfo(self._page, index, None, 0, None) > 1:
+            return Character(code, None, unmapped=False)
+        font = self._raw.FPDFTextObj_GetFont(self._object(self._page, index))
+        return Character(code, ctypes.cast(font, ctypes.c_void_p).value, unmapped=True)
+
+    def dropped(self) -> Iterator[tuple[int, int, str]]:
+        """The positions in the text before which it lacks characters that are drawn, the code of the first, and all.
+
+        PDFium leaves out those whose code is a control character. "\ufffd" stands for those of unknown meaning.
         """
         if not self._lacks:
             return
         last = self._index(0)
         for position in range(1, self._length):
             index = self._index(position)
-            between = [self._raw.FPDFText_GetUnicode(self._page, n) for n in range(last + 1, min(index, last + _MOST))]
-            yield from ((position, code) for code in between[:1] if code < 32 and code not in _LINE_ENDS)
+            between = range(last + 1, min(index, last + _MOST))
+            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if between else 32
+            if code < 32 and code not in _LINE_ENDS:
+                yield position, code, "".join(self._decoded.get(at, "") for at in between) or "\ufffd"
             last = index
 
     def _box_of(self, position: int) -> tuple[float, float, float, float]:
@@ -111,13 +143,12 @@ class Glyphs:
 
         It may be of their size: some fonts have raised digits, and WeasyPrint makes superscripts hardly smaller.
         """
-        index, (left, bottom, right, top) = self._index(position), self._ink
-        self._raw.FPDFText_GetCharBox(self._page, index, left, right, bottom, top)
+        _, bottom, _, top = self.ink(position)
         glyph, others = self.at(position), list(map(self.at, beside))
         if glyph.turn or glyph.slanted or any(abs(glyph.base - other.base) > glyph.size for other in others):
             return False
         base = max((other.base for other in others), default=glyph.base)
-        return bool(others) and _FLOATING * glyph.size < bottom.value - base < top.value - base < 1.5 * glyph.size
+        return bool(others) and _FLOATING * glyph.size < bottom - base < top - base < 1.5 * glyph.size
 
     def may_jump(self, before: int, after: int) -> bool:
         """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""
@@ -128,6 +159,18 @@ class Glyphs:
     def generated(self, position: int) -> bool:
         """True if PDFium inserted the character, as it does for spaces in gaps; the file does not have it."""
         return bool(self._raw.FPDFText_IsGenerated(self._page, self._index(position)) == 1)
+
+    def ink(self, position: int) -> tuple[float, float, float, float]:
+        """Left, bottom, right and top of what is drawn of a character."""
+        left, right, bottom, top = self._ink
+        self._raw.FPDFText_GetCharBox(self._page, self._index(position), left, right, bottom, top)
+        return left.value, bottom.value, right.value, top.value
+
+    def object(self, position: int) -> int | None:
+        """The address of the text object that draws a character."""
+        if self._object is None:
+            return None
+        return ctypes.cast(self._object(self._page, self._index(position)), ctypes.c_void_p).value
 
     def bold(self, position: int) -> bool:
         """True if the character is bold, by the name or the flags of its font."""

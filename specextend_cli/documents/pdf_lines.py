@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from itertools import compress, pairwise
 from operator import not_
 from struct import unpack
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 from specextend_cli.documents.cell_gaps import find_cells, parts
 from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
+from specextend_cli.documents.invisible import without_invisible
+from specextend_cli.documents.invisible_objects import Suspects
+from specextend_cli.documents.letterspacing import join_letters
 from specextend_cli.documents.line import HYPHEN, Line, plain
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.struck import Stroke, without_struck
@@ -42,32 +46,43 @@ _PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a t
 
 
 class PageLines(TypedDict):
-    """The lines in the order of the file, the texts that lie outside of the page, and repairs of spaces."""
+    """The lines in the order of the file, invisible texts and those outside of the page, and repairs of spaces.
+
+    `unmapped`: the share of characters of unknown meaning.
+    """
 
     lines: list[Line]
     hidden: list[str]
     repairs: list[SpaceRepair]
+    unmapped: float
 
 
-def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -> PageLines:
+def lines_of(
+    page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: Suspects = MappingProxyType({})
+) -> PageLines:
     """What the PDFium text page of page `number` holds, without words that one of the `strokes` goes through.
+
+    `suspects` are objects whose words are left out if they are invisible.
 
     Turned lines are measured as if the page were turned.
     """
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
+    if decoded := glyphs.decoded():  # a ligature is its first letter here
+        text = "".join(decoded.get(at, letter)[0] for at, letter in enumerate(text))
     text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, inserted = mark_superscripts(glyphs, text)
     replaced = {place: more + text[place] for place, more in inserted.items()}
-    for place, code in glyphs.dropped():
+    replaced |= {place: letters for place, letters in decoded.items() if len(letters) > 1}
+    for place, code, letters in glyphs.dropped():
         spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
         if code == _SPACE_GLYPH and spaces:
             continue
         if text[place - 1].isspace():
-            replaced[place] = "\ufffd" + replaced.get(place, text[place])
+            replaced[place] = letters + replaced.get(place, text[place])
         else:
-            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + "\ufffd"
+            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + letters
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip(" \t\xa0")
@@ -78,6 +93,7 @@ def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -
     found = [_glyph_line(glyphs, part, first) for part, first in divided]
     found, repairs = _without_copies(found)
     find_cells(found, jumps)
+    repairs += join_letters(found)
     found = _split_by_size(found)
     for line in found if replaced else ():
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
@@ -88,13 +104,15 @@ def lines_of(page: Any, box: Box, number: int, strokes: Sequence[Stroke] = ()) -
     found = place_late_marks(found)
     found, struck = without_struck(found, strokes)
     repairs += struck
+    found, invisible = without_invisible(found, page, suspects)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
-    hidden = [line.text for line in compress(lines, outside)]
+    hidden = [*map(_from_units, invisible), *(line.text for line in compress(lines, outside))]
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
-    return {"lines": list(compress(lines, map(not_, outside))), "hidden": hidden, "repairs": repairs}
+    kept = list(compress(lines, map(not_, outside)))
+    return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
 
 
 def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:

@@ -11,6 +11,7 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from specextend_cli.documents.invisible_objects import suspects_of
 from specextend_cli.documents.pdf_annotations import insert_annotations, read_annotations
 from specextend_cli.documents.pdf_lines import lines_of
 from specextend_cli.documents.struck import strokes_of
@@ -18,9 +19,6 @@ from specextend_cli.documents.struck import strokes_of
 MAX_CHARACTERS = 2_000_000
 MAX_LINES = 5_000
 MAX_OUTLINE = 5_000
-SAMPLE = 400
-"""Characters of a page that are checked for a mapping to letters."""
-
 
 Job = dict[str, Any]
 """`path`, `password` and `reader`: "pdfium" or "pypdf"."""
@@ -51,7 +49,7 @@ def read_with_pdfium(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[s
             if text.count_chars() > MAX_CHARACTERS:
                 yield {"error": "more text than a page can hold"}
                 continue
-            found = lines_of(text, page.get_cropbox(), number, strokes_of(page))
+            found = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
             if len(found["lines"]) > MAX_LINES:
                 yield {"error": "more lines than a page can hold"}
                 continue
@@ -60,22 +58,11 @@ def read_with_pdfium(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[s
             annotations = list(read_annotations(pdf, page))
             found["lines"] = insert_annotations(found["lines"], annotations, number)
             added = [(annotation.kind, annotation.text) for annotation in annotations]
-            label, unmapped = pdf.get_page_label(number - 1), _unmapped(text)
-            yield {"images": images, "added": added, "label": label, "unmapped": unmapped, **found}
+            yield {"images": images, "added": added, "label": pdf.get_page_label(number - 1), **found}
             text.close()
             page.close()
         except (pypdfium2.PdfiumError, MemoryError) as error:
             yield {"error": str(error) or "out of memory"}
-
-
-def _unmapped(text: Any) -> float:
-    """The share of characters that their font does not map to letters: PDFium then gives their codes."""
-    from pypdfium2 import raw
-
-    total = text.count_chars()
-    sample = range(0, total, max(total // SAMPLE, 1))
-    found = sum(1 for at in sample if raw.FPDFText_HasUnicodeMapError(text.raw, at) == 1)
-    return found / max(len(sample), 1)
 
 
 def _bookmark(item: Any) -> tuple[str, int | None]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from specextend_cli.documents.glyphs import GlyphLine
-from specextend_cli.documents.line import HYPHEN
+from specextend_cli.documents.line_parts import without_parts
 from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT
 from specextend_cli.documents.word_gaps import SpaceRepair
 
@@ -22,7 +22,6 @@ _THICKNESS = 0.2  # of the size of the type
 _LOW, _HIGH = 0.12, 0.45  # sizes above the base line
 _LEAST = 2  # letters or digits: through a single one goes a part of it
 _AT_END = 0.4  # sizes between the end of the line and that of a letter
-_LEVEL, _NEAR = 0.1, 2.5  # sizes between a bullet and its item
 _MOST_STRUCK = 0.5  # of the letters of a page
 
 
@@ -61,23 +60,7 @@ def without_struck(lines: list[GlyphLine], strokes: Sequence[Stroke]) -> tuple[l
     letters = sum(map(str.isalnum, "".join(line.body for line in lines)))
     if sum(map(str.isalnum, "".join(line.body[first:end] for line, first, end in found))) > _MOST_STRUCK * letters:
         return lines, []
-    repairs: list[SpaceRepair] = []
-    for line, first, end in found:
-        repairs.append((KIND, line.body[first:end].strip(), ""))
-        rest = line.body[end:]
-        if rest[:1] == " " or not rest.strip(HYPHEN):  # of two spaces one is left, and none at an end
-            first -= first > 0 and line.body[first - 1] == " "
-            end += first == 0 and rest[:1] == " "
-        line.changed |= dict.fromkeys(range(first, len(line.body) if rest == HYPHEN else end), "")
-    gone = {id(line): line for line, _, _ in found if not any(map(str.isalnum, line.text))}
-    kept = (line for line in lines if id(line) not in gone)
-    return [line for line in kept if not any(_is_marker_of(line, item) for item in gone.values())], repairs
-
-
-def _is_marker_of(line: GlyphLine, item: GlyphLine) -> bool:
-    """True if a line is the bullet of a list item."""
-    level = abs(line.base - item.base) < _LEVEL * item.size
-    return len(line.body) == 1 and not line.body.isalnum() and level and 0 < item.left - line.right < _NEAR * item.size
+    return without_parts(lines, found), [(KIND, line.body[first:end].strip(), "") for line, first, end in found]
 
 
 def _struck(line: GlyphLine, strokes: Sequence[Stroke]) -> Iterator[tuple[int, int]]:

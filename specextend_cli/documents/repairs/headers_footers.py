@@ -13,7 +13,9 @@ from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
+from specextend_cli.documents.repairs.chapter_heads import chapter_heads
 from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
+from specextend_cli.documents.repairs.table_heads import first_heads
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
@@ -46,12 +48,16 @@ def running_lines(pages: Pages) -> Repaired:
     statistics = _Statistics(pages, edges)
     groups, titles = _running(edges, statistics)
     groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics), *_printed(edges))
+    if statistics.body != 1:
+        tops = (lines[:_EDGE] for where, lines in edges if where == "top")
+        groups.append(_Group("top", chapter_heads(pages, tops, statistics.body), alone=False))
     removed = _lines_to_remove(edges, groups, titles, statistics)
-    before = removed
+    heads = first_heads(pages, removed)
+    before = removed = removed - heads
     shares = _shares(edges, pages, removed, groups)
-    small = [g for g in groups if g.alone or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
+    small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
     if len(small) < len(groups):
-        removed = _lines_to_remove(edges, small, titles, statistics)
+        removed = _lines_to_remove(edges, small, titles, statistics) - heads
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
