@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import zipfile
+from abc import abstractmethod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -205,9 +206,9 @@ class DraftShape(Table):
     attention_bias: bool = False
 
     @property
+    @abstractmethod
     def parameters(self) -> int:
         """Number of its own weights, without those shared with the target."""
-        raise NotImplementedError
 
     def weight_bytes(self, item: int = 2) -> int:
         """Bytes of the weights, `item` bytes a number."""
