@@ -129,6 +129,7 @@ def test_interrupt_keeps_what_was_fetched(
     published.bytes_per_second = 20 * BLOCK
     program = (
         f"import sys, huggingface_hub.constants as constants; constants.DOWNLOAD_CHUNK_SIZE = {BLOCK}\n"
+        "import signal; signal.signal(2, signal.default_int_handler)\n"  # jobs in the background ignore it
         "from specextend_cli.models import hub_file; from specextend_cli.models.source_kinds import *\n"
         "source = HubFileSource.model_validate_json(sys.argv[1])\n"
         "hub_file.obtain(source, name='tiny', progress=lambda *event: print(*event, flush=True))"
