@@ -35,12 +35,15 @@ def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> 
     if not any(box for _, _, box in words):
         return lines, []
     picture = RenderedPage(page.page)
+    plain = {id(word) for _, word, box in words if box and _letters(word[0]) >= _LETTERS and picture.is_plain(box)}
+    if not plain:  # nearly every page that has suspects
+        return lines, []
     hide(suspects)
     rest = RenderedPage(page.page)
     parts: list[Part] = []
     for is_hidden, run in groupby(words, lambda found: found[2] is not None and picture.is_equal(rest, found[2])):
         group = list(run) if is_hidden else []
-        if any(_letters(word[0]) >= _LETTERS and box and picture.is_plain(box) for _, word, box in group):
+        if any(id(word) in plain for _, word, _ in group):
             parts += _joined(group)
     total = sum(_letters(line.body) for line in lines)
     on_layers = [suspects.get(line.glyphs.object(line.first + start) or 0, False) for line, start, _ in parts]

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-_SCALE = 2.0  # pixels a point
+_SCALE = 1.0  # pixels a point
 _PIXELS = 16e6
 _SHADES = 8  # that one colour may have
 
