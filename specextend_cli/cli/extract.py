@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 from specextend_cli.cli import options
 from specextend_cli.cli.inputs import Reading, one_source, read_files
 from specextend_cli.errors import UsageError
-from specextend_cli.humanize import format_many, format_numbers
+from specextend_cli.humanize import format_many
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -86,22 +86,15 @@ def _record(document: Document) -> dict[str, object]:
 
 
 def _counts(document: Document) -> str:
-    """ "52 pages · 11,204 words · page number × 52 ...", or sections."""
+    """ "52 pages · 11,204 words · page number × 52 …", and what was not read."""
+    from specextend_cli.summarize.events import Coverage
     from specextend_cli.summarize.word_count import count_words
     from specextend_cli.ui.changes import account
+    from specextend_cli.ui.progress import format_gaps
 
-    extraction = document.extraction
-    pieces = [format_many(extraction.pages, document.unit), format_many(count_words(document.text), "word")]
-    pieces += account(extraction.changes)
-    for label, pages in (
-        ("without text", extraction.empty),
-        ("by OCR", extraction.ocr),
-        ("unreadable", extraction.failed),
-    ):
-        if pages:
-            pieces.append(f"{label}: {format_numbers(pages)}")
-    if extraction.left_out:
-        pieces.append(f"{format_many(extraction.left_out, 'word')} left out")
-    if extraction.unread:
-        pieces.append(f"{format_many(extraction.unread, 'part')} not read")
-    return " · ".join(pieces)
+    found, unit = document.extraction, document.unit
+    gaps = format_gaps(
+        Coverage(found.pages, found.empty, found.failed, 0, 0, unit, found.ocr, found.left_out, found.unread)
+    )
+    size = [format_many(found.pages, unit), format_many(count_words(document.text), "word")]
+    return " · ".join([*size, *account(found.changes), *gaps])

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
@@ -24,13 +24,9 @@ PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 """The environment variable with the password of PDFs: on the command line other users could see it."""
 STDIN: Literal["-"] = "-"
 STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
-MAX_LIST = 64 << 20  # bytes of a list of files
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _CHARACTERS = 4  # of a token, roughly
-_SHOWN = 3
-Progress: TypeAlias = Callable[[int, int], None]
-Begun: TypeAlias = "tuple[Source, Generator[Stage, None, Document]]"
-"""A document that is being read in a thread; see `begin_reading`."""
+_SHOWN = 3  # names in a message
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +50,19 @@ class Reading:
             parse_pages(pages)
         return cls(pages, check_languages(ocr_languages) if ocr_languages is not None else LANGUAGE if ocr else None)
 
-    def settings(self, progress: Progress | None = None, recognizing: Progress | None = None) -> dict[str, Any]:
-        """Arguments of the library's `read`. `progress(done, total)` counts pages, `recognizing` those of OCR."""
+    def settings(self, put: Callable[[Stage], None] = lambda stage: None) -> dict[str, Any]:
+        """Arguments of the library's `read`; the stages of reading, in pages, go to `put`."""
         from specextend_cli.documents.ocr import Ocr
         from specextend_cli.documents.request import parse_pages
+
+        def stage(name: str) -> Callable[[int, int], None]:
+            return lambda done, total: put(Stage(name, done, total, "pages"))
 
         return {
             "pages": None if self.pages is None else parse_pages(self.pages),
             "password": self.password,
-            "progress": progress,
-            "ocr": None if self.languages is None else Ocr(self.languages, recognizing),
+            "progress": stage("reading"),
+            "ocr": None if self.languages is None else Ocr(self.languages, stage("recognizing")),
         }
 
 
@@ -97,13 +96,10 @@ class Source:
         return None if is_url(self.path) else Path(self.path)
 
     def read(self, put: Callable[[Stage], None] = lambda stage: None) -> Document:
-        """Read it; the stages of reading, in pages, go to `put`."""
+        """Read it; the stages go to `put`."""
         from specextend_cli.documents.read import read, read_bytes
 
-        settings = self.reading.settings(
-            lambda done, total: put(Stage("reading", done, total, "pages")),
-            lambda done, total: put(Stage("recognizing", done, total, "pages")),
-        )
+        settings = self.reading.settings(put)
         if is_url(self.path):
             return read_bytes(self.name, self.data(), **settings)
         return read(STDIN if self.path == STDIN else Path(self.path), **settings)
@@ -120,70 +116,61 @@ class Source:
 
     def data(self) -> bytes:
         """The whole file, for a reader elsewhere; InputError if it is missing or too large."""
+        from specextend_cli.documents.fetch import fetch
         from specextend_cli.documents.read_errors import MAX_BYTES, check_size, unreadable
 
+        if is_url(self.path):
+            return fetch(self.path)
         if self.path == STDIN:
             return sys.stdin.buffer.read(MAX_BYTES + 1)
-        if is_url(self.path):
-            from specextend_cli.documents.fetch import fetch
-
-            return fetch(self.path)
         path = Path(self.path)
         try:
             check_size(self.name, path.stat().st_size)
-            with path.open("rb") as file:
-                return file.read(MAX_BYTES + 1)
+            return path.read_bytes()
         except OSError as error:
             raise unreadable(path, self.name, error) from error
 
 
-@dataclass
 class Documents:
-    """Reads documents, each once: one whose size decided about the model is kept for its summary."""
+    """Reads documents, each once: the first one while modules are imported, or when its size decides about the model."""
 
-    output: Output
-    begun: Begun | None = None
-    _kept: tuple[Source, Document] | None = None
+    def __init__(self) -> None:
+        self._begun: tuple[Source, Generator[Stage, None, Document]] | None = None
+        self._kept: tuple[Source, Document] | None = None
 
-    def tokens(self, sources: Sequence[Source]) -> int | None:
-        """About how many tokens the first one has that can be read, whatever the vocabulary; None where none can.
+    def begin(self, files: Sequence[str] | None, reading: Reading) -> None:
+        """Begin to read the first of these files in a thread; not stdin, and not where OCR might be begun in vain."""
+        if files and files[0] != STDIN and reading.languages is None and os.path.isfile(files[0]):  # noqa: PTH113 - never raises
+            source = Source(files[0], reading=reading)
+            self._begun = source, in_thread(source.read)
 
-        Of a single one the error is raised; those of several are the run's to report.
+    def tokens(self, sources: Sequence[Source], output: Output) -> int | None:
+        """About how many tokens the first document has, whatever the vocabulary.
+
+        None: it cannot be read. The error of an only document is raised; those of several are reported in their turn.
         """
         from specextend_cli.ui.views import open_view
 
-        for source in sources:
-            try:
-                with open_view(self.output, source.name) as view:
-                    document = self.read(source, view)
-            except SpecextendError:
-                if len(sources) == 1:
-                    raise
-                continue
-            self._kept = source, document
-            return len(document.text) // _CHARACTERS + 1
-        return None
+        if not sources:
+            return None
+        try:
+            with open_view(output, sources[0].name) as view:
+                document = self.read(sources[0], view)
+        except SpecextendError:
+            if len(sources) == 1:
+                raise
+            return None
+        self._kept = sources[0], document
+        return len(document.text) // _CHARACTERS + 1
 
     def read(self, source: Source, view: View) -> Document:
         """The document, with what is done in the view."""
-        if self._kept is not None and self._kept[0] == source:
-            (_, document), self._kept = self._kept, None
-            return document
-        begun, self.begun = self.begun, None
+        (kept, self._kept), (begun, self._begun) = (self._kept, None), (self._begun, None)
+        if kept is not None and kept[0] == source:
+            return kept[1]
         if begun is not None and begun[0] == source:
             return result_of(begun[1], view.add)
         return source.read(view.add)
-
-
-def begin_reading(files: Sequence[str] | None, reading: Reading) -> Begun | None:
-    """Begin to read the first of these files in a thread, for `Documents`, while modules are imported.
-
-    None where there is none, where a pipe would be emptied, and where OCR might be begun in vain.
-    """
-    if files and files[0] != STDIN and reading.languages is None and os.path.isfile(files[0]):  # noqa: PTH113 - never raises
-        source = Source(files[0], reading=reading)
-        return source, in_thread(partial(source.read))
-    return None
 
 
 def is_url(path: str) -> bool:
@@ -260,15 +247,9 @@ def _named(files: Sequence[str] | None, listed: str | None, command: str) -> Seq
 
 def _lines(listed: str) -> list[str]:
     try:
-        if listed == STDIN:
-            data = sys.stdin.buffer.read(MAX_LIST + 1)
-        else:
-            with Path(listed).open("rb") as file:
-                data = file.read(MAX_LIST + 1)
+        data = sys.stdin.buffer.read() if listed == STDIN else Path(listed).read_bytes()
     except OSError as error:
         raise InputError(f"cannot read the list {listed}", why=cause(error)) from error
-    if len(data) > MAX_LIST:
-        raise InputError(f"the list {listed} is too long", why=f"it has more than {MAX_LIST >> 20} MiB")
     return [line for line in os.fsdecode(data).splitlines() if line.strip()]
 
 
@@ -284,18 +265,16 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     if results is None or not results.is_dir():
         return []
     suffixes, folder = set(map(suffix_of, get_args(Format))), results.resolve()
-    is_input = any(Path(name).is_dir() and Path(name).resolve() == folder for name in named)
-    resolved = {path: Path(path).resolve() for path in paths if path != STDIN and not is_url(path)}
+    is_input = any(Path(name).resolve() == folder for name in named)
+    files = {path: Path(path).resolve() for path in paths if path != STDIN and not is_url(path)}
+    names = {(one.parent, one.name) for one in files.values()}
+    stems = Counter((one.parent, one.stem) for one in files.values())
 
     def is_result(path: Path) -> bool:
-        if path.suffix not in suffixes or folder not in path.parents:
-            return False
-        return not is_input or any(
-            other != path and other.parent == path.parent and path.stem in (other.stem, other.name)
-            for other in resolved.values()
-        )
+        of_another = stems[path.parent, path.stem] > 1 or (path.parent, path.stem) in names
+        return path.suffix in suffixes and folder in path.parents and (not is_input or of_another)
 
-    found = [path for path, real in resolved.items() if path not in named and is_result(real)]
+    found = [path for path, real in files.items() if path not in named and is_result(real)]
     if found:
         names = _some([printable(Path(path).name) for path in found])
         Output().note(f"left out, as results of an earlier run: {names}")

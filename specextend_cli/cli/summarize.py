@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, get_args
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.choice import chosen_model, configured_model, hint
 from specextend_cli.cli.failures import Failures
-from specextend_cli.cli.inputs import Documents, Reading, Source, begin_reading, read_files, sources
+from specextend_cli.cli.inputs import Documents, Reading, Source, read_files, sources
 from specextend_cli.cli.options import AUTO, option
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.humanize import format_or
@@ -101,7 +101,9 @@ def summarize(
         raise UsageError("--workers belongs to --ray", fix="--ray local")
     kind = options.format_name(format, json) or format_by_suffix(Path(output or "").suffix)
     reading = Reading.of(pages, ocr, ocr_languages)
-    begun = begin_reading(files, reading) if ray is None and not dry_run else None  # beside the imports below
+    documents = Documents()
+    if ray is None and not dry_run:
+        documents.begin(files, reading)  # beside the imports below
 
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
@@ -131,14 +133,13 @@ def summarize(
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
-    documents = Documents(terminal, begun)
     writes = mode == "abstractive" or request.needs_writing
     if model in (None, AUTO) and (mode in ("extractive", "guided") or draft_head or ray is not None):
         choice = configured_model(quoting=not writes and mode is not None)
     else:
         asking = None if dry_run else terminal
         choice = chosen_model(
-            model, device, partial(documents.tokens, place.left(inputs)), asking=asking, offline=offline
+            model, device, partial(documents.tokens, place.left(inputs), terminal), asking=asking, offline=offline
         )
     with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
         _warn_of_no_effect(terminal, summarizer, batch)
