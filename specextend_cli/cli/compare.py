@@ -25,8 +25,8 @@ def compare(
 ) -> None:
     """Compare plain decoding with SpecExtend on one document.
 
-    Both decode the beginning of the document. A demonstration, in seconds: one text, measured once. `specextend bench --dtype float32 --input FILE` measures
-    strictly.
+    Both decode the beginning of the document: a demonstration, in seconds, of one text, measured once.
+    `specextend bench --dtype float32 --input FILE` measures strictly.
 
     \b
     Example:

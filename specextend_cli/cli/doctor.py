@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
@@ -27,19 +26,16 @@ FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl
 
 @dataclass(frozen=True)
 class Check:
-    """One finding: the value, what it costs, and the command that fixes it.
+    """One finding of the command.
 
-    "bad": a required part is missing; "poor": a part is missing that makes things slower or impossible.
+    "bad": a required part is missing; "poor": without it things are slower or impossible, as `found` says. `fix` is the
+    command that mends it.
     """
 
     name: str
-    value: str
+    found: str
     state: Literal["ok", "poor", "bad"] = "ok"
     fix: str = ""
-    cost: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.value}; {self.cost}" if self.cost else self.value
 
 
 def doctor(json: options.Json = False) -> None:
@@ -59,7 +55,7 @@ def doctor(json: options.Json = False) -> None:
         output.write_json([asdict(check) for check in checks])
     else:
         indent = max(len(check.name) for check in checks) + 4
-        output.show(format_checks([(one.state, one.name, str(one)) for one in checks], indent=indent), indent=indent)
+        output.show(format_checks([(one.state, one.name, one.found) for one in checks], indent=indent), indent=indent)
         fixes = [one.fix for state in ("bad", "poor") for one in checks if one.state == state and one.fix]
         ending = Text.assemble(("try:   ", "bold"), fixes[0]) if fixes else Text("everything is there", style=GOOD)
         output.show(Text("\n") + ending)
@@ -88,27 +84,27 @@ def examine(output: Output) -> Iterator[Check]:
 
 def _required(package: str, fix: str) -> Check:
     version = _version(package)
-    return Check(package, version) if version else Check(package, "not installed", "bad", fix, "no model can be run")
+    return Check(package, version) if version else Check(package, "not installed: no model can be run", "bad", fix)
 
 
 def _torch(gpu: str | None) -> Check:
     from specextend_cli.runtime.machine import built_for_cuda
 
-    found, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), built_for_cuda()
-    if found.state == "bad" or cuda is None or gpu is not None:
-        return found
-    fix, cost = f"{FOR_PROCESSORS} --force-reinstall", "it takes gigabytes that are useless without a GPU"
-    return Check("torch", f"{found.value}, for CUDA {cuda}", "poor", fix, cost)
+    check, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), built_for_cuda()
+    if check.state == "bad" or cuda is None or gpu is not None:
+        return check
+    found = f"{check.found}, for CUDA {cuda}: gigabytes that are useless without a GPU"
+    return Check("torch", found, "poor", f"{FOR_PROCESSORS} --force-reinstall")
 
 
 def _gpu(gpu: str | None) -> Check:
     from specextend_cli.runtime.machine import built_for_cuda
 
     if not gpu:
-        return Check("gpu", "none found", cost="models run on the CPU, where only the smallest presets are fast")
+        return Check("gpu", "none: models run on the processor, where only the smallest presets are fast")
     if not gpu.startswith("Apple") and _version("torch") and built_for_cuda() is None:
         fix = "pip install --force-reinstall torch --index-url https://pypi.org/simple"
-        return Check("gpu", gpu, "poor", fix, "torch is built without CUDA, and cannot use it")
+        return Check("gpu", f"{gpu}, which torch cannot use: it is built without CUDA", "poor", fix)
     return Check("gpu", gpu)
 
 
@@ -116,11 +112,10 @@ def _gpu_kernels() -> Check:
     """Draft trees on NVIDIA's GPUs are verified by Triton's kernels, which need a C compiler."""
     if platform.system() == "Darwin":
         return Check("kernels", "torch's")
-    compiler = os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")
-    if _version("triton") and compiler:
+    if _version("triton") and (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
         return Check("kernels", "Triton's, in CUDA graphs")
     fix = "sudo apt install gcc" if _version("triton") else "pip install triton"
-    return Check("kernels", "torch's", "poor", fix, "slower over long texts, and no CUDA graphs")
+    return Check("kernels", "torch's: slower over long texts, and no CUDA graphs", "poor", fix)
 
 
 def _native_code() -> Check:
@@ -136,33 +131,32 @@ def _native_code() -> Check:
         return Check("native code", f"{instructions()}, {came}")
     except CannotCompileError as error:
         fix = "xcode-select --install" if platform.system() == "Darwin" else "sudo apt install g++"
-        return Check("native code", f"none, as {error}", "poor", fix, "decoding takes several times as long")
+        return Check("native code", f"none, as {error}: decoding takes several times as long", "poor", fix)
 
 
 def _memory() -> Check:
     import psutil
 
     memory = psutil.virtual_memory()
-    value = f"{format_bytes(memory.available)} free of {format_bytes(memory.total)}, {os.cpu_count()} cores"
+    found = f"{format_bytes(memory.available)} free of {format_bytes(memory.total)}, {os.cpu_count()} cores"
     if memory.available >= NEED_MEMORY:
-        return Check("memory", value)
-    cost = f"the embedded model wants {format_bytes(NEED_MEMORY)} and may not fit"
-    return Check("memory", value, "poor", "close other programs", cost)
+        return Check("memory", found)
+    return Check("memory", f"{found}: the embedded model may not fit", "poor", "close other programs")
 
 
 def _cache() -> Check:
-    """The directory of models and results: it must be writable and have room."""
+    """The directory of models and results must be writable and have room."""
     from specextend_cli.models.store import cache_root
 
     cache = cache_root()
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
-    value, fix = f"{cache} ({format_bytes(free)} free)", "export XDG_CACHE_HOME=/a/disk/with/space"
+    found, fix = f"{cache} ({format_bytes(free)} free)", "export XDG_CACHE_HOME=/a/disk/with/space"
     if not os.access(existing, os.W_OK | os.X_OK):
-        return Check("cache", f"{value}, which cannot be written to", "poor", fix, "no model or result is stored")
+        return Check("cache", f"{found}: it cannot be written to, and nothing is stored", "poor", fix)
     if free < NEED_DISK:
-        return Check("cache", value, "poor", fix, "models and results may not fit")
-    return Check("cache", value)
+        return Check("cache", f"{found}: models and results may not fit", "poor", fix)
+    return Check("cache", found)
 
 
 def _model() -> Check:
@@ -174,7 +168,7 @@ def _model() -> Check:
         choice = chosen_model(None)
         is_on_disk = is_present(load_preset(choice.preset))
     except SpecextendError as error:
-        return Check("model", error.what, "bad", error.fix, "without --model only --mode extractive works")
+        return Check("model", f"{error.what}: only --mode extractive works", "bad", error.fix)
     name = f"{choice.preset}, as configured," if choice.reason == "configured" else choice.preset
     if is_on_disk:
         writes = "" if choice.reason != "none fits" else "; it quotes: specextend models list has some that write"
@@ -182,8 +176,8 @@ def _model() -> Check:
     fix = f"specextend models pull {choice.preset}"
     if offline_by_environment():
         fix = f"env -u SPECEXTEND_OFFLINE -u HF_HUB_OFFLINE {fix}"
-        return Check("model", f"{name} is not on disk", "bad", fix, "the environment forbids downloading it")
-    return Check("model", f"{name} is not on disk", "poor", fix, "it is downloaded at its first use")
+        return Check("model", f"{name} is not on disk, and the environment forbids downloading it", "bad", fix)
+    return Check("model", f"{name} is not on disk, and is downloaded at its first use", "poor", fix)
 
 
 def _ocr() -> Check:
@@ -191,10 +185,7 @@ def _ocr() -> Check:
 
     if has_engine():
         return Check("OCR", "--ocr reads scans and images")
-    commands = [one.partition(" (")[0] for one in re.split(r", (?=\w+ install)| or ", INSTALL)]
-    here = next((one for one in commands if shutil.which(one.split()[0])), INSTALL)
-    fix = here if here.startswith("brew") or here == INSTALL else f"sudo {here}"
-    return Check("OCR", "neither tesseract nor ocrmypdf", "poor", fix, "scans and images cannot be read")
+    return Check("OCR", "neither tesseract nor ocrmypdf: scans and images cannot be read", "poor", INSTALL)
 
 
 def _version(package: str) -> str | None:

@@ -6,7 +6,7 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -132,7 +132,7 @@ class Source:
 
 
 class Documents:
-    """Reads documents, each once: the first one while modules are imported, or when its size decides about the model."""
+    """Reads documents, each once: the first while modules are imported, or when its size decides about the model."""
 
     def __init__(self) -> None:
         self._begun: tuple[Source, Generator[Stage, None, Document]] | None = None
@@ -201,7 +201,7 @@ def sources(
     for file in files:
         for path, within in _paths(file):
             found.setdefault(path, within)
-    for path in _earlier_results(found, set(files), results):
+    for path in _earlier_results(found, results):
         del found[path]
     if not found:
         raise InputError("there is no document", why="every file found is the result of an earlier run")
@@ -253,11 +253,10 @@ def _lines(listed: str) -> list[str]:
     return [line for line in os.fsdecode(data).splitlines() if line.strip()]
 
 
-def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
-    """Those of `paths`, except the `named` ones, that an earlier run has probably written into the directory `results`.
+def _earlier_results(found: Mapping[str, str], results: Path | None) -> list[str]:
+    """Those of the files `found` in directories that an earlier run has probably written into the directory `results`.
 
-    These are all files there of a result's format; where that directory itself is summarized, those that are named as
-    another document in it.
+    They have a result's format and, where that directory itself is summarized, the name of another document in it.
     """
     from specextend_cli.ui import Format, suffix_of
     from specextend_cli.ui.streams import Output
@@ -265,37 +264,29 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     if results is None or not results.is_dir():
         return []
     suffixes, folder = set(map(suffix_of, get_args(Format))), results.resolve()
-    is_input = any(Path(name).resolve() == folder for name in named)
-    files = {path: Path(path).resolve() for path in paths if path != STDIN and not is_url(path)}
-    names = {(one.parent, one.name) for one in files.values()}
-    stems = Counter((one.parent, one.stem) for one in files.values())
+    files = {path: (Path(path).resolve(), Path(within)) for path, within in found.items() if within}
+    stems = Counter(within.with_suffix("") for _, within in files.values())
+    names = {within for _, within in files.values()}
 
-    def is_result(path: Path) -> bool:
-        of_another = stems[path.parent, path.stem] > 1 or (path.parent, path.stem) in names
-        return path.suffix in suffixes and folder in path.parents and (not is_input or of_another)
+    def is_result(real: Path, within: Path) -> bool:
+        if real.suffix not in suffixes or folder not in real.parents:
+            return False
+        is_below = len(real.relative_to(folder).parts) < len(within.parts)
+        return is_below or stems[within.with_suffix("")] > 1 or within.with_suffix("") in names
 
-    found = [path for path, real in files.items() if path not in named and is_result(real)]
-    if found:
-        names = _some([printable(Path(path).name) for path in found])
-        Output().note(f"left out, as results of an earlier run: {names}")
-    return found
+    earlier = [path for path, (real, within) in files.items() if is_result(real, within)]
+    if earlier:
+        Output().note(f"left out, as results of an earlier run: {_some([Path(path).name for path in earlier])}")
+    return earlier
 
 
 def _with_distinct_names(found: Sequence[Source]) -> list[Source]:
-    """Files with the same name are named by their paths below their innermost common directory."""
-    folders: dict[str, list[Path]] = {}
-    for source in found:
-        if source.path != STDIN and not is_url(source.path):
-            folders.setdefault(source.name, []).append(Path(source.path).parent.resolve())
-    shared = {name: os.path.commonpath(parents) for name, parents in folders.items() if len(parents) > 1}
-
-    def below(path: Path, folder: str) -> str:
-        return (path.parent.resolve().relative_to(folder) / path.name).as_posix()
-
-    return [
-        replace(source, within=below(Path(source.path), shared[source.name])) if source.name in shared else source
-        for source in found
-    ]
+    """Files with the same name are named by their paths below the innermost directory that they share."""
+    names = Counter(source.name for source in found)
+    twice = [one for one in found if names[one.name] > 1 and one.path != STDIN and not is_url(one.path)]
+    real = {source: Path(source.path).parent.resolve() / Path(source.path).name for source in twice}
+    top = os.path.commonpath([path.parent for path in real.values()]) if twice else ""
+    return [replace(one, within=real[one].relative_to(top).as_posix()) if one in real else one for one in found]
 
 
 def _check_url(url: str, *, offline: bool) -> None:
@@ -308,7 +299,7 @@ def _check_url(url: str, *, offline: bool) -> None:
 def _some(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return ", ".join(map(printable, names[:_SHOWN])) + more
 
 
 def _paths(file: str) -> Iterator[tuple[str, str]]:

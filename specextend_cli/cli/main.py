@@ -124,7 +124,7 @@ def run(arguments: Sequence[str]) -> int:
         code = typer.main.get_command(app).main(arguments, prog_name="specextend", standalone_mode=False)
         return code if isinstance(code, int) else Exit.OK
     except SystemExit as ended:
-        if _caused_by(BrokenPipeError, ended):
+        if isinstance(ended.__context__, BrokenPipeError):  # Typer and Rich exit with 1
             return _broken_pipe()
         return ended.code if isinstance(ended.code, int) else Exit.OK if ended.code is None else Exit.INTERNAL
     except BrokenPipeError:
@@ -176,15 +176,6 @@ def _known(error: Exception) -> SpecextendError | None:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "specextend"
     return UsageError(message[:1].lower() + message[1:], fix=f"{command} -h")
-
-
-def _caused_by(kind: type[BaseException], error: BaseException | None) -> bool:
-    """Whether `error` was raised while handling one of `kind`: Typer and Rich exit with 1 on a broken pipe."""
-    while error is not None:
-        if isinstance(error, kind):
-            return True
-        error = error.__context__
-    return False
 
 
 def _broken_pipe() -> int:
