@@ -14,7 +14,7 @@ from specextend_cli.runtime.options import EngineOptions
 if TYPE_CHECKING:
     from specextend_cli.bench.comparison import Comparison, SideBegins
     from specextend_cli.summarize.events import Event
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 
 def compare(
@@ -49,7 +49,7 @@ def compare(
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.compared import comparison, comparison_record
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     settings = Options(
         request=SummaryRequest(length=options.length(length), mode="abstractive"),
@@ -87,7 +87,7 @@ def _shown_by_stages(output: Output, name: str, events: Iterator[Event | Compari
     from specextend_cli.bench.comparison import Comparison
     from specextend_cli.engine.events import Prefilling, Step
     from specextend_cli.summarize.events import Plan, Stage, Warned
-    from specextend_cli.ui.views import open_view
+    from specextend_cli.ui.panel import open_view
 
     stage = None
     with open_view(output, name) as view:
@@ -109,7 +109,7 @@ def _shown_live(output: Output, name: str, events: Iterator[Event | SideBegins |
     from specextend_cli.engine.events import Prefilling, Step
     from specextend_cli.summarize.events import Stage, Summarized
     from specextend_cli.ui.compared import format_side, side_name
-    from specextend_cli.ui.views import open_view
+    from specextend_cli.ui.panel import open_view
 
     with ExitStack() as shown:
         view, side = shown.enter_context(open_view(output, name)), None
@@ -124,7 +124,7 @@ def _shown_live(output: Output, name: str, events: Iterator[Event | SideBegins |
                 case Summarized():
                     shown.close()
                     assert side is not None
-                    output.status(format_side(side, event.summary), indent=2)
+                    output.status(format_side(side, event.summary))
                 case Prefilling() | Step() if side is None:  # of the warm-up
                     pass
                 case _ if side is not None or isinstance(event, Stage):

@@ -20,21 +20,21 @@ def doctor(json: options.Json = False) -> None:
     from rich.text import Text
 
     from specextend_cli.cli.doctor_checks import examine
-    from specextend_cli.ui.streams import GOOD, QUIET, Output, sanitize
-    from specextend_cli.ui.tables import format_checks, names_width, worst
+    from specextend_cli.ui.output import GOOD, QUIET, Output, sanitize
+    from specextend_cli.ui.tables import format_checks, worst
 
     output = Output()
     checks = list(examine(output))
     if json:
         output.write_json([asdict(check) for check in checks])
     else:
-        output.show(format_checks(checks), indent=names_width(checks))
+        output.show(format_checks(checks))
         mend = worst(checks)
         output.show("")
         said = Text("everything required is installed", style=GOOD)
         output.show(Text.assemble(("try:   ", "bold"), mend.fix) if mend else said)
         output.show(Text("\nto paste into a report:\n", style=QUIET))
         lines = (sanitize(f"{check.name}: {check}") for check in checks)
-        output.show(Text("\n".join(("```", *lines, "```"))), indent=2)
+        output.show(Text("\n".join(("```", *lines, "```"))))
     if any(check.state == "bad" for check in checks):
         raise SystemExit(int(Exit.MODEL))

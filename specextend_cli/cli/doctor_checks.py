@@ -16,7 +16,7 @@ from specextend_cli.cli.model_choice import announcement, chosen_model
 from specextend_cli.errors import SpecextendError
 from specextend_cli.humanize import format_bytes
 from specextend_cli.runtime.machine import built_for_cuda, nvidia_smi
-from specextend_cli.ui.streams import Output
+from specextend_cli.ui.output import Output
 from specextend_cli.ui.tables import Check
 
 NEED_DISK = 1 << 30

@@ -12,7 +12,7 @@ from specextend_cli.errors import ModelError, PartialError, SpecextendError
 
 if TYPE_CHECKING:
     from specextend_cli.cli.source import Source
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     Failure: TypeAlias = tuple[Source, SpecextendError]
 
@@ -36,7 +36,7 @@ def show(output: Output, failures: Sequence[Failure]) -> None:
     from specextend_cli.ui.tables import failure_table
 
     if failures:
-        output.note_table(failure_table([(source.name, error) for source, error in failures]))
+        output.note(failure_table([(source.name, error) for source, error in failures]))
 
 
 def report(output: Output, failures: Sequence[Failure], total: int) -> None:

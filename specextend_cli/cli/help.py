@@ -16,7 +16,6 @@ from typing import Any
 from typer.core import TyperCommand, TyperGroup
 
 from specextend_cli.errors import UsageError
-from specextend_cli.ui.standard_streams import encodable
 
 FLAGS = ["-h", "--help", "--help-all"]
 MAX_WIDTH = 100
@@ -50,7 +49,8 @@ def _write(command: TyperCommand | TyperGroup, ctx: Any, formatter: Any) -> None
         _section(title, [(_names(one), _about(one)) for one in shown if _panel(one) == title], formatter)
     if hidden := len(options) - len(shown):
         formatter.write(f"\n{hidden} more option{'s' * (hidden > 1)}: {ctx.command_path} --help-all\n")
-    formatter.buffer[:] = [encodable(formatter.getvalue(), sys.stdout)]  # the parser would print UTF-8 on any stream
+    encoding = sys.stdout.encoding or "utf-8"  # the parser would print UTF-8 on any stream
+    formatter.buffer[:] = [formatter.getvalue().encode(encoding, "replace").decode(encoding)]
 
 
 class Command(TyperCommand):

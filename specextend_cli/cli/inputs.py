@@ -60,7 +60,7 @@ def sources(
     `results` are left out. UsageError if stdout is redirected into an input, or an option cannot be met.
     """
     from specextend_cli.documents.request import parse_pages
-    from specextend_cli.ui.destination import refuse_redirection
+    from specextend_cli.ui.destination import refuse_inputs
 
     files = _named(files, listed, example)
     if options.pages is not None:
@@ -79,7 +79,7 @@ def sources(
     if not found:
         raise InputError("there is no document", why="every file found is named as a result of an earlier run")
     inputs = _with_distinct_names([Source(path, within, options) for path, within in found.items()])
-    refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
+    refuse_inputs([STDOUT_DESCRIPTOR], [source.file for source in inputs if source.file is not None])
     return inputs
 
 
@@ -129,11 +129,10 @@ def _lines(listed: str) -> list[str]:
 def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
     """Those of `paths`, except the `named` ones, whose name is that of a result for another: a.pdf.txt for a.pdf.
 
-    In the directory `results` below another, the document itself need not exist any more.
+    In the directory `results` below another, all that are named as results are.
     """
-    from specextend_cli.documents.formats import kind_by_suffix
     from specextend_cli.ui import Format, suffix_of
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     suffixes = set(map(suffix_of, get_args(Format)))
     others = {f"{Path(path).name}{suffix}" for path in paths for suffix in suffixes}
@@ -143,8 +142,7 @@ def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path
     def is_result(path: Path) -> bool:
         if path.name in others:
             return True
-        like_one = path.suffix in suffixes and kind_by_suffix(Path(path.stem).suffix) is not None
-        return like_one and below and results is not None and results.resolve() in path.resolve().parents
+        return path.suffix in suffixes and below and results is not None and results.resolve() in path.resolve().parents
 
     found = [path for path in paths if path not in named and is_result(Path(path))]
     if found:
@@ -215,7 +213,7 @@ def _paths(file: str) -> Iterator[tuple[str, str]]:
 
 def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
     from specextend_cli.documents.find import find
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     found = find(folder)
     if not found.documents:

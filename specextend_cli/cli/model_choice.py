@@ -15,7 +15,7 @@ from specextend_cli.humanize import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from specextend_cli.models.choice import Candidate, Choice, Machine
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 QUOTING = ("extractive", "guided")
 """Modes whose sentences are the document's own."""
@@ -70,7 +70,7 @@ def model_for(output: Output, tokens: Callable[[], int | None], *, writes: bool,
             return _choose(machine, count)
         output.status(f"model: {choice.preset} instead")
     elif choice.reason == "none fits":
-        output.status(announcement(choice, writes=writes, offline=offline), indent=LABELLED)
+        output.status(announcement(choice, writes=writes, offline=offline))
     return choice
 
 
@@ -130,7 +130,7 @@ def _measured(output: Output, machine: Machine) -> Machine:
     """The machine with its speed, measured where it is not known."""
     from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.machine import measured_speed
-    from specextend_cli.ui.views import open_view
+    from specextend_cli.ui.panel import open_view
 
     if machine.speed is not None:
         return machine
@@ -159,7 +159,7 @@ def _agrees(output: Output, one: Candidate) -> bool:
     from specextend_cli.models.configuration import configure
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.store import expected_download
-    from specextend_cli.ui.streams import format_error
+    from specextend_cli.ui.output import format_error
 
     preset = load_preset(one.name)
     size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
@@ -168,8 +168,7 @@ def _agrees(output: Output, one: Candidate) -> bool:
     time += _disk(one)
     rate = "" if one.rate is None else f" at about {one.rate:.0f} tokens a second"
     output.note(
-        f"{preset.title.partition(',')[0]}{size}{time}, {preset.licence}, writes summaries on this machine{rate}.",
-        indent=0,
+        f"{preset.title.partition(',')[0]}{size}{time}, {preset.licence}, writes summaries on this machine{rate}."
     )
     while True:
         output.stderr.write("Fetch it? [Y/n/never] ")
@@ -196,12 +195,12 @@ def _fetched(output: Output, name: str) -> bool:
     """Fetch a preset's models; whether that succeeded. What went wrong is said, and the run goes on without."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
-    from specextend_cli.ui.streams import format_error
-    from specextend_cli.ui.views import fetching
+    from specextend_cli.ui.output import format_error
+    from specextend_cli.ui.panel import open_view
 
     try:
-        with fetching(output, name) as progress:
-            fetch_pair(load_preset(name), progress=progress)
+        with open_view(output, name) as view:
+            fetch_pair(load_preset(name), progress=view.fetched)
     except (ModelError, FitError) as error:
         output.note(format_error(error))
         return False

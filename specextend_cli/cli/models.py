@@ -24,7 +24,7 @@ def list_(json: options.Json = False) -> None:
     from specextend_cli.models.presets import list_presets
     from specextend_cli.models.source_kinds import LocalSource
     from specextend_cli.models.sources import is_present, size_on_disk
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
     from specextend_cli.ui.tables import model_table
 
     output = Output()
@@ -48,13 +48,13 @@ def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.
     """Download the models of a preset and verify those on disk."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair, size_on_disk
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import fetching
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import open_view
 
     output = Output(quiet=quiet)
     chosen = load_preset(preset)
-    with fetching(output, chosen.name) as progress:
-        fetch_pair(chosen, offline=offline, progress=progress, verify=True)
+    with open_view(output, chosen.name) as view:
+        fetch_pair(chosen, offline=offline, progress=view.fetched, verify=True)
     output.status(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
 
 
@@ -63,7 +63,7 @@ def show(preset: presets.Name, json: options.Json = False) -> None:
     """Show the source, path and size of the models of a preset."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import locate, size_on_disk
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
     from specextend_cli.ui.tables import cell, table
 
     output = Output()
@@ -103,7 +103,7 @@ def use(
     from specextend_cli.models.configuration import configuration_file, configure
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import is_present
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     output = Output(quiet=quiet)
     if model == options.AUTO:
@@ -124,7 +124,7 @@ def rm(preset: presets.Name, quiet: options.Quiet = False) -> None:
     """Delete the models of a preset from this machine."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import remove
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     chosen = load_preset(preset)
     freed = sum(map(remove, chosen.sources))

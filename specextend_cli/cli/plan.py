@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options
 from specextend_cli.cli.failures import attempt, report
 from specextend_cli.cli.inputs import sources
-from specextend_cli.cli.model_choice import LABELLED, QUOTING, announcement, chosen_model, without_choice
+from specextend_cli.cli.model_choice import QUOTING, announcement, chosen_model, without_choice
 from specextend_cli.cli.options import AUTO
 from specextend_cli.cli.source import Documents, Source
 from specextend_cli.humanize import format_bytes
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Plan
     from specextend_cli.summarize.summarizer import Summarizer
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 
 def plan(
@@ -48,7 +48,7 @@ def plan(
 
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     output = Output()
     inputs = sources(files, reading, example="specextend plan FILES…", listed=files_from, offline=offline)
@@ -76,7 +76,6 @@ def print_plans(
     """
     from specextend_cli.models.memory import estimate, fits
     from specextend_cli.runtime.machine import this_machine
-    from specextend_cli.ui.jsonl import record
     from specextend_cli.ui.tables import plan_table
 
     plans: list[Plan] = []
@@ -100,11 +99,11 @@ def print_plans(
     memory = None if need is None else need.total
     if choice.reason not in ("named", "quotes"):
         writes = summarizer.settings.mode == "abstractive"
-        output.status(announcement(choice, writes=writes), indent=LABELLED)
+        output.status(announcement(choice, writes=writes))
     if as_json:
         known = zip(plans, seconds, strict=True)
         records = [
-            record(plan) | {"seconds": expected, "memory": memory, "preset": preset.name} for plan, expected in known
+            asdict(plan) | {"seconds": expected, "memory": memory, "preset": preset.name} for plan, expected in known
         ]
         output.write_json(records[0] if len(inputs) == 1 else records)
     elif plans:

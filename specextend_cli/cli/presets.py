@@ -37,8 +37,8 @@ def list_(json: options.Json = False) -> None:
     "Invents" is the share of the target's summaries with something that their text does not say, where it was measured.
     """
     from specextend_cli.models.presets import list_presets
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.tables import LABELS, format_choice, preset_table
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.tables import preset_table
 
     output = Output()
     rows = preset_rows(list_presets())
@@ -49,7 +49,7 @@ def list_(json: options.Json = False) -> None:
         width = output.pager.width if output.stdout_is_terminal else None
         output.show(preset_table(rows, width=width, chosen=choice.preset))
         if output.stdout_is_terminal:
-            output.status(format_choice(choice), indent=LABELS)
+            output.status(f"{choice.preset} ({choice.reason})")
 
 
 @options.command(app)
@@ -61,7 +61,7 @@ def show(preset: Name, json: options.Json = False) -> None:
       specextend summarize report.pdf --model ./mine.toml
     """
     from specextend_cli.models.presets import load_preset, to_toml
-    from specextend_cli.ui.streams import Output, sanitize
+    from specextend_cli.ui.output import Output, sanitize
 
     found, output = load_preset(preset), Output()
     output.write_json(found.model_dump(mode="json")) if json else output.write(sanitize(to_toml(found)))

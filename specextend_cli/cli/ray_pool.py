@@ -27,7 +27,7 @@ from specextend_cli.summarize.result_store import GenerationCache
 if TYPE_CHECKING:
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.destination import Destination
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 LOCAL = "local"
 TRIES = 3  # workers that may die over one document, or fail to start in a row
@@ -143,8 +143,8 @@ class WorkerPool:
             self._count(f"{path} exists already; --force writes it again")
             return
         try:
-            place = self.destination
-            task = Task(source.name, source.data(), source.options, source.password, place.format, place.marks)
+            place, heading = self.destination, source.name if self.total > 1 and self.destination.is_stdout else ""
+            task = Task(source.name, source.data(), source.options, source.password, place.format, place.cite, heading)
         except SpecextendError as error:
             self._fail(source, error)
             return
@@ -175,8 +175,8 @@ class WorkerPool:
         if isinstance(result.error, ModelError):
             raise result.error
         if result.error is None or isinstance(result.error, PartialError):
-            path = self.destination.path(source.name)
-            self.destination.put(self.output.write, result.text, path, heading=source.name if self.total > 1 else "")
+            with self.destination.target(self.output.write, source.name) as write:
+                write(result.text)
         if result.error is not None:
             self._fail(source, result.error)
         else:

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from specextend_cli.cli.options import ReadOptions
     from specextend_cli.summarize.summarizer import Options
     from specextend_cli.ui import Format
-    from specextend_cli.ui.annotations import Annotations
 
 
 @dataclass(frozen=True)
@@ -25,7 +24,8 @@ class Task:
     options: ReadOptions
     password: str | None
     format: Format
-    marks: Annotations
+    cite: bool
+    heading: str
 
 
 @dataclass(frozen=True)
@@ -83,11 +83,11 @@ class Worker:
         from specextend_cli.summarize.events import Summarized, Warned
         from specextend_cli.ui.annotations import format_unsupported
         from specextend_cli.ui.progress import format_done, incomplete
-        from specextend_cli.ui.writers import WRITERS
+        from specextend_cli.ui.results import WRITERS
 
         pieces: list[str] = []
         warnings: list[str] = []
-        writer = WRITERS[task.format](pieces.append, task.marks, task.name)
+        writer = WRITERS[task.format](pieces.append, task.cite, task.name, task.heading)
         try:
             document = read_bytes(task.name, task.data, **read_settings(task.options, task.password))
             for message in document.extraction.warnings:

@@ -28,8 +28,8 @@ Number = Annotated[
 @options.command(app, "list")
 def list_(json: options.Json = False) -> None:
     """List recorded runs, newest first."""
+    from specextend_cli.ui.output import Output
     from specextend_cli.ui.runs import run_table, short_record
-    from specextend_cli.ui.streams import Output
 
     runs, output = _store().all(), Output()
     if json:
@@ -47,12 +47,12 @@ def show(run: Name, sentence: Number = None, json: options.Json = False) -> None
     Example:
       specextend show last --sentence 4
     """
-    from specextend_cli.ui.runs import format_run, format_sentence, number_width, run_record, sentence_record
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.runs import format_run, format_sentence, run_record, sentence_record
 
     found, output = _store().get(run), Output()
     if sentence is None:
-        output.write_json(run_record(found)) if json else output.show(format_run(found), indent=number_width(found))
+        output.write_json(run_record(found)) if json else output.show(format_run(found))
         return
     if sentence > len(found.sentences):
         why = f"its summary has {len(found.sentences)}"
@@ -61,7 +61,7 @@ def show(run: Name, sentence: Number = None, json: options.Json = False) -> None
     if json:
         output.write_json(sentence_record(found, chosen))
     else:
-        output.show(format_sentence(found, chosen), indent=0)
+        output.show(format_sentence(found, chosen))
 
 
 @options.command(app)
@@ -73,7 +73,7 @@ def rm(
     quiet: options.Quiet = False,
 ) -> None:
     """Remove recorded runs. Stored chunk summaries stay."""
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     if bool(runs) == everything:
         raise UsageError("name the runs to remove, or give --all", fix="specextend runs list")

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from types import FrameType
 
 from specextend_cli.errors import Exit, SpecextendError
-from specextend_cli.ui import terminal
 
 FOREVER = 1e8  # seconds; a timer takes no infinity
 SHOW_CURSOR = b"\x1b[?25h"
@@ -69,10 +68,8 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 def _second(number: int, frame: FrameType | None) -> None:
     # Stop at once: no unwinding, no locks, no buffers.
-    terminals = terminal.without_echo() or ([sys.stderr.fileno()] if sys.stderr.isatty() else [])
-    terminal.restore_echo()
-    for descriptor in terminals:
-        os.write(descriptor, SHOW_CURSOR + b"\n")
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), SHOW_CURSOR + b"\n")
     os._exit(Exit.SIGINT)
 
 

@@ -17,8 +17,8 @@ from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
-    from specextend_cli.ui.progress import View
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import View
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 STDIN: Literal["-"] = "-"
@@ -112,7 +112,7 @@ class Documents:
 
         Of a single one the error is raised; those of several are the run's to report.
         """
-        from specextend_cli.ui.views import open_view
+        from specextend_cli.ui.panel import open_view
 
         for source in sources:
             try:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -28,8 +27,8 @@ if TYPE_CHECKING:
     from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import Destination
-    from specextend_cli.ui.progress import View
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import View
 
 EXAMPLE = "specextend summarize FILES…"
 
@@ -121,9 +120,8 @@ def summarize(
 
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.annotations import Annotations
     from specextend_cli.ui.destination import destination
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     request = SummaryRequest(
         length=options.length(length),
@@ -149,7 +147,9 @@ def summarize(
         options.usable(engine.device)
     # A list or a directory counts as many documents, even if it holds one.
     many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-    place = destination(output, kind, many=many, force=force, marks=Annotations(cite, flag_unsupported))
+    place = destination(
+        output, kind, [(source.name, source.file) for source in inputs], many=many, force=force, cite=cite
+    )
     if not dry_run:
         read = options.files(*(source.file for source in inputs), template, reading.password_file, files_from, model)
         place.check([source.name for source in inputs], read)
@@ -198,15 +198,16 @@ class Job:
     def run(self, inputs: Sequence[Source]) -> None:
         """Summarize every input. The error of a single input is raised; failures of several become a PartialError."""
         if not self.many:
-            self._one(inputs[0], inputs[0].name)
+            self._one(inputs[0])
             return
         failures: list[Failure] = []
         try:
             with self.destination.all(self.output.write):
                 for number, source in enumerate(inputs, 1):
-                    title = f"{number}/{len(inputs)} {source.name}"
-                    if (error := attempt(partial(self._one, source, title, heading=source.name))) is not None:
+                    position = f"{number}/{len(inputs)}"
+                    if (error := attempt(partial(self._one, source, position))) is not None:
                         failures.append((source, error))
+                        self.output.note(f"{source.name}: error: {error.what}")
         except BaseException:
             show(self.output, failures)  # what ends the run is no reason to keep quiet about them
             raise
@@ -224,44 +225,36 @@ class Job:
             raise failures[0][1]
         report(self.output, failures, len(inputs))
 
-    def _one(self, source: Source, title: str, *, heading: str = "") -> None:
+    def _one(self, source: Source, position: str = "") -> None:
         from specextend_cli.summarize.events import Warned
+        from specextend_cli.ui.panel import open_view
         from specextend_cli.ui.progress import incomplete
-        from specextend_cli.ui.stage_times import StageTimes
-        from specextend_cli.ui.views import open_view
 
         path = self.destination.path(source.name)
         if path is not None and self.destination.keeps(path):
             self.output.status(f"{path} exists already; --force writes it again")
             return
-        view = open_view(self.output, title, raw=not self.destination.is_prose, many=self.many)
-        times = StageTimes() if not self.many else StageTimes(last=time.time())
-        times.begin("reading")
+        view = open_view(self.output, source.name, position, raw=not self.destination.is_prose)
+        heading = source.name if position else ""
         try:
-            with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
+            with view, self.destination.open(view.write, source.name, heading=heading) as writer:
                 self.summarizer.load_ahead()
                 document = self.documents.read(source, view)
-                times.begin("planning")
                 for event in chain(map(Warned, document.extraction.warnings), self.summarizer.run(document)):
                     if not isinstance(event, Warned) or self._is_new(event.message, document.name):
                         view.add(event)
                     writer.add(event)
-                    times.add(event)
         except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
             self.output.note(self._stopped(view))
             raise
         summary = view.progress.summary
         assert summary is not None  # the last event has it
         if self.verbose:
-            from specextend_cli.ui.tables import LABELS, format_choice, format_stages, format_statistics
+            from specextend_cli.ui.progress import format_details
 
-            if self.summarizer.settings.mode != "extractive":
-                self.output.status(format_choice(self.choice), indent=LABELS)
-            self.output.status(format_stages(times), indent=LABELS)
-            self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
-            if summary.kind != "text":
-                told = f"kind      {summary.kind}, hence {summary.request.form}; --style and --length decide otherwise"
-                self.output.status(told, indent=LABELS)
+            uses_model = self.summarizer.settings.mode != "extractive"
+            model = f"{self.choice.preset} ({self.choice.reason})" if uses_model else ""
+            self.output.status(format_details(view.progress, model))
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 

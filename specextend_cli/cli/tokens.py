@@ -30,7 +30,7 @@ def tokens(
     Example:
       specextend tokens report.pdf
     """
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     document, _, encoder = _read(file, reading, model, example="specextend tokens FILE", offline=offline)
     encoded = encoder.encode(document.text)
@@ -56,7 +56,7 @@ def chunks(
     import json
 
     from specextend_cli.documents.chunk import chunk
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
     from specextend_cli.ui.tables import cell, table
 
     output = Output()
@@ -82,12 +82,12 @@ def _read(
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch
     from specextend_cli.models.tokens import TextEncoder
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import fetching
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import open_view
 
     source = one_source(file, reading, example=example, offline=offline)
     preset = load_preset(chosen_model(model).preset)
     document = source.read_shown(Output())
-    with fetching(Output(), preset.name) as progress:
-        directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
+    with open_view(Output(), preset.name) as view:
+        directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=view.fetched)
     return document, preset, TextEncoder.of(directory)

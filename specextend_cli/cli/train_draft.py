@@ -12,7 +12,7 @@ from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.events import Stage
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 TRAINING = "Training"
 Architecture: TypeAlias = Literal["eagle3", "dflash"]
@@ -104,17 +104,17 @@ def train_draft(
     from specextend_cli.train.card import Facts
     from specextend_cli.train.config import AnswerOptions, Distillation, Schedule
     from specextend_cli.train.distill import distill
+    from specextend_cli.train.events import Done, Resumed, Validated
     from specextend_cli.train.samples import Frame, read_corpus
-    from specextend_cli.ui.bars import TrainingView
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import fetching
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import open_view
 
     sizes = parse_lengths(lengths)
     preset = load_preset(options.named(model) or DEFAULT)
     console = Output(quiet=quiet)
     with signals.deadline(timeout):
-        with fetching(console, preset.name) as progress:
-            directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=progress)
+        with open_view(console, preset.name) as view:
+            directory = fetch(preset.target.source, name=preset.name, offline=offline, progress=view.fetched)
         encoder = TextEncoder.of(directory)
         console.status(f"reading {corpus}")
         documents = [encoder.encode(text) for text in read_corpus(corpus, apart=output)]
@@ -162,22 +162,22 @@ def train_draft(
             corpus_licences=licences,
             machine=machine.device if on_gpu else f"{machine.processor}, {machine.threads} threads",
         )
-        with TrainingView(console) as view:
-            for event in distill(lm, documents, frame, sorted(end_tokens(lm)), plan, output, facts):
-                view.add(event)
+        for event in distill(lm, documents, frame, sorted(end_tokens(lm)), plan, output, facts):
+            if isinstance(event, (Resumed, Validated, Done)):
+                console.status(str(event))
     console.write(f"{output}\n")
 
 
 def _check_output(output: Path, inputs: list[Path]) -> None:
     """UsageError if the head would overwrite an input, or files that training did not write."""
-    from specextend_cli.ui.destination import exists_already, refuse_inputs
+    from specextend_cli.ui.destination import refuse_inputs
 
     refuse_inputs([output], inputs)
     if (output / "training").is_dir():
         return
     for name in ("model.safetensors", "config.json", "README.md"):
         if (path := output / name).exists():
-            raise UsageError(str(exists_already(path)), why="it is not from an earlier training run", fix="-o DIR")
+            raise UsageError(f"{path} exists already", why="it is not from an earlier training run", fix="-o DIR")
 
 
 def _show_stages(console: Output, stages: Iterable[Stage]) -> None:

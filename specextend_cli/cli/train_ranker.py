@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from specextend_cli.train.ranker import Example
     from specextend_cli.train.ranker_evaluation import Evaluation, Peer
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 _LEAST = 10  # documents of a file
 _DIVISIONS = 3  # into folds: how documents are divided is worth most of a point of ROUGE-2
@@ -65,7 +65,7 @@ def train_ranker(
     from specextend_cli.train import ranker
     from specextend_cli.train.ranker_evaluation import Evaluation, evaluate, guided_scores, held_out_guided
     from specextend_cli.ui.destination import refuse_existing
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     trees_file, states_file, terminal = output / TREES, output / STATES, Output(quiet=quiet)
     refuse_existing((trees_file, states_file) if layer else (trees_file,), force=force)

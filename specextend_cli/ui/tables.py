@@ -14,20 +14,13 @@ from rich.text import Text
 from specextend_cli.humanize import (
     format_bytes,
     format_count,
-    format_many,
-    format_percent,
     format_seconds,
-    format_speed,
-    format_speedup,
 )
-from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
+from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.meter import Meter
     from specextend_cli.errors import SpecextendError
-    from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Plan
-    from specextend_cli.ui.stage_times import StageTimes
 
 
 LABELS = 10  # columns of the names of statistics
@@ -157,77 +150,6 @@ def model_table(rows: Sequence[PresetRow]) -> Table:
         missing = Text("–", style=QUIET) if row.present else Text("a part", style=AMBER)
         made.add_row(cell(row.name, "bold"), format_bytes(row.disk), missing, cell(row.licence))
     return made
-
-
-def format_choice(choice: Choice) -> Text:
-    """Which model ran and why, for --verbose, and why those that would be preferred did not."""
-    reasons = {
-        "named": "as named",
-        "quotes": "which quotes",
-        "configured": "as configured",
-        "on disk": "the first of the list that is on disk and fits",
-        "none fits": "because none that writes is on disk and fits",
-    }
-    by_reason: dict[str, list[str]] = {}
-    for name, why, detail in choice.passed:
-        by_reason.setdefault(why, []).append(f"{name} ({detail})" if detail else name)
-    passed = [f"{why}: {', '.join(names)}" for why, names in by_reason.items()]
-    return _labelled([("model", sanitize("; ".join([f"{choice.preset}, {reasons[choice.reason]}", *passed])))])
-
-
-def format_stages(times: StageTimes) -> Text:
-    """What passed before the first words of a summary, for --verbose."""
-    return _labelled([("start", sanitize(str(times)))])
-
-
-def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
-    """The statistics of a run of so many seconds, for --verbose; times and tokens add up to all there were."""
-    if not meter.prompt_tokens and not meter.tokens:
-        return _labelled([("reading", "no model was needed")])
-    rest = max(seconds - meter.prefill_seconds - meter.decode_seconds, 0.0)
-    read = ("reading", f"{format_many(meter.prompt_tokens, 'token')} in {format_seconds(meter.prefill_seconds)}")
-    other = ("the rest", f"{format_seconds(rest)}: loading, the document, evidence")
-    if not meter.tokens:
-        return _labelled([read, other])
-    lines = [("drafter", sanitize(drafter)), read, ("writing", _format_written(meter))]
-    if meter.steps:
-        bins = histogram(meter.accepted_lengths)
-        peak = max(share for _, share in bins) or 1.0
-        lengths = "  ".join(f"{size} {format_percent(share)} {block(share / peak)}" for size, share in bins)
-        times = (
-            f"drafting {format_seconds(meter.draft_seconds)}, verifying {format_seconds(meter.verify_seconds)}, "
-            f"retrieving {format_seconds(meter.retrieve_seconds)}"
-        )
-        nodes = f"{meter.nodes / meter.steps:.1f} nodes each"
-        lines += [
-            ("steps", f"{format_count(meter.steps)} with one text at a time, {nodes}: {times}"),
-            ("accepted", f"{meter.accepted_length:.2f} tokens a step, bonus included: {lengths}"),
-        ]
-    if meter.hit is not None:
-        chosen = format_many(meter.retrievals, "retrieval")
-        lines.append(("hits", f"{format_percent(meter.hit)} of the target's attention, {chosen}"))
-    if meter.speedup is not None:
-        lines.append(("speedup", f"{format_speedup(meter.speedup)} plain decoding, in this run's steps of one text"))
-    return _labelled([*lines, other])
-
-
-def _format_written(meter: Meter) -> str:
-    """ "1,113 tokens in 5.2 s: 12 by reading, 697 in batches in 3.1 s (225 tok/s), 404 one text at a time in …"."""
-    single = meter.decode_seconds - meter.batched_seconds
-    parts = [f"{format_count(meter.tokens - meter.batched_tokens - meter.stepped)} by reading, one a prompt"]
-    for tokens, where, seconds in (
-        (meter.batched_tokens, "in batches", meter.batched_seconds),
-        (meter.stepped, "one text at a time", single),
-    ):
-        if tokens:
-            speed = f" ({format_speed(tokens / seconds)})" if seconds else ""
-            parts.append(f"{format_count(tokens)} {where} in {format_seconds(seconds)}{speed}")
-    written = f"{format_many(meter.tokens, 'token')} in {format_seconds(meter.decode_seconds)}"
-    return f"{written}: {', '.join(parts)}"
-
-
-def _labelled(lines: Sequence[tuple[str, str]]) -> Text:
-    return Text("\n").join(Text.assemble((label.ljust(LABELS), QUIET), text) for label, text in lines)
 
 
 @dataclass(frozen=True)
