@@ -52,9 +52,9 @@ class Destination:
         """The file for the document `name`, which may contain directories; None for stdout."""
         return self.paths.get(name)
 
-    def keeps(self, path: Path) -> bool:
-        """True if the result of an earlier run at `path` is kept."""
-        return self.in_directory and not self.force and path.exists()
+    def keeps(self, name: str) -> bool:
+        """True if the result of an earlier run for the document `name` is kept."""
+        return self.in_directory and not self.force and self.paths[name].exists()
 
     def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
         """UsageError if a result would overwrite an input, a file, or another result, or cannot be written."""
@@ -65,7 +65,7 @@ class Destination:
         refuse_inputs(self.paths.values(), inputs)
         if not self.in_directory:
             refuse_existing(self.paths.values(), force=self.force)
-        elif (new := next((path for path in self.paths.values() if not self.keeps(path)), None)) is not None:
+        elif (new := next((path for name, path in self.paths.items() if not self.keeps(name)), None)) is not None:
             check_writable(new)
 
     @contextmanager

@@ -173,7 +173,7 @@ def format_level(level: events.Level) -> str:
     return "writing the summary" if level.final else f"{level.prompts:,} {what} to write"
 
 
-def format_coverage(coverage: events.Coverage) -> Iterator[str]:
+def format_gaps(coverage: events.Coverage) -> Iterator[str]:
     """What was not read as text: "4 pages without text (31, 88-90)", "12 words left out"; nothing else."""
     for pages, how in ((coverage.empty, "without text"), (coverage.ocr, "by OCR"), (coverage.failed, "unreadable")):
         if pages:
@@ -206,7 +206,7 @@ def format_done(summary: events.Summary, name: str = "") -> str:
         pieces.append(f"{summary.reused:,} of {len(summary.plan.chunks):,} chunk summaries reused")
     if meter.tokens:
         pieces += [format_speed(meter.tokens_per_second), *format_drafts(meter)]
-    return " · ".join(filter(None, (*pieces, *format_coverage(coverage))))
+    return " · ".join(filter(None, (*pieces, *format_gaps(coverage))))
 
 
 def incomplete(name: str, summary: events.Summary) -> PartialError | None:
@@ -214,7 +214,7 @@ def incomplete(name: str, summary: events.Summary) -> PartialError | None:
     if summary.coverage.complete:
         return None
     fix = "the summary covers the rest; specextend extract shows what was read"
-    return PartialError(f"{name} was not read completely", why="; ".join(format_coverage(summary.coverage)), fix=fix)
+    return PartialError(f"{name} was not read completely", why="; ".join(format_gaps(summary.coverage)), fix=fix)
 
 
 def format_details(progress: Progress, model: str = "") -> Table:

@@ -14,7 +14,7 @@ from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summa
 from specextend_cli.ui import Format
 from specextend_cli.ui.annotations import annotated
 from specextend_cli.ui.output import format_json, sanitize
-from specextend_cli.ui.progress import format_coverage, format_size
+from specextend_cli.ui.progress import format_gaps, format_size
 
 Write: TypeAlias = Callable[[str], object]
 
@@ -93,7 +93,7 @@ class MarkdownWriter(TextWriter):
 
 def format_footer(summary: Summary) -> str:
     """A rule and two lines."""
-    pieces = (escape(summary.document), format_size(summary.plan), *format_coverage(summary.coverage))
+    pieces = (escape(summary.document), format_size(summary.plan), *format_gaps(summary.coverage))
     made = _MADE[summary.method].format(escape(summary.preset), escape(summary.drafter))
     return f"\n---\n\n*Source: {', '.join(pieces)}.*\n*{made} with specextend {__version__}.*\n"
 

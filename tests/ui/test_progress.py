@@ -9,7 +9,7 @@ from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import ChunkSummarized, Coverage, Level, Stage, Text, Warned
 from specextend_cli.ui.output import Output
-from specextend_cli.ui.progress import Progress, format_coverage, format_details, format_done, incomplete
+from specextend_cli.ui.progress import Progress, format_details, format_done, format_gaps, incomplete
 from tests.ui.fake_stream import Clock, stream
 
 
@@ -30,7 +30,7 @@ def summary(**changes):
 )
 def test_what_was_not_read_is_said_and_nothing_else(lost, said):
     coverage = Coverage(**{"pages": 212, "empty": (), "failed": (), "tokens": 1000} | lost)
-    assert list(format_coverage(coverage)) == said
+    assert list(format_gaps(coverage)) == said
     error = incomplete("a.pdf", summary(coverage=coverage))
     assert (error is None) == coverage.complete
     assert error is None or error.why == "; ".join(said)

@@ -1,4 +1,4 @@
-"""The model of a command where none was named: chosen, offered on a terminal, fetched with consent, and said."""
+"""The model of a command that names none: chosen, and on a terminal offered and fetched with consent."""
 
 from __future__ import annotations
 
@@ -17,84 +17,68 @@ if TYPE_CHECKING:
     from specextend_cli.models.choice import Candidate, Choice, Machine
     from specextend_cli.ui.output import Output
 
-QUOTING = ("extractive", "guided")
-"""Modes whose sentences are the document's own."""
 _ANSWERS = {"": "yes", "y": "yes", "yes": "yes", "n": "no", "no": "no", "never": "never"}
 
 
-def chosen_model(model: str | None, device: str = "auto", tokens: Callable[[], int | None] = lambda: None) -> Choice:
-    """The choice for this machine, without questions, network or torch; a `model` that was named is taken.
+def chosen_model(
+    model: str | None,
+    device: str = "auto",
+    tokens: Callable[[], int | None] = lambda: None,
+    *,
+    asking: Output | None = None,
+    offline: bool = False,
+) -> Choice:
+    """The choice for this machine; a `model` that was named is taken. It needs no torch.
 
-    `tokens` reads the document, where its size matters and there is one.
+    `tokens` reads the document, where its size matters. With `asking`, the speed of a processor is measured where it is
+    not known, and on a terminal the best model that is not on disk is offered and fetched with consent.
     """
     from specextend_cli.models.choice import Choice
+    from specextend_cli.models.sources import offline_by_environment
     from specextend_cli.runtime.machine import this_machine
 
-    if model is not None and model != AUTO:
+    if model not in (None, AUTO):
         return Choice(model, "named")
-    machine = this_machine(device)
+    machine, count = this_machine(device), None
     choice = _choose(machine, None)
-    if machine.device == "cpu" and machine.speed is not None and (choice.reason == "on disk" or choice.hindered):
-        choice = _choose(machine, tokens())
+    may_ask = asking is not None and not (offline or offline_by_environment()) and _may_ask(asking)
+    if machine.device == "cpu" and (choice.reason == "on disk" or choice.hindered or (choice.offer and may_ask)):
+        machine = machine if asking is None else _measured(asking, machine)
+        if machine.speed is not None:
+            count = tokens()
+            choice = _choose(machine, count)
+    if asking is not None and may_ask and choice.offer and _agrees(asking, choice.offer):
+        if _fetched(asking, choice.offer.name):
+            return _choose(machine, count)
+        asking.status(f"model: {choice.preset} instead")
     return choice
 
 
-def without_choice(mode: str | None) -> Choice:
-    """Where nothing is to be chosen: the embedded preset for a `mode` that quotes, else the configured one, if any."""
+def configured_model(*, quoting: bool) -> Choice:
+    """Where nothing is chosen: the embedded preset for a mode that is `quoting`, else the configured one, if any."""
     from specextend_cli.models.choice import Choice
     from specextend_cli.models.configuration import read_configuration
     from specextend_cli.models.preset import DEFAULT
 
-    configured = None if mode in QUOTING else read_configuration().model
+    configured = None if quoting else read_configuration().model
     return Choice(DEFAULT, "quotes") if configured is None else Choice(configured, "configured")
 
 
-def model_for(output: Output, tokens: Callable[[], int | None], *, writes: bool, device: str, offline: bool) -> Choice:
-    """The choice for a run that names no model. On a terminal, the best one that is not on disk is offered.
+def hint(choice: Choice, *, writes: bool) -> str:
+    """One line after a result: how to have a model of one's own choice write it; "" where one has.
 
-    It is fetched with consent. `tokens` reads the document, where its size matters. `writes`: the summary is not to be
-    quoted, whatever the model.
+    `writes`: the embedded model has written, which nobody should believe.
     """
-    from specextend_cli.models.sources import offline_by_environment
-    from specextend_cli.runtime.machine import this_machine
-
-    machine, count = this_machine(device), None
-    offline = offline or offline_by_environment()
-    may_ask = _may_ask(output) and not offline
-    choice = _choose(machine, None)
-    if machine.device == "cpu" and (choice.reason == "on disk" or choice.hindered or (choice.offer and may_ask)):
-        machine, count = _measured(output, machine), tokens()
-        choice = _choose(machine, count)
-    if choice.offer is not None and may_ask and _agrees(output, choice.offer):
-        if _fetched(output, choice.offer.name):
-            return _choose(machine, count)
-        output.status(f"model: {choice.preset} instead")
-    elif choice.reason == "none fits":
-        output.status(announcement(choice, writes=writes, offline=offline))
-    return choice
-
-
-LABELLED = len("model: ")  # columns by which a terminal indents an announcement's further lines
-
-
-def announcement(choice: Choice, *, writes: bool = False, offline: bool = False) -> str:
-    """One line: what runs where no model was named, why, and the command that changes it."""
-    from specextend_cli.models.preset import DEFAULT
-
-    if choice.reason == "configured":
-        return f"model: {choice.preset}, as configured (specextend models use)"
     if choice.reason != "none fits":
-        return f"model: {choice.preset}, the first of the list that is on disk and fits (specextend presets list)"
-    what = f"model: {DEFAULT}, " + ("too small to be believed" if writes else "which quotes and does not write")
+        return ""
+    made = f"written by {choice.preset}" if writes else "quoted"
     if choice.hindered is not None:
-        return f"{what}: {choice.hindered}; to decide otherwise: specextend models use {quote(choice.hindered.name)}"
-    if choice.offer is not None:
-        size = "" if choice.offer.fetch is None else f" ({format_bytes(choice.offer.fetch)}{_disk(choice.offer)})"
-        unless = ", and this run is offline" if offline else ""
-        pull = f"specextend models pull {quote(choice.offer.name)}"
-        return f"{what}: no model that writes is on disk{unless}; to have one write: {pull}{size}"
-    why = f": {choice.passed[-1]}" if choice.passed else ""
-    return f"{what}{why}; to decide otherwise: specextend models use NAME"
+        return (
+            f"{made}; {choice.hindered}: `specextend summarize -m {quote(choice.hindered.name)}` uses it all the same"
+        )
+    if choice.offer is None:
+        return ""
+    return f"{made}; `specextend models pull {quote(choice.offer.name)}` for a summary in its own words"
 
 
 def _choose(machine: Machine, tokens: int | None) -> Choice:
@@ -142,14 +126,10 @@ def _may_ask(output: Output) -> bool:
     """Whether somebody is there to answer, and was not asked never to be."""
     from specextend_cli.models.configuration import read_configuration
 
-    asked = not output.quiet and sys.stdin.isatty() and output.stderr.isatty()
-    return asked and _is_in_foreground() and read_configuration().offer
-
-
-def _is_in_foreground() -> bool:
-    """Whether this process may read its terminal; a background job is stopped when it does."""
+    if output.quiet or not (sys.stdin.isatty() and output.stderr.isatty()) or not read_configuration().offer:
+        return False
     try:
-        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+        return os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()  # a background job that reads would be stopped
     except (OSError, ValueError):
         return False
 
@@ -159,36 +139,32 @@ def _agrees(output: Output, one: Candidate) -> bool:
     from specextend_cli.models.configuration import configure
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.store import expected_download
-    from specextend_cli.ui.output import format_error
 
     preset = load_preset(one.name)
-    size = "" if one.fetch is None else f", {format_bytes(one.fetch)}"
     seconds = None if one.fetch is None else expected_download(one.fetch)
-    time = "" if seconds is None else f" (about {format_seconds(seconds)} to download)"
-    time += _disk(one)
-    rate = "" if one.rate is None else f" at about {one.rate:.0f} tokens a second"
-    output.note(
-        f"{preset.title.partition(',')[0]}{size}{time}, {preset.licence}, writes summaries on this machine{rate}."
-    )
+    facts = [
+        preset.title.partition(",")[0],
+        "" if one.fetch is None else format_bytes(one.fetch),
+        "" if one.disk is None else f"{format_bytes(one.disk)} on disk with its conversion",
+        "" if seconds is None else f"about {format_seconds(seconds)} to download",
+        preset.licence,
+        "" if one.rate is None else f"about {one.rate:.0f} tokens a second here",
+    ]
+    output.note(f"A model can write the summary in its own words: {', '.join(filter(None, facts))}.")
     while True:
         output.stderr.write("Fetch it? [Y/n/never] ")
         output.stderr.flush()
         line = sys.stdin.readline()
-        answer = _ANSWERS.get(line.strip().lower()) if line else "no"
         if not line.endswith("\n"):
             output.stderr.write("\n")
+        answer = _ANSWERS.get(line.strip().lower()) if line else "no"
         if answer == "never":
             try:
                 configure("offer", False)
             except UsageError as error:
-                output.note(format_error(error))
+                output.warn(f"{error}: {error.why}")
         if answer is not None:
             return answer == "yes"
-
-
-def _disk(one: Candidate) -> str:
-    """What it takes of the disk, where that is more than what is fetched."""
-    return "" if one.disk is None else f", {format_bytes(one.disk)} on disk with its conversion"
 
 
 def _fetched(output: Output, name: str) -> bool:
