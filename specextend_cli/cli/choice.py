@@ -15,7 +15,7 @@ from specextend_cli.humanize import format_bytes, format_seconds
 
 if TYPE_CHECKING:
     from specextend_cli.models.choice import Candidate, Choice, Machine
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 _ANSWERS = {"": "yes", "y": "yes", "yes": "yes", "n": "no", "no": "no", "never": "never"}
 
@@ -114,7 +114,7 @@ def _measured(output: Output, machine: Machine) -> Machine:
     """The machine with its speed, measured where it is not known."""
     from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.machine import measured_speed
-    from specextend_cli.ui.views import open_view
+    from specextend_cli.ui.panel import open_view
 
     if machine.speed is not None:
         return machine
@@ -150,7 +150,7 @@ def _agrees(output: Output, one: Candidate) -> bool:
         preset.licence,
         "" if one.rate is None else f"about {one.rate:.0f} tokens a second here",
     ]
-    output.note(f"A model can write the summary in its own words: {', '.join(filter(None, facts))}.", indent=0)
+    output.note(f"A model can write the summary in its own words: {', '.join(filter(None, facts))}.")
     while True:
         output.stderr.write("Fetch it? [Y/n/never] ")
         output.stderr.flush()
@@ -171,12 +171,12 @@ def _fetched(output: Output, name: str) -> bool:
     """Fetch a preset's models; whether that succeeded. What went wrong is said, and the run goes on without."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
-    from specextend_cli.ui.streams import format_error
-    from specextend_cli.ui.views import fetching
+    from specextend_cli.ui.output import format_error
+    from specextend_cli.ui.panel import open_view
 
     try:
-        with fetching(output, name) as progress:
-            fetch_pair(load_preset(name), progress=progress)
+        with open_view(output, name) as view:
+            fetch_pair(load_preset(name), progress=view.fetched)
     except (ModelError, FitError) as error:
         output.note(format_error(error))
         return False

@@ -40,8 +40,8 @@ def compare(
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
     from specextend_cli.ui.compared import comparison, comparison_record, format_side, side_name
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import open_view
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import open_view
 
     settings = Options(
         request=SummaryRequest(length=options.length(length), mode="abstractive"),
@@ -72,7 +72,7 @@ def compare(
                         view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
                     case Summarized():
                         shown.close()
-                        output.status(format_side(side or "", event.summary), indent=2)
+                        output.status(format_side(side or "", event.summary))
                     case Prefilling() | Step() if side is None:  # of the warm-up
                         pass
                     case _ if side is not None or isinstance(event, Stage):

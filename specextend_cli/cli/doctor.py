@@ -16,7 +16,7 @@ from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_bytes
 
 if TYPE_CHECKING:
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 NEED_DISK = 1 << 30
 NEED_MEMORY = 2 << 30
@@ -46,7 +46,7 @@ def doctor(json: options.Json = False) -> None:
     """
     from rich.text import Text
 
-    from specextend_cli.ui.streams import GOOD, Output
+    from specextend_cli.ui.output import GOOD, Output
     from specextend_cli.ui.tables import format_checks
 
     output = Output()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from specextend_cli.cli.inputs import Source
     from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.summarizer import Summarizer
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 
 def print_plans(

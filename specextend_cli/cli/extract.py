@@ -37,14 +37,13 @@ def extract(
     """
     from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.destination import destination, refuse_existing
-    from specextend_cli.ui.jsonl import format_json
-    from specextend_cli.ui.streams import Output, sanitize
+    from specextend_cli.ui.output import Output, format_json, sanitize
 
     json = json or (output is not None and output.endswith(".json") and not diff)
     if diff and json:
         raise UsageError("--diff and --json contradict each other", fix="leave one of them out")
     source = one_source(file, Reading.of(pages, ocr, ocr_languages), command="extract", offline=offline)
-    place = destination(output, "json" if json else "text", many=False, force=force)
+    place = destination(output, "json" if json else "text", [(source.name, source.file)], many=False, force=force)
     place.check([source.name], read_files(source.file))
     path = place.path(source.name)
     refuse_existing([path] if path is not None else [], force=force)  # in a directory, too: nothing is to be resumed
@@ -61,7 +60,8 @@ def extract(
             text = format_json(_record(document)) + "\n"
         elif diff:
             text = "".join(f"{page.plain}\n" for page in pages_of_diff(document))
-        place.put(terminal.write, text, path)
+        with place.target(terminal.write, source.name) as write:
+            write(text)
     terminal.status(_counts(document))
 
 

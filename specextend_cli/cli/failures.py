@@ -12,7 +12,7 @@ from specextend_cli.errors import ModelError, PartialError, SpecextendError
 
 if TYPE_CHECKING:
     from specextend_cli.cli.inputs import Source
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 
 @dataclass

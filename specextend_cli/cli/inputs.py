@@ -18,7 +18,7 @@ from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
     from specextend_cli.ui.progress import View
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 """The environment variable with the password of PDFs: on the command line other users could see it."""
@@ -106,7 +106,7 @@ class Source:
 
     def read_shown(self, output: Output) -> Document:
         """Read it with its progress and the warnings on stderr."""
-        from specextend_cli.ui.views import open_view
+        from specextend_cli.ui.panel import open_view
 
         with open_view(output, self.name) as view:
             document = self.read(view.add)
@@ -149,7 +149,7 @@ class Documents:
 
         None: it cannot be read. The error of an only document is raised; those of several are reported in their turn.
         """
-        from specextend_cli.ui.views import open_view
+        from specextend_cli.ui.panel import open_view
 
         if not sources:
             return None
@@ -259,7 +259,7 @@ def _earlier_results(found: Mapping[str, str], results: Path | None) -> list[str
     They have a result's format and, where that directory itself is summarized, the name of another document in it.
     """
     from specextend_cli.ui import Format, suffix_of
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     if results is None or not results.is_dir():
         return []
@@ -315,7 +315,7 @@ def _paths(file: str) -> Iterator[tuple[str, str]]:
 
 def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
     from specextend_cli.documents.find import find
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     found = find(folder)
     if not found.documents:

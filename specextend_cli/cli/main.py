@@ -137,7 +137,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception, debug: bool) -> int:
     """Print an error as this program's, or as a defect; returns the exit code."""
-    from specextend_cli.ui.streams import Output, defect, format_error
+    from specextend_cli.ui.output import Output, defect, format_error
 
     known = _known(error)
     if debug:
@@ -150,7 +150,7 @@ def _report(error: Exception, debug: bool) -> int:
 
 def _known(error: Exception) -> SpecextendError | None:
     """An error in this program's format; None for a defect."""
-    from specextend_cli.ui.streams import closed, silence
+    from specextend_cli.ui.output import closed, silence
 
     match error:
         case SpecextendError():
@@ -179,7 +179,7 @@ def _known(error: Exception) -> SpecextendError | None:
 
 
 def _broken_pipe() -> int:
-    from specextend_cli.ui.streams import silence
+    from specextend_cli.ui.output import silence
 
     silence(sys.stdout)
     return Exit.SIGPIPE

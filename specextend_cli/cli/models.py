@@ -34,7 +34,7 @@ def list_(
     """
     from specextend_cli.models.presets import list_presets
     from specextend_cli.runtime.machine import this_machine
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
     from specextend_cli.ui.tables import preset_table
 
     output, machine = Output(), this_machine()
@@ -61,7 +61,7 @@ def show(preset: options.Preset, json: options.Json = False) -> None:
     from specextend_cli.models.presets import load_preset, to_toml
     from specextend_cli.models.sources import locate, size_on_disk
     from specextend_cli.runtime.machine import this_machine
-    from specextend_cli.ui.streams import Output, sanitize
+    from specextend_cli.ui.output import Output, sanitize
 
     found, output = load_preset(preset), Output()
     if json:
@@ -82,13 +82,13 @@ def pull(preset: options.Preset, offline: options.Offline = False, quiet: option
     """Download the models of a preset and verify those on disk."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair, size_on_disk
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import fetching
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import open_view
 
     output = Output(quiet=quiet)
     chosen = load_preset(preset)
-    with fetching(output, chosen.name) as progress:
-        fetch_pair(chosen, offline=offline, progress=progress, verify=True)
+    with open_view(output, chosen.name) as view:
+        fetch_pair(chosen, offline=offline, progress=view.fetched, verify=True)
     output.status(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
 
 
@@ -103,7 +103,7 @@ def use(preset: options.Preset, quiet: options.Quiet = False) -> None:
     from specextend_cli.models.configuration import configuration_file, configure
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import is_present
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     output = Output(quiet=quiet)
     if preset == options.AUTO:
@@ -124,7 +124,7 @@ def rm(preset: options.Preset, quiet: options.Quiet = False) -> None:
     """Delete the models of a preset from this machine."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import remove
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     chosen = load_preset(preset)
     freed = sum(map(remove, chosen.sources))

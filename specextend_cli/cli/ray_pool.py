@@ -25,7 +25,7 @@ from specextend_cli.summarize.events import Event, Warned
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 LOCAL = "local"
 TRIES = 3  # workers that may die over one document

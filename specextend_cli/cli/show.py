@@ -37,16 +37,15 @@ def show(
       specextend show --list
     """
     from specextend_cli.summarize.result_store import RunStore, results_file
+    from specextend_cli.ui.output import Output
     from specextend_cli.ui.runs import (
         format_run,
         format_sentence,
-        number_width,
         run_record,
         run_table,
         sentence_record,
         short_record,
     )
-    from specextend_cli.ui.streams import Output
 
     store, output = RunStore(results_file()), Output()
     if (run is not None) + list_ + (forget is not None) > 1:
@@ -66,7 +65,7 @@ def show(
         return
     found = store.last() if run is None else store.get(run)
     if sentence is None:
-        output.write_json(run_record(found)) if json else output.show(format_run(found), indent=number_width(found))
+        output.write_json(run_record(found)) if json else output.show(format_run(found))
         return
     if sentence > len(found.sentences):
         why = f"its summary has {len(found.sentences)}"
@@ -75,4 +74,4 @@ def show(
     if json:
         output.write_json(sentence_record(found, chosen))
     else:
-        output.show(format_sentence(found, chosen), indent=0)
+        output.show(format_sentence(found, chosen))

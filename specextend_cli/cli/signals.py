@@ -11,7 +11,6 @@ from types import FrameType
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import Exit
-from specextend_cli.ui import terminal
 
 if TYPE_CHECKING:
     from sys import UnraisableHookArgs
@@ -50,10 +49,8 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 def _second(number: int, frame: FrameType | None) -> None:
     # Stop at once: no unwinding, no locks, no buffers.
-    terminals = terminal.without_echo() or ([sys.stderr.fileno()] if sys.stderr.isatty() else [])
-    terminal.restore_echo()
-    for descriptor in terminals:
-        os.write(descriptor, SHOW_CURSOR + b"\n")
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), SHOW_CURSOR + b"\n")
     os._exit(Exit.SIGINT)
 
 

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from specextend_cli.summarize.events import Event
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import Destination
-    from specextend_cli.ui.progress import View
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import View
 
 
 def summarize(
@@ -107,9 +107,8 @@ def summarize(
 
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.annotations import Annotations
     from specextend_cli.ui.destination import destination
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     request = SummaryRequest(
         length=options.length(length),
@@ -125,7 +124,8 @@ def summarize(
     inputs = sources(files, reading, command="summarize", listed=files_from, offline=offline, results=results)
     # A list or a directory counts as many documents, even if it holds one.
     many = len(inputs) > 1 or bool(files_from) or any(source.within for source in inputs)
-    place = destination(output, kind, many=many, force=force, marks=Annotations(cite, cite))
+    named = [(source.name, source.file) for source in inputs]
+    place = destination(output, kind, named, many=many, force=force, cite=cite)
     if not dry_run:
         if ray is None:
             options.usable(device)
@@ -133,14 +133,13 @@ def summarize(
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
+    left = [source for source in inputs if not place.keeps(source.name)]
     writes = mode == "abstractive" or request.needs_writing
     if model in (None, AUTO) and (mode in ("extractive", "guided") or draft_head or ray is not None):
         choice = configured_model(quoting=not writes and mode is not None)
     else:
         asking = None if dry_run else terminal
-        choice = chosen_model(
-            model, device, partial(documents.tokens, place.left(inputs), terminal), asking=asking, offline=offline
-        )
+        choice = chosen_model(model, device, partial(documents.tokens, left, terminal), asking=asking, offline=offline)
     with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
         _warn_of_no_effect(terminal, summarizer, batch)
         if dry_run:
@@ -154,7 +153,6 @@ def summarize(
         else:
             from specextend_cli.cli import ray_pool
 
-            left = place.left(inputs)
             job.run_over(left, ray_pool.results(ray, left, terminal, summarizer, workers))
         if advice := hint(choice, writes=writes):
             terminal.status(advice)
@@ -190,7 +188,7 @@ class Job:
         failures = Failures(self.output, len(inputs))
         with self.destination.all(self.output.write):
             for number, source in enumerate(inputs, 1):
-                failures.attempt(source, partial(self._one, source, f"{number}/{len(inputs)} "))
+                failures.attempt(source, partial(self._one, source, f"{number}/{len(inputs)}"))
         failures.report()
 
     def run_over(self, inputs: Sequence[Source], results: Iterator[tuple[Source, Result]]) -> None:
@@ -198,13 +196,12 @@ class Job:
         failures = Failures(self.output, len(inputs))
         with self.destination.all(self.output.write):
             for number, (source, result) in enumerate(results, 1):
-                failures.attempt(source, partial(self._made, source, f"{number}/{len(inputs)} ", result))
+                failures.attempt(source, partial(self._made, source, f"{number}/{len(inputs)}", result))
         failures.report()
 
     def _one(self, source: Source, number: str) -> None:
-        path = self.destination.path(source.name)
-        if path is not None and self.destination.keeps(path):
-            self.output.status(f"{path} exists already; --force writes it again")
+        if self.destination.keeps(source.name):
+            self.output.status(f"{self.destination.path(source.name)} exists already; --force writes it again")
             return
         view = self._view(source, number)
         self._write(source, view, self._events(source, view))
@@ -215,10 +212,10 @@ class Job:
         self._write(source, self._view(source, number), result)
 
     def _view(self, source: Source, number: str) -> View:
-        from specextend_cli.ui.views import open_view
+        from specextend_cli.ui.panel import open_view
 
-        title = f"{number}{source.name}" if self.many else source.name
-        return open_view(self.output, title, raw=not self.destination.is_prose, many=self.many)
+        position = number if self.many else ""
+        return open_view(self.output, source.name, position, raw=not self.destination.is_prose)
 
     def _events(self, source: Source, view: View) -> Iterator[Event]:
         from specextend_cli.summarize.events import Warned
@@ -230,11 +227,11 @@ class Job:
     def _write(self, source: Source, view: View, events: Iterable[Event]) -> None:
         """Show and write the events of one document. PartialError where it was not read completely."""
         from specextend_cli.summarize.events import Warned
-        from specextend_cli.ui.progress import incomplete
+        from specextend_cli.ui.progress import format_details, incomplete
 
-        path, heading = self.destination.path(source.name), source.name if self.many else ""
+        heading = source.name if self.many else ""
         try:
-            with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
+            with view, self.destination.open(view.write, source.name, heading=heading) as writer:
                 for event in events:
                     if not isinstance(event, Warned) or self._is_new(event.message, source.name):
                         view.add(event)
@@ -245,7 +242,9 @@ class Job:
         summary = view.progress.summary
         assert summary is not None  # the last event has it
         if self.verbose:
-            self.output.status(view.statistics(self.choice))
+            uses_model = self.summarizer.settings.mode != "extractive"
+            model = f"{self.choice.preset} ({self.choice.reason})" if uses_model else ""
+            self.output.status(format_details(view.progress, model))
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 

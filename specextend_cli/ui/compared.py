@@ -17,8 +17,8 @@ from specextend_cli.humanize import (
     format_speedup,
     is_slower,
 )
-from specextend_cli.ui.jsonl import summary_record
-from specextend_cli.ui.streams import AMBER, GOOD, QUIET
+from specextend_cli.ui.output import AMBER, GOOD, QUIET
+from specextend_cli.ui.results import summary_record
 from specextend_cli.ui.tables import cell, table
 
 if TYPE_CHECKING:

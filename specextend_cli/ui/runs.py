@@ -14,8 +14,8 @@ from specextend_cli.humanize import format_count, format_many, format_percent, f
 from specextend_cli.summarize.events import Sentence
 from specextend_cli.summarize.result_store import Run
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.annotations import Annotations, format_page
-from specextend_cli.ui.streams import QUIET, sanitize
+from specextend_cli.ui.annotations import annotated, format_page
+from specextend_cli.ui.output import QUIET, sanitize
 from specextend_cli.ui.tables import cell, table
 
 
@@ -49,7 +49,7 @@ def format_run(run: Run) -> Text:
     lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
     width = number_width(run) - 2
     for sentence in run.sentences:
-        said = Annotations(cite=True, check=True).mark(sentence.text, sentence, run.unit)
+        said = annotated(sentence.text, sentence, run.unit)
         lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
     lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
     return Text("\n").join(lines)

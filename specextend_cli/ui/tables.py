@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.humanize import format_bytes, format_count, format_seconds
-from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
+from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -133,11 +133,12 @@ BINS = 6  # of accepted lengths
 _MARKS: Mapping[str, tuple[str, str]] = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
 
 
-def format_checks(checks: Sequence[tuple[str, str, str]], *, indent: int) -> Text:
-    """One line per check of `doctor`: its state, its name and, from column `indent` on, what was found."""
-    return Text("\n").join(
-        Text.assemble(_MARKS[state], f" {name}".ljust(indent - 1), sanitize(found)) for state, name, found in checks
-    )
+def format_checks(checks: Sequence[tuple[str, str, str]]) -> Table:
+    """One line per check of `doctor`: its state, its name and what was found."""
+    grid = Table.grid(padding=(0, 1))
+    for state, name, found in checks:
+        grid.add_row(Text(*_MARKS[state]), name, cell(found))
+    return grid
 
 
 def block(share: float) -> str:
