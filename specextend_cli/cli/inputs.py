@@ -215,7 +215,7 @@ def one_source(file: str | None, reading: Reading, *, command: str, offline: boo
     found = sources(None if file is None else [file], reading, command=command, offline=offline)
     if len(found) > 1:
         why = _some([source.path for source in found])
-        raise UsageError(f"{file} are {len(found):,} documents", why=why, fix=f"name one: specextend {command} FILE")
+        raise UsageError(f"{file} has {len(found):,} documents", why=why, fix=f"name one: specextend {command} FILE")
     return found[0]
 
 

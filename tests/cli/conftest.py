@@ -1,8 +1,13 @@
-"""Caches of the test's own, tiny presets, and the helpers of the tests of the views and of the pipeline."""
+"""Caches of each test's own, tiny presets, and the command line in this process, also with an invented summarizer."""
+
+from __future__ import annotations
 
 import io
 import sys
-from types import SimpleNamespace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -10,9 +15,23 @@ from specextend_cli.cli.main import run
 from tests.cli import run_fake
 from tests.summarize import tiny_preset
 
+WORDS = "A harbour is a place where ships stay.\n"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What a command has returned and written."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+Cli: TypeAlias = Callable[..., Done]
+
 
 @pytest.fixture(scope="session")
-def presets(tmp_path_factory):
+def presets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Path]]:
     import torch
 
     threads = torch.get_num_threads()
@@ -22,39 +41,47 @@ def presets(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path_factory, monkeypatch):
-    """No test sees or touches the user's caches, configuration or environment; subprocesses inherit it."""
+def home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test sees or touches the user's caches, configuration or environment; child processes inherit it."""
     folder = tmp_path_factory.mktemp("home")
     for kind in ("cache", "config"):
         monkeypatch.setenv(f"XDG_{kind.upper()}_HOME", str(folder / kind))
-    # Else a run on a terminal compiles, measures the machine and asks; those tests are in test_model_choice.
+    # Else a run on a terminal compiles, measures the machine and asks: see test_choice.
     configuration = folder / "config" / "specextend" / "config.toml"
     configuration.parent.mkdir(parents=True)
     configuration.write_text('model = "smollm2-135m"\n')
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
-    for name in ("HF_HUB_OFFLINE", "SPECEXTEND_MODEL", "SPECEXTEND_PDF_PASSWORD"):
+    for name in ("HF_HUB_OFFLINE", "SPECEXTEND_MODEL", "SPECEXTEND_DEVICE", "SPECEXTEND_PDF_PASSWORD"):
         monkeypatch.setenv(name, "")  # so that it is restored, whatever the command sets
         monkeypatch.delenv(name)
     return folder
 
 
 @pytest.fixture
-def cli(capsys):
+def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A short text in the current directory."""
+    monkeypatch.chdir(tmp_path)
+    path = tmp_path / "harbour.txt"
+    path.write_text(WORDS)
+    return path
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
     """The command line in this process: the same exit code and output, without starting Python."""
 
-    def call(*arguments):
+    def call(*arguments: object) -> Done:
         code = run([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
+        return Done(code, *capsys.readouterr())
 
     return call
 
 
 @pytest.fixture
-def fake(cli, monkeypatch):
+def fake(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
     """The same with the invented summarizer and its settings, and with a pipe as stdin."""
 
-    def call(*arguments, stdin="", **settings):
+    def call(*arguments: object, stdin: str = "", **settings: Any) -> Done:
         if arguments[0] == "compare":
             monkeypatch.setattr("specextend_cli.bench.comparison.Summarizer", run_fake.Summarizer)
         monkeypatch.setitem(sys.modules, run_fake.MODULE, run_fake.module(**settings))

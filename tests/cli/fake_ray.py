@@ -1,8 +1,10 @@
-"""As much of Ray as the fleet uses, in this process: actors run at once, and die when they are told to."""
+"""As much of Ray as `--ray` uses, in this process: actors run at once, and die when they are told to."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
+from typing import Any
 
 
 class RayError(Exception):
@@ -13,48 +15,41 @@ class RayTaskError(RayError):
     pass
 
 
-class Actor:
-    """A handle; `died` says what becomes of a call instead of its result."""
-
-    def __init__(self, ray, made):
-        self._ray, self._made = ray, made
-
-    def __getattr__(self, name):
-        def remote(*arguments):
-            reference = object()
-            self._ray.calls[reference] = (self, name, arguments)
-            return reference
-
-        return SimpleNamespace(remote=remote)
-
-
 class FakeRay:
-    """`dies(method, arguments)`: an exception of Ray's for that call, or None."""
+    """Actors that do what `worker` does. `dies(arguments)`: an exception of Ray's in the place of a result, or None."""
 
     exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
 
-    def __init__(self, worker, dies=lambda method, arguments: None):
+    def __init__(self, worker: Any, dies: Callable[[tuple[Any, ...]], RayError | None] = lambda arguments: None):
         self.worker, self.dies = worker, dies
-        self.calls = {}
-        self.started, self.killed = 0, []
+        self.calls: dict[object, tuple[Any, ...]] = {}
+        self.started = 0
+        self.busiest = 0
+        self.options: dict[str, Any] = {}
 
-    def remote(self, kind):
-        def start(*arguments):
+    def remote(self, kind: type) -> Any:
+        def options(**options: Any) -> Any:
+            self.options = options
+            return SimpleNamespace(remote=start)
+
+        def start(*arguments: Any) -> Any:
             self.started += 1
-            return Actor(self, self.worker)
+            return SimpleNamespace(work=SimpleNamespace(remote=self._begin))
 
-        return SimpleNamespace(options=lambda **_: SimpleNamespace(remote=start))
+        return SimpleNamespace(options=options)
 
-    def wait(self, references, *, num_returns, timeout):
+    def _begin(self, *arguments: Any) -> object:
+        reference = object()
+        self.calls[reference] = arguments
+        self.busiest = max(self.busiest, len(self.calls))
+        return reference
+
+    def wait(self, references: Sequence[object], *, num_returns: int, timeout: float) -> tuple[Any, Any]:
         assert references
         return references[-1:], references[:-1]
 
-    def get(self, reference):
-        actor, method, arguments = self.calls.pop(reference)
-        assert actor not in self.killed
-        if (error := self.dies(method, arguments)) is not None:
+    def get(self, reference: object) -> Any:
+        arguments = self.calls.pop(reference)
+        if (error := self.dies(arguments)) is not None:
             raise error
-        return getattr(actor._made, method)(*arguments)
-
-    def kill(self, actor):
-        self.killed.append(actor)
+        return self.worker(*arguments)

@@ -7,9 +7,7 @@ import io
 import json
 import os
 import pty
-import re
 import select
-import signal
 import struct
 import subprocess
 import sys
@@ -94,7 +92,7 @@ class Terminal:
         master, slave = pty.openpty()
         self.master = os.fdopen(master, "r+b", buffering=0)
         self.output = b""
-        self._resize(columns, rows)
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
         streams = {"stdin": slave, "stdout": slave, "stderr": slave, **(redirect or {})}
         self.process = subprocess.Popen(
             command(*arguments, real=real, **settings),
@@ -105,37 +103,10 @@ class Terminal:
         os.close(slave)
         weakref.finalize(self, _end, self.process, self.master)
 
-    def _resize(self, columns: int, rows: int) -> None:
-        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
-
-    def resize(self, columns: int, rows: int) -> None:
-        """Change the size of the window."""
-        self._resize(columns, rows)
-        self.process.send_signal(signal.SIGWINCH)
-
     def until(self, text: bytes) -> None:
         """Read until `text` was written."""
         while text not in self.output:
             assert self._read(), f"{text!r} never came: {self.output!r}"
-
-    def until_match(self, pattern: bytes) -> None:
-        """Read until something like `pattern` was written."""
-        while not re.search(pattern, self.output):
-            assert self._read(), f"{pattern!r} never came: {self.output!r}"
-
-    def more(self) -> None:
-        """Read what comes next."""
-        assert self._read(), f"nothing more came: {self.output!r}"
-
-    def redrawn(self, text: bytes, times: int) -> None:
-        """Read until `text` was written that often."""
-        while self.output.count(text) < times:
-            assert self._read(), f"{text!r} came {self.output.count(text)} times"
-
-    @property
-    def echoes(self) -> bool:
-        """Whether the terminal shows what is typed."""
-        return bool(termios.tcgetattr(self.master)[3] & termios.ECHO)
 
     def press(self, keys: bytes) -> None:
         """Type."""
@@ -150,19 +121,11 @@ class Terminal:
         return code
 
     def screen(self) -> list[str]:
-        """What is to be seen at the end, empty lines left out."""
-        return self._seen(self.output)
-
-    def _seen(self, output: bytes) -> list[str]:
+        """What is to be seen, empty lines left out."""
         screen = pyte.HistoryScreen(self.columns, self.rows, history=1000)
-        pyte.ByteStream(screen).feed(output)
+        pyte.ByteStream(screen).feed(self.output)
         above = ["".join(line[x].data for x in range(self.columns)) for line in screen.history.top]
         return [line.rstrip() for line in (*above, *screen.display) if line.strip()]
-
-    def last_frame(self) -> list[str]:
-        """What was to be seen before the panel began to be drawn again: of the present frame a part may be missing."""
-        *_, redrawn = re.finditer(rb"(?:\r\x1b\[2K)+", self.output)
-        return self._seen(self.output[: redrawn.start()])
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self.master], [], [], LIMIT)
