@@ -48,7 +48,12 @@ def preset_names(incomplete: str) -> list[str]:
     """Names of presets, for shell completion."""
     from specextend_cli.models.presets import preset_files
 
-    return [name for name in (AUTO, *preset_files()) if name.startswith(incomplete)]
+    return [name for name in preset_files() if name.startswith(incomplete)]
+
+
+def model_names(incomplete: str) -> list[str]:
+    """The same, and `AUTO`."""
+    return [*preset_names(incomplete), *([AUTO] if AUTO.startswith(incomplete) else [])]
 
 
 def option(names: str, help: str, metavar: str | None = None, **settings: Any) -> Any:
@@ -104,7 +109,7 @@ Model: TypeAlias = Annotated[
         "Preset, .toml or .gguf file, ollama:NAME, or auto.",
         "NAME",
         envvar="SPECEXTEND_MODEL",
-        autocompletion=preset_names,
+        autocompletion=model_names,
         show_default=False,
     ),
 ]

@@ -27,6 +27,7 @@ class Options:
     request: SummaryRequest = field(default_factory=SummaryRequest)
     engine: EngineOptions = field(default_factory=EngineOptions)
     preset: str = "smollm2-135m"
+    max_tokens: int | None = None
     batch: int | None = None
     offline: bool = False
     cache: bool = True
