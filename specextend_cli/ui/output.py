@@ -184,7 +184,7 @@ def _print(console: Console, what: RenderableType) -> None:
         console.print(what, soft_wrap=not terminal)
     elif not terminal:
         console.file.write("".join(f"{line}\n" for line in tab_separated(what)))
-    elif console.measure(what).minimum > console.width:
+    elif console.measure(what, options=console.options.update_width(_TABLE)).minimum > console.width:
         _console(console.file, _TABLE).print(what)
     else:
         console.print(what)

@@ -24,6 +24,7 @@ REAL = [sys.executable, "-c", "from specextend_cli.cli.main import main; main()"
 FAKE = [sys.executable, "-c", "import gc; gc.disable(); from tests.cli.run_fake import run_main; run_main()"]
 """The same with an invented summarizer; its settings as JSON come first. Garbage is a tenth of so short a process."""
 SHOW, HIDE = b"\x1b[?25h", b"\x1b[?25l"
+FRAME_END = "╯\x1b[0m".encode()
 LIMIT = 60  # seconds; only a hang ever takes that long
 
 
@@ -106,7 +107,13 @@ class Terminal:
     def until(self, text: bytes) -> None:
         """Read until `text` was written."""
         while text not in self.output:
-            assert self._read(), f"{text!r} never came: {self.output!r}"
+            assert self._read(), f"{text!r} never came: {self.output[-300:]!r}"
+
+    def until_drawn(self, text: bytes) -> None:
+        """Read until `text` was written, and the panel is whole."""
+        self.until(text)
+        while not self.output.endswith(FRAME_END):
+            assert self._read(), f"no panel: {self.output[-300:]!r}"
 
     def press(self, keys: bytes) -> None:
         """Type."""
@@ -129,7 +136,7 @@ class Terminal:
 
     def _read(self) -> bool:
         ready, _, _ = select.select([self.master], [], [], LIMIT)
-        assert ready, f"nothing was written for {LIMIT} s: {self.output!r}"
+        assert ready, f"nothing was written for {LIMIT} s: {self.output[-300:]!r}"
         try:
             data = self.master.read(65536)
         except OSError:  # on Linux, the other end's last descriptor was closed
