@@ -7,9 +7,10 @@ def main() -> None:
     """Entry point of the console script."""
     try:
         from specextend_cli.cli.main import main as run
-    except KeyboardInterrupt:
+
+        run()
+    except KeyboardInterrupt:  # before signals are handled, or after
         sys.exit(130)
-    run()
 
 
 if __name__ == "__main__":
