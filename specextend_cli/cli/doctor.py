@@ -54,8 +54,7 @@ def doctor(json: options.Json = False) -> None:
     if json:
         output.write_json([asdict(check) for check in checks])
     else:
-        indent = max(len(check.name) for check in checks) + 4
-        output.show(format_checks([(one.state, one.name, one.found) for one in checks], indent=indent), indent=indent)
+        output.show(format_checks([(one.state, one.name, one.found) for one in checks]))
         fixes = [one.fix for state in ("bad", "poor") for one in checks if one.state == state and one.fix]
         ending = Text.assemble(("try:   ", "bold"), fixes[0]) if fixes else Text("everything is there", style=GOOD)
         output.show(Text("\n") + ending)

@@ -17,7 +17,7 @@ from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
-    from specextend_cli.ui.progress import View
+    from specextend_cli.ui.panel import View
     from specextend_cli.ui.output import Output
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
@@ -192,7 +192,7 @@ def sources(
     stdin is read only with `-`, or with no file at all and something piped into it. Results of earlier runs in
     `results` are left out. UsageError if stdout is redirected into an input.
     """
-    from specextend_cli.ui.destination import refuse_redirection
+    from specextend_cli.ui.destination import refuse_inputs
 
     files = _named(files, listed, command)
     for url in filter(is_url, files):
@@ -206,7 +206,7 @@ def sources(
     if not found:
         raise InputError("there is no document", why="every file found is the result of an earlier run")
     inputs = _with_distinct_names([Source(path, within, reading) for path, within in found.items()])
-    refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
+    refuse_inputs([STDOUT_DESCRIPTOR], [source.file for source in inputs if source.file is not None])
     return inputs
 
 

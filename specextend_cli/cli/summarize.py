@@ -215,7 +215,7 @@ class Job:
         from specextend_cli.ui.panel import open_view
 
         position = number if self.many else ""
-        return open_view(self.output, source.name, position, raw=not self.destination.is_prose)
+        return open_view(self.output, source.name, position, raw=self.destination.format in ("json", "jsonl"))
 
     def _events(self, source: Source, view: View) -> Iterator[Event]:
         from specextend_cli.summarize.events import Warned

@@ -22,6 +22,7 @@ from specextend_cli.ui.standard_streams import are_one, is_pipe, is_writable
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
 WIDE = 200  # columns of tables in a pipe or file
+_DUMB = "", "dumb", "unknown"  # what TERM is where escape sequences are not understood
 _TABLE = 80  # columns of a table that a narrower terminal has no room for: it breaks the lines, and loses no column
 _unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
 
@@ -64,7 +65,7 @@ class Output:
         """True if stderr can show a live panel, which erases no text. FORCE_COLOR enables colours, not animation."""
         if self._wrote and self.piped:
             return False
-        return self.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+        return self.stderr.isatty() and os.environ.get("TERM", "") not in _DUMB
 
     @property
     def piped(self) -> bool:
@@ -174,7 +175,8 @@ def _plain(content: RenderableType) -> str:
 
 
 def _console(stream: IO[str], width: int | None = None) -> Console:
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    colours = None if os.environ.get("TERM", "") in _DUMB and "FORCE_COLOR" not in os.environ else "auto"
+    return Console(file=stream, width=width, color_system=colours, markup=False, highlight=False, emoji=False)
 
 
 def _print(console: Console, what: RenderableType) -> None:
