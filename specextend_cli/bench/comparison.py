@@ -1,4 +1,4 @@
-"""The beginning of one document decoded plainly and with SpecExtend, once each, with the same models: `compare_once`."""
+"""The beginning of a document decoded plainly and with SpecExtend, once each, by the same models: `compare_once`."""
 
 from __future__ import annotations
 

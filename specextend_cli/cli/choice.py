@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from shlex import quote
 from typing import TYPE_CHECKING
@@ -17,6 +17,14 @@ if TYPE_CHECKING:
     from specextend_cli.models.choice import Candidate, Choice, Machine
     from specextend_cli.ui.output import Output
 
+REASONS: Mapping[str, str] = {
+    "named": "as named",
+    "quotes": "the embedded one",
+    "configured": "as configured",
+    "on disk": "the best that is on disk and fits",
+    "none fits": "as none that writes is on disk and fits",
+}
+"""Why a model was chosen, by `Choice.reason`."""
 _ANSWERS = {"": "yes", "y": "yes", "yes": "yes", "n": "no", "no": "no", "never": "never"}
 
 

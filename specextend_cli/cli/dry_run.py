@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -31,8 +32,8 @@ def print_plans(
     need = None if mode == "extractive" else estimate(preset, on_cpu=on_cpu)
 
     def add(source: Source) -> None:
-        document = source.read_shown(output)
-        rows.append(PlanRow.of(source.name, document, summarizer.plan(document), need.total if need else None))
+        plan = summarizer.plan(source.read_shown(output))
+        rows.append(PlanRow.of(source.name, plan, need.total if need else None))
 
     for source in inputs:
         failures.attempt(source, partial(add, source))
@@ -42,7 +43,7 @@ def print_plans(
     if choice.reason != "named":
         output.status(f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {choice.preset}")
     if as_json:
-        records = [{**row.record, "mode": mode, "preset": preset.name} for row in rows]
+        records = [{**asdict(row), "mode": mode, "preset": preset.name} for row in rows]
         output.write_json(records[0] if len(inputs) == 1 else records)
     elif rows:
         output.show(plan_table(rows))

@@ -17,8 +17,8 @@ from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
-    from specextend_cli.ui.panel import View
     from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import View
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 """The environment variable with the password of PDFs: on the command line other users could see it."""
@@ -265,14 +265,13 @@ def _earlier_results(found: Mapping[str, str], results: Path | None) -> list[str
         return []
     suffixes, folder = set(map(suffix_of, get_args(Format))), results.resolve()
     files = {path: (Path(path).resolve(), Path(within)) for path, within in found.items() if within}
-    stems = Counter(within.with_suffix("") for _, within in files.values())
     names = {within for _, within in files.values()}
 
     def is_result(real: Path, within: Path) -> bool:
         if real.suffix not in suffixes or folder not in real.parents:
             return False
         is_below = len(real.relative_to(folder).parts) < len(within.parts)
-        return is_below or stems[within.with_suffix("")] > 1 or within.with_suffix("") in names
+        return is_below or within.with_suffix("") in names
 
     earlier = [path for path, (real, within) in files.items() if is_result(real, within)]
     if earlier:

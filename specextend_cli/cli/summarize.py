@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.choice import chosen_model, configured_model, hint
+from specextend_cli.cli.choice import REASONS, chosen_model, configured_model, hint
 from specextend_cli.cli.failures import Failures
 from specextend_cli.cli.inputs import Documents, Reading, Source, read_files, sources
 from specextend_cli.cli.options import AUTO, option
@@ -243,7 +243,7 @@ class Job:
         assert summary is not None  # the last event has it
         if self.verbose:
             uses_model = self.summarizer.settings.mode != "extractive"
-            model = f"{self.choice.preset} ({self.choice.reason})" if uses_model else ""
+            model = f"{self.choice.preset}, {REASONS[self.choice.reason]}" if uses_model else ""
             self.output.status(format_details(view.progress, model))
         if (error := incomplete(source.name, summary)) is not None:
             raise error

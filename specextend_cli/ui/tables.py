@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
@@ -15,7 +15,6 @@ from specextend_cli.humanize import format_bytes, format_count, format_seconds
 from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
-    from specextend_cli.documents.document import Document
     from specextend_cli.summarize.events import Plan
 
 
@@ -48,18 +47,10 @@ class PlanRow:
     memory: int | None
 
     @classmethod
-    def of(cls, name: str, document: Document, plan: Plan, memory: int | None) -> PlanRow:
+    def of(cls, name: str, plan: Plan, memory: int | None) -> PlanRow:
         """The row of a plan; `memory` None: no model runs, or its size is not known."""
-        from specextend_cli.summarize.word_count import count_words
-
         prompts = len(plan.chunks) if plan.counted == "token" else 0
-        words = count_words(document.text)
-        return cls(name, plan.unit, plan.pages, words, prompts, plan.levels, plan.seconds, memory)
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """As JSON."""
-        return asdict(self)
+        return cls(name, plan.unit, plan.pages, plan.words, prompts, plan.levels, plan.seconds, memory)
 
 
 def plan_table(rows: Sequence[PlanRow]) -> Table:

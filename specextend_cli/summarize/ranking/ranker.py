@@ -1,7 +1,7 @@
 """The learnt salience of sentences: gradient boosted trees over their features, and the target's hidden states.
 
-Both were fitted by `presets/sentence-ranker/fit.py` to predict which part of a sentence's word pairs its document's human
-summary has; their cards are beside them. For the states, the target reads each chunk of a document behind the beginning
+Both were fitted by `presets/sentence-ranker/fit.py` to predict which part of a sentence's word pairs its document's
+human summary has; their cards are beside them. For the states, the target reads each chunk of a document behind the beginning
 of the preset's prompt, and nothing is generated.
 """
 
