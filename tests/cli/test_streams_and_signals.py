@@ -420,7 +420,7 @@ def test_json_lines(fake, document):
 def test_verbose_adds_figures(fake, document):
     done = fake("summarize", document, "-v")
     *_, model, start, reading, writing, drafting = done.stderr.splitlines()
-    assert model == "model\tsmollm2-135m (configured)"
+    assert model == "model\tsmollm2-135m, as configured"
     assert re.match(r"start\t\S.* to the first words: starting \d", start)
     assert reading == "reading\t28,560 tokens in 12 s"
     assert writing == "writing\t140 tokens in 2.4 s · 57 tok/s"
