@@ -11,7 +11,6 @@ import os
 import signal
 import socket
 import sys
-from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from specextend_cli.cli.inputs import Reading, Source
-from specextend_cli.errors import ModelError, SpecextendError, UsageError
+from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.humanize import format_many
 from specextend_cli.summarize.events import Event, Warned
 
@@ -31,7 +30,6 @@ LOCAL = "local"
 TRIES = 3  # workers that may die over one document
 CORES = 4  # default cores of a worker without a GPU
 CONNECT_TIMEOUT = 10.0  # seconds
-WORKER_TIMEOUT = 30.0  # seconds without any result before a note says that there may be no worker
 Result: TypeAlias = list[Event] | SpecextendError
 """A document's events, but for the engine's, which only a live panel shows; or why there are none."""
 
@@ -46,17 +44,19 @@ class Worker:
         go_offline(options.offline)
         self._summarizer = Summarizer(options)
 
-    def work(self, name: str, data: bytes, reading: Reading) -> Result:
-        """Read and summarize one document, given as the bytes of its file."""
+    def work(self, number: int, name: str, data: bytes | SpecextendError, reading: Reading) -> tuple[int, Result]:
+        """Read and summarize document `number`, given as the bytes of its file, or as the error of reading these."""
         from specextend_cli.documents.read import read_bytes
 
+        if isinstance(data, SpecextendError):
+            return number, data
         try:
             document = read_bytes(name, data, **reading.settings())
             events: list[Event] = list(map(Warned, document.extraction.warnings))
             run = self._summarizer.run(document)
-            return events + [event for event in run if type(event).__module__ == Warned.__module__]
+            return number, events + [event for event in run if type(event).__module__ == Warned.__module__]
         except SpecextendError as error:
-            return error.with_traceback(None)
+            return number, error.with_traceback(None)
 
 
 class PoolSize(NamedTuple):
@@ -76,20 +76,15 @@ def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: 
 
     `nodes` are the resources of each machine: `{"CPU": 8.0, "GPU": 1.0}`. UsageError: that many workers do not fit.
     """
-    gpus = sum(int(node.get("GPU", 0)) for node in nodes)
-    cores = [int(node.get("CPU", 0)) for node in nodes]
-    most = gpus or sum(cores)
-    if (wanted or 1) > most:
-        unit = "GPU" if gpus else "CPU core"
-        fix = f"--workers {most}" if most else "start Ray on a machine with --num-cpus"
-        raise UsageError(f"--workers {wanted or 1} do not fit", why=f"the cluster has {most} {unit}s", fix=fix)
-    if gpus:
-        return PoolSize(min(wanted or gpus, documents), 1, 1)
-    size = min(CORES, max(cores))
-    if wanted is not None:  # as many cores each as leave room for all of them
-        sizes = range(1, max(cores) + 1)
-        size = max(size for size in sizes if sum(count // size for count in cores) >= wanted)
-    return PoolSize(min(wanted or sum(count // size for count in cores), documents), size, 0)
+    cores, room = [int(node.get("CPU", 0)) for node in nodes], sum(int(node.get("GPU", 0)) for node in nodes)
+    size, gpus = 1, min(room, 1)
+    if not gpus:
+        size = max(min(max(cores, default=0), CORES if wanted is None else sum(cores) // wanted), 1)
+        room = sum(count // size for count in cores)
+    if (wanted or 1) > room:
+        why = f"the cluster has room for {room}"
+        raise UsageError(f"--workers {wanted or 1} do not fit", why=why, fix=f"--workers {room}, or more machines")
+    return PoolSize(min(wanted or room, documents), size, gpus)
 
 
 def results(
@@ -98,60 +93,49 @@ def results(
     """Every input with its result in the order in which they are done, computed over the cluster at `address`."""
     if not inputs:
         return
-    options, done = summarizer.options, 0
+    options = summarizer.options
     if options.preset.endswith((".toml", ".gguf")):  # workers, too, can open its absolute path
         options = replace(options, preset=str(Path(options.preset).expanduser().absolute()))
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
         output.status(str(size))
-        try:
-            for result in distribute(ray, inputs, output, size, options):
-                yield result
-                done += 1
-        except KeyboardInterrupt:
-            saved = "; chunk summaries are saved: run again to continue" if summarizer.saves else ""
-            output.note(f"{done} of {len(inputs)} documents done{saved}")
-            raise
+        actor = ray.remote(Worker).options(
+            num_cpus=size.cores, num_gpus=size.gpus, max_restarts=-1, max_task_retries=TRIES - 1
+        )
+        pool = ray.util.ActorPool([actor.remote(options) for _ in range(size.workers)])
+        yield from distribute(pool, inputs, output, ray.exceptions.RayError)
 
 
 def distribute(
-    ray: Any, inputs: Sequence[Source], output: Output, size: PoolSize, options: Options
+    pool: Any, inputs: Sequence[Source], output: Output, failure: type[Exception]
 ) -> Iterator[tuple[Source, Result]]:
-    """Give each free worker a document, and yield what comes back. ModelError: no worker can be started."""
-    actor = ray.remote(Worker).options(
-        num_cpus=size.cores, num_gpus=size.gpus, max_restarts=-1, max_task_retries=TRIES - 1
-    )
-    idle = [actor.remote(options) for _ in range(size.workers)]
-    waiting, busy, is_running = deque(inputs), dict[Any, tuple[Any, Source]](), False
-    while waiting or busy:
-        while waiting and idle:
-            source = waiting.popleft()
+    """Every input with its result; `pool` is Ray's `ActorPool` of workers, whose calls may raise `failure`."""
+    left, why = dict(enumerate(inputs)), ""
+    for task in left.items():
+        pool.submit(lambda worker, task: worker.work.remote(*_sent(*task)), task)
+    try:
+        while pool.has_next():
             try:
-                data = source.data()
-            except SpecextendError as error:
-                yield source, error
+                number, result = pool.get_next_unordered()
+            except failure as error:  # whose document it was is not said
+                why = _last_line(error)
                 continue
-            worker = idle.pop()
-            busy[worker.work.remote(source.name, data, source.reading)] = worker, source
-        ready, _ = ray.wait(list(busy), num_returns=1, timeout=WORKER_TIMEOUT) if busy else ((), ())
-        if busy and not ready and not is_running:
-            output.note("waiting for a worker: the cluster may have no room for one")
-        for reference in ready:
-            worker, source = busy.pop(reference)
-            try:
-                result: Result = ray.get(reference)
-                is_running = True
-            except ray.exceptions.RayTaskError as error:
-                result = SpecextendError("something unexpected went wrong", why=_last_line(error))
-            except ray.exceptions.RayError as error:
-                if not is_running:
-                    fix = "install specextend on every node alike"
-                    raise ModelError("no worker can be started", why=_last_line(error), fix=fix) from error
-                result = SpecextendError(f"{TRIES} workers died over it", why=_last_line(error))
-                worker = actor.remote(options)
-            idle.append(worker)
-            yield source, result
+            yield left.pop(number), result
+    except KeyboardInterrupt:
+        done = len(inputs) - len(left)
+        output.note(f"{done} of {len(inputs)} documents done; chunk summaries are saved: run again to continue")
+        raise
+    for source in left.values():
+        yield source, SpecextendError(f"{source.name}: {TRIES} workers failed", why=why)
+
+
+def _sent(number: int, source: Source) -> tuple[int, str, bytes | SpecextendError, Reading]:
+    """The arguments of `Worker.work`, read when a worker is free."""
+    try:
+        return number, source.name, source.data(), source.reading
+    except SpecextendError as error:
+        return number, source.name, error.with_traceback(None), source.reading
 
 
 @contextmanager
@@ -160,6 +144,7 @@ def connected(address: str) -> Iterator[Any]:
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing leaves this machine
     try:
         import ray
+        import ray.util
     except ImportError as error:
         fix = f"{sys.executable} -m pip install 'specextend-cli[ray]'"
         raise UsageError("Ray is not installed", why=str(error), fix=fix) from error
