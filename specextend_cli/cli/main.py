@@ -83,9 +83,9 @@ def main() -> None:
 
     prepare()
     fast_import.own_process = True
+    signals.handle()
     try:
-        with signals.handled():
-            code = run(sys.argv[1:])
+        code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = Exit.SIGINT
     if is_busy():  # with what nobody waits for: shutting Python down would abort native code of models that load

@@ -122,8 +122,8 @@ def summarize(
         if ray is None:
             job.run(inputs)
         else:
-            from specextend_cli.cli import ray_pool
+            from specextend_cli.summarize import ray_pool
 
-            job.run(left, ray_pool.results(ray, left, terminal, summarizer, workers))
+            job.run(left, ray_pool.results(ray, left, terminal.status, summarizer, workers))
         if advice := hint(choice, writes=writes):
             terminal.status(advice)

@@ -1,8 +1,8 @@
 """The learnt salience of sentences: gradient boosted trees over their features, and the target's hidden states.
 
 Both were fitted by `presets/sentence-ranker/fit.py` to predict which part of a sentence's word pairs its document's
-human summary has; their cards are beside them. For the states, the target reads each chunk of a document behind the beginning
-of the preset's prompt, and nothing is generated.
+human summary has; their cards are beside them. For the states, the target reads each chunk of a document behind the
+beginning of the preset's prompt, and nothing is generated.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`--ray`: one command's inputs over the workers of a Ray cluster.
+"""Many documents over the workers of a Ray cluster: `results`.
 
-The command reads the files and writes the results; workers need neither. Ray replaces a worker that dies and begins its
+This process reads the files and takes the results; workers need neither. Ray replaces a worker that dies and begins its
 document again, which finds the chunk summaries that were saved on the same machine.
 """
 
@@ -11,20 +11,17 @@ import os
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
-from specextend_cli.cli.inputs import Reading, Source
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.humanize import format_many
 from specextend_cli.summarize.events import Event, Warned
-
-if TYPE_CHECKING:
-    from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.output import Output
+from specextend_cli.summarize.summarizer import Options, Summarizer
 
 LOCAL = "local"
 TRIES = 3  # workers that may die over one document
@@ -34,20 +31,39 @@ Result: TypeAlias = list[Event] | SpecextendError
 """A document's events, but for the engine's, which only a live panel shows; or why there are none."""
 
 
+class Reading(Protocol):
+    """How a document is read."""
+
+    def settings(self) -> dict[str, Any]:
+        """Arguments of `read_bytes`."""
+        ...
+
+
+class Source(Protocol):
+    """A document to be read by a worker."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102 - as it says
+    @property
+    def reading(self) -> Reading: ...  # noqa: D102
+    def data(self) -> bytes:
+        """The whole file; InputError if it cannot be read."""
+        ...
+
+
+S = TypeVar("S", bound=Source)
+
+
 class Worker:
     """Summarizes documents. Models are loaded with the first document and stay loaded."""
 
     def __init__(self, options: Options) -> None:
-        from specextend_cli.cli.options import go_offline
-        from specextend_cli.summarize.summarizer import Summarizer
-
-        go_offline(options.offline)
+        if options.offline:
+            os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported, which reads it once
         self._summarizer = Summarizer(options)
 
     def work(self, number: int, name: str, data: bytes | SpecextendError, reading: Reading) -> tuple[int, Result]:
         """Read and summarize document `number`, given as the bytes of its file, or as the error of reading these."""
-        from specextend_cli.documents.read import read_bytes
-
         if isinstance(data, SpecextendError):
             return number, data
         try:
@@ -88,8 +104,8 @@ def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: 
 
 
 def results(
-    address: str, inputs: Sequence[Source], output: Output, summarizer: Summarizer, workers: int | None
-) -> Iterator[tuple[Source, Result]]:
+    address: str, inputs: Sequence[S], say: Callable[[str], None], summarizer: Summarizer, workers: int | None
+) -> Iterator[tuple[S, Result]]:
     """Every input with its result in the order in which they are done, computed over the cluster at `address`."""
     if not inputs:
         return
@@ -99,17 +115,17 @@ def results(
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
-        output.status(str(size))
+        say(str(size))
         actor = ray.remote(Worker).options(
             num_cpus=size.cores, num_gpus=size.gpus, max_restarts=-1, max_task_retries=TRIES - 1
         )
         pool = ray.util.ActorPool([actor.remote(options) for _ in range(size.workers)])
-        yield from distribute(pool, inputs, output, ray.exceptions.RayError)
+        yield from distribute(pool, inputs, say, ray.exceptions.RayError)
 
 
 def distribute(
-    pool: Any, inputs: Sequence[Source], output: Output, failure: type[Exception]
-) -> Iterator[tuple[Source, Result]]:
+    pool: Any, inputs: Sequence[S], say: Callable[[str], None], failure: type[Exception]
+) -> Iterator[tuple[S, Result]]:
     """Every input with its result; `pool` is Ray's `ActorPool` of workers, whose calls may raise `failure`."""
     left, why = dict(enumerate(inputs)), ""
     for task in left.items():
@@ -124,7 +140,7 @@ def distribute(
             yield left.pop(number), result
     except KeyboardInterrupt:
         done = len(inputs) - len(left)
-        output.note(f"{done} of {len(inputs)} documents done; chunk summaries are saved: run again to continue")
+        say(f"{done} of {len(inputs)} documents done; chunk summaries are saved: run again to continue")
         raise
     for source in left.values():
         yield source, SpecextendError(f"{source.name}: {TRIES} workers failed", why=why)
