@@ -27,8 +27,6 @@ from specextend_cli.cli import (
     signals,
     summarize,
     tokens,
-    train_draft,
-    train_ranker,
 )
 from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Group
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
@@ -81,8 +79,6 @@ for _command in (
     extract.extract,
     tokens.chunks,
     tokens.tokens,
-    train_draft.train_draft,
-    train_ranker.train_ranker,
     runs.show,
     doctor.doctor,
 ):

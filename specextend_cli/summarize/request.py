@@ -82,7 +82,7 @@ class SummaryRequest:
             raise UsageError(
                 f"preset {preset.name} cannot guide the choice of sentences",
                 why="it has no [ranker]",
-                fix="--mode extractive, which needs no model, or train one: specextend train-ranker",
+                fix="--mode extractive, which needs no model",
             )
         if (self.mode or preset.mode) != "abstractive" and not self.needs_writing:
             return  # what quotes needs no room, and finds the words of a focus without a prompt

@@ -1,4 +1,4 @@
-"""Benchmarks and training while they run, on stderr: a bar on a terminal, lines elsewhere, or silence."""
+"""Benchmarks while they run, on stderr: a bar on a terminal, lines elsewhere, or silence."""
 
 from __future__ import annotations
 
@@ -11,18 +11,8 @@ from rich.table import Column
 
 from specextend_cli.bench.events import Checked, Event, Measured, Skipped, Started, Working
 from specextend_cli.bench.records import Record, format_length
-from specextend_cli.humanize import format_amount, format_clock, format_count, format_percent, format_seconds, printable
+from specextend_cli.humanize import format_amount, format_count, format_seconds, printable
 from specextend_cli.summarize.events import Stage, Warned
-from specextend_cli.train.events import (
-    Answering,
-    Done,
-    Observing,
-    Resumed,
-    Trained,
-    TrainEvent,
-    Validated,
-    VocabularyChosen,
-)
 from specextend_cli.ui.streams import Output
 from specextend_cli.ui.terminal import clean_terminal
 
@@ -145,45 +135,3 @@ def format_divergence(record: Record) -> str:
 
 def _what(record: Record) -> str:
     return f"{record.method} · {format_length(record.length)} {printable(record.document)}"
-
-
-class TrainingView(_BarView):
-    """Consumes the events of a training run; every validation is a line."""
-
-    def __init__(self, output: Output) -> None:
-        columns = TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[figures]}")
-        super().__init__(output, *columns, description="starting", total=1.0, figures="")
-
-    def add(self, event: TrainEvent) -> None:
-        """Show one event."""
-        match event:
-            case Answering():
-                figures = f"{format_count(event.done)} answers, {format_count(event.tokens)} tokens"
-                self._progress("the target answers", None, f"{figures}, {format_clock(event.seconds)}")
-            case VocabularyChosen():
-                self.output.status(
-                    f"vocabulary: {format_count(event.size)} tokens, {format_percent(event.answers)} of the target's "
-                    f"answers, {format_percent(event.documents)} of the documents"
-                )
-            case Observing():
-                self._progress("the first weights", event.done / event.total, f"{event.done} of {event.total} answers")
-            case Resumed():
-                seconds = format_seconds(event.seconds)
-                self.output.status(f"going on from step {format_count(event.step)}, {seconds} in")
-            case Trained():
-                figures = f"step {format_count(event.step)}, loss {event.loss:.3f}, {format_count(event.tokens)} tokens"
-                self._progress("training", event.share, f"{figures}, {format_clock(event.seconds)}")
-            case Validated():
-                depths = " ".join(f"{share:.2f}" for share in event.agreement)
-                best = ", the best so far" if event.best else ""
-                quoted = "" if event.quoted is None else f" ({event.quoted:.2f} in quotes)"
-                accepted = f"accepted length {event.accepted:.2f}{quoted}, agreement by depth {depths}{best}"
-                self.output.status(f"step {format_count(event.step)}: {accepted}")
-            case Done():
-                step = f"step {format_count(event.step)}"
-                self.output.status(f"{event.reason} after {step}: accepted length {event.accepted:.2f}")
-
-    def _progress(self, what: str, share: float | None, figures: str) -> None:
-        self.update(description=what, completed=share, total=share and 1.0, figures=figures)
-        if self.bar is None and self.is_silent:
-            self.say(f"{what}: {figures}" + ("" if share is None else f", {format_percent(share)}"))
