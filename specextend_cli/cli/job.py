@@ -51,7 +51,9 @@ class Job:
         if self.destination.keeps(source.name):
             self.output.status(f"{self.destination.path(source.name)} exists already; --force writes it again")
             return
-        view = open_view(self.output, source.name, position * self.many, raw=not self.destination.is_prose)
+        view = open_view(
+            self.output, source.name, position * self.many, raw=self.destination.format in ("json", "jsonl")
+        )
         self._write(source, view, self._events(source, view) if result is None else result)
 
     def _events(self, source: Source, view: View) -> Iterator[Event]:
