@@ -72,7 +72,7 @@ def compare(
                         view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
                     case Summarized():
                         shown.close()
-                        output.status(format_side(side or "", event.summary))
+                        output.status(format_side(side or "", event.summary.meter))
                     case Prefilling() | Step() if side is None:  # of the warm-up
                         pass
                     case _ if side is not None or isinstance(event, Stage):
