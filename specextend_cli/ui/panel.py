@@ -45,7 +45,7 @@ from specextend_cli.ui.tables import block, density, histogram
 EVERY = 10.0  # seconds of silence after which a plain line says where things stand
 WIDTH = 80  # columns of the panel
 PROSE = 96  # columns of the summary on a terminal; longer lines are hard to read
-_LABEL, _VALUE, _DETAIL = 10, 7, 30  # columns of a row; bars start after them
+_LABEL, _VALUE, _DETAIL = 9, 7, 30  # columns of a row; bars start after them
 _TOLD = 0, 1, 3  # ranks of the rows that a line has
 _FRAME = 3  # rows of the terminal that no row of the panel has: its frame, and the cursor's
 

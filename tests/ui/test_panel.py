@@ -94,15 +94,15 @@ def test_the_panel_shows_what_decoding_does():
     text = "\n".join("\n".join(rows) for rows in frames(stream()))
     for expected in (
         "fetching smollm2-135m  62.0 MB of 93.0 MB",
-        "chunks    1/3    reading pages 18-34 (8,192/9,120 tokens)",
-        "chunks    2/3    reading pages 35-52",
+        "chunks   1/3    reading pages 18-34 (8,192/9,120 tokens)",
+        "chunks   2/3    reading pages 35-52",
         "tok/s · 2.5× plain · accepted 2.9 · hits 77%",
     ):
         assert expected in text
-    assert re.search(r"accepted  2\.\d\d   1[▁-█] 2█ 3[▁-█] ", text)
+    assert re.search(r"accepted 2\.\d\d   1[▁-█] 2█ 3[▁-█] ", text)
     assert re.search(r"summary +writing: \d\d tokens", text)
     assert re.search(r"retrieved +[▁-█ ]{50}", text)
-    assert re.search(r"progress  \d\d%    about \d+ s left +━+─+ │", text)
+    assert re.search(r"progress \d\d%    about \d+ s left +━+─+ │", text)
     slow = "\n".join("\n".join(rows) for rows in frames(stream(plain_seconds=0.01)))
     assert re.search(r"0\.\d\d× plain · --draft none is faster here", slow)
 
@@ -120,9 +120,9 @@ def test_retrieved_positions_are_drawn_only_where_something_was_left_out():
 
 def test_the_panel_says_what_a_batch_has_done_and_shows_a_text_of_it():
     text = ["\n".join(rows) for rows in frames(batched())]
-    assert any("chunks    0/4    reading pages 7-9 (512/1,000 tokens)" in one for one in text)
-    assert "chunks    2/4    writing 3 at once: 271 tokens" in text[-1]
-    assert "speed     100    tok/s, 3 texts together" in text[-1]
+    assert any("chunks   0/4    reading pages 7-9 (512/1,000 tokens)" in one for one in text)
+    assert "chunks   2/4    writing 3 at once: 271 tokens" in text[-1]
+    assert "speed    100    tok/s, 3 texts together" in text[-1]
     assert "word88 word89" in text[-1]
     assert not any("accepted" in one for one in text)
 
