@@ -43,11 +43,6 @@ class Destination:
         """True if results go to stdout."""
         return not self.paths
 
-    @property
-    def is_prose(self) -> bool:
-        """True if results are for people: they have headings on stdout, and a terminal wraps them."""
-        return self.format in ("text", "md")
-
     def path(self, name: str) -> Path | None:
         """The file for the document `name`, which may contain directories; None for stdout."""
         return self.paths.get(name)
@@ -56,12 +51,8 @@ class Destination:
         """True if the result of an earlier run for the document `name` is kept."""
         return self.in_directory and not self.force and self.paths[name].exists()
 
-    def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
-        """UsageError if a result would overwrite an input, a file, or another result, or cannot be written."""
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if self.in_directory and twice:
-            why, fix = f"both would be written to {self.path(twice[0])}", "summarize them into different directories"
-            raise UsageError(f"two of the inputs are named {twice[0]}", why=why, fix=fix)
+    def check(self, inputs: Sequence[Path | int]) -> None:
+        """UsageError if a result would overwrite an input or a file, or cannot be written."""
         refuse_inputs(self.paths.values(), inputs)
         if not self.in_directory:
             refuse_existing(self.paths.values(), force=self.force)
@@ -85,14 +76,12 @@ class Destination:
 
     @contextmanager
     def all(self, write: Write) -> Iterator[None]:
-        """Write the array of results at the end of the body; after an error, of those there are."""
-        ended = False
+        """Write the array of results, if there is one, at the end of the body; after an error, of those there are."""
         try:
             yield
-            ended = True
         finally:
-            if self.array or (self.array is not None and ended):
-                write("[\n" + ",\n".join(map(str.rstrip, self.array)) + "\n]\n")
+            if self.array is not None:
+                write(f"[{','.join(self.array).rstrip()}]\n")
 
 
 def destination(
@@ -114,6 +103,9 @@ def destination(
         return Destination(kind, cite=cite, array=[] if many and format == "json" else None)
     path = Path(output)
     if not (many or path.is_dir() or output.endswith("/")):
+        if kind_by_suffix(path.suffix) not in (None, "text", "markdown"):
+            fix = f"--output {quote(str(path.with_suffix(suffix_of(kind))))}"
+            raise UsageError(f"--output {output} names a format that is only read", fix=fix)
         return Destination(kind, {name: path for name, _ in documents}, force=force, cite=cite)
     is_file = path.suffix in map(suffix_of, get_args(Format)) and not output.endswith("/")
     if not path.is_dir() and (path.exists() or is_file):
@@ -129,7 +121,8 @@ def _in_directory(
 
     So it is, too, if the document itself is in the directory, where flood-warning.md may be no result.
     """
-    short = {name: name.removesuffix(Path(name).suffix) if _is_document(name) else name for name, _ in documents}
+    suffixes = {name: Path(name).suffix for name, _ in documents if kind_by_suffix(Path(name).suffix) is not None}
+    short = {name: name.removesuffix(suffixes.get(name, "")) for name, _ in documents}
     counts = Counter(short.values())
     paths = {}
     for name, file in documents:
@@ -138,10 +131,6 @@ def _in_directory(
         unique = counts[short[name]] == 1 and (short[name] == name or short[name] not in short)
         paths[name] = directory / f"{short[name] if unique and not beside else name}{suffix}"
     return paths
-
-
-def _is_document(name: str) -> bool:
-    return kind_by_suffix(Path(name).suffix) is not None
 
 
 @contextmanager
