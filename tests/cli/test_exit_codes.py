@@ -24,7 +24,7 @@ nonsense | no such command 'nonsense'
 --nonsense | no such option: --nonsense
 summarize --nonsense | no such option: --nonsense (Possible options: --seed)
 summarize --length | option '--length' requires an argument
-summarize absent --length many | --length many is not a length
+summarize absent --length many | --length many: no such length
 summarize absent --length 0 | --length 0: no such length
 summarize absent --style haiku | invalid value for '--style': 'haiku' is not one of 'paragraph',
 summarize absent --mode quotes | invalid value for '--mode': 'quotes' is not one of
@@ -32,7 +32,7 @@ summarize absent --mode extractive --lang French | --mode extractive and --lang 
 summarize absent --focus '' | --focus is empty
 summarize absent --lang '' | --lang is empty
 summarize absent -t absent | cannot read the template absent
-summarize absent -t latin1 | the template latin1 is not text
+summarize absent -t latin1 | cannot read the template latin1
 summarize absent -t large | --template is too long
 summarize absent -t nowhere | the template cannot be filled
 summarize absent -t misspelt | the template cannot be filled
@@ -46,7 +46,7 @@ summarize absent --model ollama:../x | 'ollama:../x' names no model of ollama
 summarize absent --temperature inf | --temperature inf is no temperature
 summarize absent --temperature -1 | invalid value for '--temperature': it should be greater than or
 summarize absent --seed -1 | invalid value for '--seed': it should be greater than or equal
-summarize absent --device tpu | invalid value for '--device'
+summarize absent --device tpu | there is no device 'tpu'
 summarize absent --draft mine | invalid value for '--draft': 'mine' is not one of 'none',
 summarize absent --draft lm | preset smollm2-135m has no draft model
 summarize absent --batch 0 | invalid value for '--batch': it should be greater than or equal
@@ -57,8 +57,8 @@ summarize - --files-from - | stdin can be read only once
 summarize file:///etc/passwd | file:///etc/passwd cannot be fetched
 summarize https://example.org/a.pdf --offline | https://example.org/a.pdf cannot be fetched offline
 summarize two -o all.md | --output all.md names a file, and a directory is needed
-compare absent --length many | --length many is not a length
-compare absent --device tpu | invalid value for '--device'
+compare absent --length many | --length many: no such length
+compare absent --device tpu | there is no device 'tpu'
 compare two | two has 2 documents
 bench --nonsense | no such
 extract absent absent | got unexpected extra argument(s) (absent)
