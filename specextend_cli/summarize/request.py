@@ -88,15 +88,19 @@ class SummaryRequest:
             return  # what quotes needs no room, and finds the words of a focus without a prompt
         most = preset.window.context - preset.window.chunk - 1
         if self.room(preset.window.summary_tokens) > most:
-            raise UsageError(
-                f"--length {self.length} is more than this preset can write",
-                why=f"beside what it reads, its window has room for {int(most * WORDS_PER_TOKEN / SLACK):,} words",
-                fix="a shorter one, or a preset with a larger window: specextend models list",
-            )
+            raise self.too_long(most)
         if self.focus is not None:
             self._has_place(preset, "--focus", "focus", ("map", *WRITES_SUMMARY))
         if self.language is not None:
             self._has_place(preset, "--lang", "language", WRITES_SUMMARY)
+
+    def too_long(self, most: int) -> UsageError:
+        """The error where a model has room for at most so many tokens of the summary."""
+        return UsageError(
+            f"--length {self.length} is more than this model can write",
+            why=f"beside what it reads, its window has room for {int(most * WORDS_PER_TOKEN / SLACK):,} words",
+            fix="a shorter one, or a model with a larger window: specextend models list",
+        )
 
     def _has_place(self, preset: Preset, flag: str, place: str, names: Sequence[str]) -> None:
         for name in names:

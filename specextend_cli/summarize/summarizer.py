@@ -286,15 +286,20 @@ class Summarizer:
 
     def _check_prompts(self) -> None:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
+        if self.settings.mode != "abstractive":
+            return  # nothing is written
         window = self.preset.window
         text = max(window.chunk, 3 * (window.chunk_summary_tokens + 2))
         for template in ("single", "map", "reduce"):
-            new = window.chunk_summary_tokens if template == "map" else self.settings.summary_tokens
-            need = self._builder.overhead(template) + text + new
-            if need > window.context:
+            usual = window.chunk_summary_tokens if template == "map" else window.summary_tokens
+            new = usual if template == "map" else self.settings.summary_tokens
+            room = window.context - self._builder.overhead(template) - text
+            if usual <= room < new:
+                raise self.request.too_long(room)
+            if new > room:
                 raise UsageError(
                     f"preset {self.preset.name}: a {template} prompt of full size does not fit the model's window",
-                    why=f"it can take {need:,} tokens of {window.context:,}",
+                    why=f"it can take {window.context - room + new:,} tokens of {window.context:,}",
                     fix="lower chunk, chunk_summary_tokens or summary_tokens under [window]",
                 )
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import get_args
 
 import pytest
 
@@ -55,11 +54,3 @@ def test_every_format_is_read_or_refused_with_a_hint(entry: Format) -> None:
     assert bool(entry.name or entry.needs_ocr) != bool(entry.hint)
     for target in filter(None, (entry.parser, entry.reader)):
         assert callable(load(target))
-
-
-def test_the_help_names_every_format_that_is_read() -> None:
-    from specextend_cli.cli.options import File, Files
-
-    for option in (File, Files):
-        text = get_args(option)[1].help
-        assert [name for name in format_names() if name.split()[0] not in text] == []

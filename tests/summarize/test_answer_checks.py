@@ -94,7 +94,7 @@ def test_a_note_is_asked_for_again_and_counted(presets) -> None:
     assert [event.number for event in events if isinstance(event, ChunkSummarized)] == [1, 2, 3, 4]
     assert [event.number for event in events if isinstance(event, Part)] == [1, 2, 3, 4, 1]
     assert summary.coverage.complete
-    assert json.loads(json.dumps(summary_record(summary)))["retried"][0]["flaw"] == "in circles"
+    assert json.loads(json.dumps(summary_record(summary)))["model"]["retried"][0]["flaw"] == "in circles"
 
 
 def test_it_stays_as_it_is_when_no_try_is_better(presets) -> None:

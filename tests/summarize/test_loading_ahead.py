@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 import torch
 
-from specextend_cli.cli import source
+from specextend_cli.cli import inputs
 from specextend_cli.cli.main import run
 from specextend_cli.errors import Exit
 from specextend_cli.runtime import loading_thread, machine
@@ -87,7 +87,7 @@ def test_loading_begins_while_the_document_is_read(
     presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
 ) -> None:
     """The first of several, read in a thread: its text is not there before the models are loaded."""
-    read, is_loaded, threads = source.Source.read, threading.Event(), []
+    read, is_loaded, threads = inputs.Source.read, threading.Event(), []
     load = summarizer.load_writer
 
     def noting(*arguments: Any, **options: Any) -> Iterator[Stage]:
@@ -95,21 +95,21 @@ def test_loading_begins_while_the_document_is_read(
         is_loaded.set()
         return made
 
-    def reading(self: source.Source, *arguments: Any) -> object:
+    def reading(self: inputs.Source, *arguments: Any) -> object:
         threads.append(threading.current_thread())
         assert is_loaded.wait(LIMIT)
         return read(self, *arguments)
 
     monkeypatch.setattr(summarizer, "load_writer", noting)
-    monkeypatch.setattr(source.Source, "read", reading)
+    monkeypatch.setattr(inputs.Source, "read", reading)
     files = [tmp_path / name for name in ("a.txt", "b.txt")]
     for file in files:
         file.write_text(LONG)
-    command = ["summarize", *map(str, files), "-m", str(presets["one"]), "--device", "cuda", "--dtype", "float32", "-v"]
+    command = ["summarize", *map(str, files), "-m", str(presets["one"]), "--device", "cuda"]
     assert run([*command, "--mode", "abstractive", "--no-cache"]) == 0
     assert [thread is MAIN for thread in threads] == [False, True]
     assert (len(loads), loads[0] in (MAIN, threads[0])) == (1, False)
-    assert "; beside these: loading Tiny" in capsys.readouterr().err
+    assert "loading Tiny" in capsys.readouterr().err
 
 
 def test_an_error_is_that_of_loading_later(

@@ -71,7 +71,7 @@ def test_the_command_line(presets, tmp_path: Path, pretend: PretendDevice, capsy
     source, printed = tmp_path / "harbour.txt", []
     source.write_text(text(6))
     for device in ("cuda", "cpu"):
-        command = ["summarize", str(source), "-m", str(presets["one"]), "--device", device, "--dtype", "float32"]
+        command = ["summarize", str(source), "-m", str(presets["one"]), "--device", device]
         assert run([*command, "--mode", "abstractive", "--no-cache"]) == 0
         out, err = capsys.readouterr()
         assert "tok/s" in err

@@ -16,7 +16,6 @@ from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.ranking.topics import title, topics
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.annotations import Annotations
 from specextend_cli.ui.results import WRITERS
 from tests.helpers.flat_options import flat_options
 
@@ -186,7 +185,7 @@ def test_headings_are_no_sentences_and_have_no_citations() -> None:
         (citation,) = one.citations
         assert one.text.removeprefix("- ") in MARKDOWN[citation.start : citation.end]
     pieces: list[str] = []
-    writer = WRITERS["text"](pieces.append, Annotations(cite=True), "")
+    writer = WRITERS["text"](pieces.append, True)
     for event in events:
         writer.add(event)
     for line in "".join(pieces).rstrip("\n").split("\n"):

@@ -143,14 +143,14 @@ def test_what_is_shown_in_one_line_is_one(key: str, tmp_path: Path) -> None:
 
 
 def test_a_damaged_model_of_ones_own_hides_no_preset(tmp_path: Path, home: Path) -> None:
-    from specextend_cli.cli.presets import row
+    from specextend_cli.cli.models import _row as row
     from specextend_cli.models.choice import Machine
 
     (tmp_path / "model").mkdir()
     for name, text in {"config.json": "[" * 100_000, "tokenizer.json": "", "model.safetensors": ""}.items():
         (tmp_path / "model" / name).write_text(text)
     shown = row(load_preset(preset(tmp_path, kind="local", path="model")), Machine("cpu", 10**9))
-    assert (shown.memory, shown.fits, shown.present) == (None, None, True)
+    assert (shown.memory, shown.obstacle, shown.present) == (None, "", True)
 
 
 @pytest.mark.parametrize("key", ["file_bytes", "wheel_bytes"])

@@ -1,0 +1,265 @@
+"""`models list|show|pull|use|rm`; from a Hub that stands in for the real one to a printed summary; GGUF files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import tomllib
+
+import pytest
+
+from specextend_cli.models import memory
+from specextend_cli.models.choice import Machine
+from specextend_cli.models.configuration import configuration_file
+from specextend_cli.models.presets import list_presets, read_preset, to_toml, user_presets
+from specextend_cli.models.source_kinds import HubFileSource, HubSource
+from specextend_cli.runtime import machine as module
+from tests.helpers import gguf_files
+from tests.helpers.error_lines import said
+from tests.helpers.gguf_writer import CHAT
+from tests.helpers.grid import but_for
+from tests.helpers.hub_server import COMMIT, StandInHub
+from tests.helpers.preset_models import LAYOUTS, found, save_model
+from tests.summarize import tiny_preset
+from tests.summarize.tiny_preset import text
+
+PRESETS = {preset.name: preset for preset in list_presets()}
+
+# --------------------------------------------------------------------------------------------------------- list and show
+
+
+@pytest.fixture(params=[8, 24])
+def free(request, monkeypatch):
+    """Bytes that are free on a machine without a GPU."""
+    monkeypatch.setattr(module, "this_machine", lambda device="auto": Machine("cpu", request.param * 10**9))
+    return request.param * 10**9
+
+
+def listed(done):
+    """The cells of each line but the header's."""
+    assert done.returncode == 0
+    return [line.split("\t") for line in done.stdout.splitlines()[1:]]
+
+
+def test_what_runs_here_is_listed_by_rank_and_the_rest_with_why(cli, free):
+    rows = {row["name"]: row for row in json.loads(cli("models", "list", "--all", "--json").stdout)}
+    assert rows.keys() == PRESETS.keys()
+    some, everything = listed(cli("models", "list")), listed(cli("models", "list", "--all"))
+    names = [cells[1] for cells in some]
+    assert [cells[1] for cells in everything][: len(names)] == names
+    assert sorted(cells[1] for cells in everything) == sorted(rows)
+    assert (
+        cli("models", "list").stderr
+        == f"{len(rows) - len(names)} more need another machine: specextend models list --all\n"
+    )
+    ranks = [PRESETS[name].rank or 99 for name in names]
+    assert ranks == sorted(ranks)
+    assert 3 < len(names) < len(rows)
+    for _, name, *cells in everything:
+        preset, shown = PRESETS[name], "\t".join(cells)
+        assert ("too large, " in shown or "for GPUs, " in shown) == (name not in names)
+        need = memory.estimate(preset, on_cpu=True)
+        assert need.total <= memory.HEADROOM * free or name not in names
+        assert preset.licence.partition(";")[0] in shown
+        assert (", gated" in shown) == preset.gated
+        assert f"{preset.window.context:,}" in shown
+
+
+def test_the_one_that_runs_is_marked_and_on_a_gpu_none_lacks_one(cli, monkeypatch):
+    monkeypatch.setattr(module, "this_machine", lambda device="auto": Machine("cuda", 10**12))
+    rows = listed(cli("models", "list"))
+    assert len(rows) == len(PRESETS)
+    assert [cells[1] for cells in rows if cells[0] == "›"] == ["smollm2-135m"]  # as configured
+
+
+def test_a_preset_that_was_shown_can_be_used_under_any_name(cli, document):
+    shown = cli("models", "show", "smollm2-135m")
+    assert shown.stdout.startswith("# SmolLM2")
+    assert "\n# memory: " in shown.stdout
+    assert tomllib.loads(shown.stdout)["target"]
+    document.with_name("mine.toml").write_text(shown.stdout)
+    first, again = (
+        json.loads(cli("models", "show", name, "--json").stdout) for name in ("smollm2-135m", "./mine.toml")
+    )
+    assert again == {**first, "name": "mine"}
+
+
+def test_every_preset_survives_being_shown(tmp_path):
+    for preset in PRESETS.values():
+        path = tmp_path / "copy.toml"
+        path.write_text(to_toml(preset))
+        assert read_preset(path) == preset.model_copy(update={"name": "copy"})
+
+
+def test_use_is_kept_until_it_is_taken_back(cli, presets, home):
+    done = cli("models", "use", presets["one"])
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"{presets['one']} runs where no model is named ({configuration_file()})\n"
+    assert configuration_file().read_text() == f'model = "{presets["one"]}"\n'
+    assert "it is not on disk and is fetched at its first use" in cli("models", "use", "qwen3-8b").stderr
+    assert cli("models", "use", "absent").returncode == 2
+    assert 'model = "qwen3-8b"' in configuration_file().read_text()
+    assert cli("models", "use", "auto").returncode == 0
+    assert "model" not in configuration_file().read_text()
+
+
+# ------------------------------------------------------------------------------------------------- from a Hub to a summary
+
+UNRANKED = {"qwen3.5-4b-mtp", "qwen3.5-9b-mtp", "qwen3.5-27b-mtp", "qwen3.8-27b-mtp", "lfm2-1.2b", "lfm2-2.6b"}
+THINKS = "{% if enable_thinking is not false %}{{ raise_exception('it would think') }}{% endif %}" + CHAT
+GGUF = {  # family, pre-tokenizer, template, kinds of matrices
+    "qwen3-0.6b": ("qwen3", "qwen2", THINKS, gguf_files.Kind.Q8_0),
+    "qwen3-1.7b": ("qwen3-wide-heads", "qwen2", THINKS, gguf_files.q4_k_m(2)),
+    "smollm3-3b": ("smollm3", "llama-bpe", THINKS, gguf_files.q4_k_m(5)),
+    "granite-4.0-micro": ("granite", "dbrx", CHAT, gguf_files.q4_k_m(2)),
+}
+PULLED = [preset.name for preset in PRESETS.values() if preset.rank or preset.name in UNRANKED]
+
+
+@pytest.fixture
+def hub(monkeypatch, home):
+    with StandInHub() as hub:
+        hub.use(monkeypatch, home)
+        yield hub
+
+
+def gguf_of(preset, folder):
+    name, pre, template, kind = GGUF[preset.name]
+    tokenizer = tiny_preset.tokenizer()
+    model = gguf_files.make(name, tokenizer.get_vocab_size())
+    model.config.max_position_embeddings = 40960
+    return gguf_files.write(folder / "tiny.gguf", name, model, tokenizer, kind, pre=pre, template=template).read_bytes()
+
+
+def publish(hub, preset, folder):
+    """The preset's repositories with random weights of a small size, in the published layout.
+
+    The user's own preset of its name has what is pinned or quantized otherwise, in float32.
+    """
+    target, draft = preset.target, preset.draft.source
+    if isinstance(target.source, HubFileSource):
+        data = gguf_of(preset, folder)
+        hub.publish(target.source.repo, {target.source.file: data}, commit=target.source.revision or COMMIT)
+        pinned = {"file_bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
+        changed = {"source": target.source.model_copy(update=pinned)}
+    else:
+        assert isinstance(target.source, HubSource)
+        assert target.shape is not None
+        save_model(folder / "target", target.source, target.shape, layers=3, seed=0)
+        template = CHAT if preset.name.startswith(("qwen3-30b-a3b-2507", "lfm2-")) else THINKS
+        settings = json.loads((folder / "target" / "tokenizer_config.json").read_text())
+        (folder / "target" / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))
+        hub.publish_folder(target.source.repo, folder / "target")
+        changed = {"quantization": "none"}  # bitsandbytes may not be installed
+    if isinstance(draft, HubSource):
+        (folder / "head").mkdir()
+        found(LAYOUTS, draft)(folder / "head", tiny_preset.tokenizer().get_vocab_size())
+        hub.publish_folder(draft.repo, folder / "head")
+    own = preset.model_copy(
+        update={
+            "target": target.model_copy(update={**changed, "dtype": "float32"}),
+            "draft": preset.draft.model_copy(update={"dtype": "float32"}),
+            "window": preset.window.model_copy(update={"summary_tokens": 12}),
+        }
+    )
+    user_presets().mkdir(parents=True)
+    (user_presets() / f"{preset.name}.toml").write_text(to_toml(own))
+
+
+@pytest.mark.parametrize("name", but_for(["qwen3-1.7b", "qwen3-4b-4bit-eagle3"], PULLED))
+def test_from_the_hub_to_a_summary(name, cli, hub, document, tmp_path):
+    preset = PRESETS[name]
+    document.write_text(text(12))
+    publish(hub, preset, tmp_path)
+    pulled = cli("models", "pull", name)
+    assert pulled.returncode == 0, pulled.stderr
+    assert f"{name} is ready" in pulled.stderr
+    for repository in hub.repositories.values():
+        assert len(repository.fetched) == len(set(repository.fetched)) >= 1  # nothing twice
+    command = ("summarize", document, "-m", name, "--json", "--no-cache", "--mode", "abstractive", "--offline")
+    drafted, plain = cli(*command), cli(*command, "--draft", "none")
+    assert drafted.returncode == 0, drafted.stderr
+    summary = json.loads(drafted.stdout)
+    assert summary["model"]["preset"] == name
+    assert summary["text"].strip()
+    assert ("mtp" in summary["model"]["drafter"]) == ("mtp" in preset.draft.drafters)
+    assert json.loads(plain.stdout)["text"] == summary["text"]
+    assert cli("models", "rm", name).returncode == 0
+    assert cli("models", "show", name).stdout.count(", not on disk\n") == len(preset.sources)
+
+
+def test_what_is_missing_is_said(cli, hub, document, tmp_path, monkeypatch):
+    """Gated, offline, and wrong bytes: exit code 4 and the command to run; nothing half-fetched is used."""
+    publish(hub, PRESETS["qwen3-0.6b"], tmp_path)
+    offline = cli("summarize", document, "-m", "qwen3-0.6b", "--offline")
+    assert (offline.returncode, said(offline)["try"][-33:]) == (4, "specextend models pull qwen3-0.6b")
+    monkeypatch.delenv("HF_HUB_OFFLINE")  # which --offline sets
+    (repository,) = hub.repositories.values()
+    repository.gated = True
+    gated = cli("models", "pull", "qwen3-0.6b")
+    assert gated.returncode == 4
+    assert "is gated" in gated.stderr
+    repository.gated, repository.wrong_bytes = False, True
+    wrong = cli("models", "pull", "qwen3-0.6b")
+    assert wrong.returncode == 4
+    assert "is not the file it should be; it was deleted" in " ".join(wrong.stderr.split())
+    assert cli("models", "rm", "qwen3-0.6b").returncode == 4  # nothing is left
+    repository.wrong_bytes = False
+    assert cli("models", "pull", "qwen3-0.6b").returncode == 0
+
+
+# ----------------------------------------------------------------------------------------------------------------- GGUF
+
+
+@pytest.fixture(scope="module")
+def gguf(tmp_path_factory):
+    import torch
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    own = tiny_preset.tokenizer()
+    config = LlamaConfig(**{**gguf_files.COMMON, "max_position_embeddings": 1024}, vocab_size=own.get_vocab_size())
+    torch.manual_seed(0)
+    file = tmp_path_factory.mktemp("gguf") / "Tiny-Q4_0.gguf"
+    return gguf_files.write(file, "llama", LlamaForCausalLM(config), own, gguf_files.Kind.Q4_0)
+
+
+def test_a_document_is_summarized_by_a_gguf_file(cli, gguf, document):
+    document.write_text(text(30))
+    done = cli("summarize", document, "-m", gguf, "--json", "--length", 20)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads(done.stdout)
+    assert (summary["model"]["preset"], bool(summary["text"].strip())) == ("tiny-q4-0", True)
+    assert 'kind = "gguf"' in cli("models", "show", gguf).stdout
+    assert cli("models", "rm", gguf).returncode == 0
+    assert gguf.is_file()
+
+
+def test_a_file_without_a_chat_template_is_refused_before_it_is_converted(cli, gguf, document):
+    base, key = document.with_name("base.gguf"), b"tokenizer.chat_template"
+    base.write_bytes(gguf.read_bytes().replace(key, key.replace(b"chat", b"tail")))
+    document.write_text(text(60))
+    done = cli("summarize", document, "-m", base)
+    assert done.returncode == 4
+    assert "base.gguf has no chat template" in said(done)["error"]
+    assert f"specextend models show {base} > mine.toml" in said(done)["try"]
+    assert "converting" not in done.stderr
+    own = cli("models", "show", base).stdout.replace("[prompts]", f"[prompts]\nchat_template = {json.dumps(CHAT)}")
+    document.with_name("mine.toml").write_text(own)
+    done = cli("summarize", document, "-m", "mine.toml", "--length", 20)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", gguf_files.FAMILIES)
+def test_every_family_writes_the_same_with_and_without_drafts(name, cli, document):
+    own = tiny_preset.tokenizer()
+    model = gguf_files.make(name, own.get_vocab_size())
+    model.config.max_position_embeddings = 1024
+    file = gguf_files.write(document.with_name("tiny.gguf"), name, model, own)
+    preset = cli("models", "show", file).stdout.replace('dtype = "bfloat16"', 'dtype = "float32"')
+    document.with_name("mine.toml").write_text(preset)
+    document.write_text(text(60))
+    command = ("summarize", document, "-m", "mine.toml", "--json", "--no-cache", "--length", 20, "--batch", 1)
+    drafted, plain = (cli(*command, *more) for more in ((), ("--draft", "none")))
+    assert drafted.returncode == plain.returncode == 0, drafted.stderr + plain.stderr
+    assert json.loads(drafted.stdout)["text"] == json.loads(plain.stdout)["text"]
