@@ -1,55 +1,72 @@
-"""As much of Ray as `--ray` uses, in this process: actors run at once, and die when they are told to."""
+"""As much of Ray as `--ray` uses, in this process: calls are done one after the other, the last one first."""
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
 
 class RayError(Exception):
-    pass
+    """Ray's: a worker has died, or raised something."""
 
 
-class RayTaskError(RayError):
-    pass
+class ActorPool:
+    """As Ray's; `dies(arguments)` is the error of a call in the place of its result, or None."""
+
+    dies: Callable[..., RayError | None] = staticmethod(lambda *arguments: None)
+
+    def __init__(self, actors: Sequence[Any]) -> None:
+        self.idle, self.waiting, self.running = list(actors), deque[Any](), list[Any]()
+
+    def submit(self, begin: Callable[[Any, Any], Any], value: Any) -> None:
+        self.waiting.append((begin, value))
+        self._begin()
+
+    def _begin(self) -> None:
+        while self.idle and self.waiting:
+            actor, (begin, value) = self.idle.pop(), self.waiting.popleft()
+            self.running.append((actor, begin(actor, value)))
+
+    def has_next(self) -> bool:
+        return bool(self.running)
+
+    def get_next_unordered(self) -> Any:
+        actor, arguments = self.running.pop()
+        self.idle.append(actor)
+        self._begin()
+        if (error := self.dies(*arguments)) is not None:
+            raise error
+        return actor.made.work(*arguments)
 
 
-class FakeRay:
-    """Actors that do what `worker` does. `dies(arguments)`: an exception of Ray's in the place of a result, or None."""
+class FakeRay(SimpleNamespace):
+    """The module, with the resources of its machines; `log` has what was asked of it."""
 
-    exceptions = SimpleNamespace(RayError=RayError, RayTaskError=RayTaskError)
+    def __init__(self, *machines: dict[str, float]) -> None:
+        self.log: list[Any] = []
+        self.util = SimpleNamespace(ActorPool=ActorPool)
+        self.exceptions = SimpleNamespace(RayError=RayError)
+        self.machines = machines
 
-    def __init__(self, worker: Any, dies: Callable[[tuple[Any, ...]], RayError | None] = lambda arguments: None):
-        self.worker, self.dies = worker, dies
-        self.calls: dict[object, tuple[Any, ...]] = {}
-        self.started = 0
-        self.busiest = 0
-        self.options: dict[str, Any] = {}
+    def init(self, **settings: Any) -> None:
+        self.log.append(settings["address"])
+
+    def shutdown(self) -> None:
+        self.log.append("shutdown")
+
+    def nodes(self) -> list[dict[str, Any]]:
+        return [{"Alive": True, "Resources": machine} for machine in self.machines]
 
     def remote(self, kind: type) -> Any:
-        def options(**options: Any) -> Any:
-            self.options = options
-            return SimpleNamespace(remote=start)
+        """A class whose `options(…).remote(…)` makes an actor, whose methods return their arguments."""
 
         def start(*arguments: Any) -> Any:
-            self.started += 1
-            return SimpleNamespace(work=SimpleNamespace(remote=self._begin))
+            return SimpleNamespace(made=kind(*arguments), work=SimpleNamespace(remote=lambda *given: given))
+
+        def options(**options: Any) -> Any:
+            self.log.append(options)
+            return SimpleNamespace(remote=start)
 
         return SimpleNamespace(options=options)
-
-    def _begin(self, *arguments: Any) -> object:
-        reference = object()
-        self.calls[reference] = arguments
-        self.busiest = max(self.busiest, len(self.calls))
-        return reference
-
-    def wait(self, references: Sequence[object], *, num_returns: int, timeout: float) -> tuple[Any, Any]:
-        assert references
-        return references[-1:], references[:-1]
-
-    def get(self, reference: object) -> Any:
-        arguments = self.calls.pop(reference)
-        if (error := self.dies(arguments)) is not None:
-            raise error
-        return self.worker(*arguments)
