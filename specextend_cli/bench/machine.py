@@ -16,7 +16,7 @@ import psutil
 import torch
 
 from specextend_cli import __version__
-from specextend_cli.bench.records import Machine
+from specextend_cli.bench.results import Machine
 from specextend_cli.runtime.machine import processor_name
 
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")

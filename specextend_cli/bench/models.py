@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.bench.records import Run
+from specextend_cli.bench.results import Run
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape

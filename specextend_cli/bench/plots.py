@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from specextend_cli.bench.records import format_length
-from specextend_cli.bench.tables import MISSING, HeatMap, LinePlot, Plot, Point, one_line
+from specextend_cli.bench.formats import MISSING, HeatMap, LinePlot, Plot, Point, format_length, one_line
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_percent
 

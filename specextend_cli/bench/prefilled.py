@@ -13,7 +13,6 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.roofline import wait
 from specextend_cli.engine.attention import Queries
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.lm import LanguageModel, Output
@@ -96,3 +95,9 @@ def read(target: Target, prompt: Sequence[int], chunk: int, *, room: int, drafte
         if drafter is not None:
             drafter.observe(piece, out.features)
     return out
+
+
+def wait(device: torch.device) -> None:
+    """Wait for the device: CUDA calls return before their work is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

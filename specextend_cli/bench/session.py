@@ -1,17 +1,22 @@
-"""A benchmark from its options to its result, as a stream of events: `run(Options(…))`."""
+"""What a benchmark runs in: `prepared(Options(…))` loads models and prompts, `Session.measure` runs methods on them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Generator, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from specextend_cli.bench import methods, texts, workloads
-from specextend_cli.bench.events import Event, Finished
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.engine.config import Sampling
-from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.bench import machine, methods, prompts
+from specextend_cli.bench.formats import Interval
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.models import Method, Models
+from specextend_cli.bench.prompts import Prompt
+from specextend_cli.bench.results import PLAIN, Benchmark, Event, Record, Running
+from specextend_cli.bench.runner import Runner
+from specextend_cli.bench.statistics import Quantity, Row, bootstrap_interval, paired_ratios, rows
+from specextend_cli.engine.target import Target
+from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
@@ -25,15 +30,6 @@ from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
-if TYPE_CHECKING:
-    from specextend_cli.bench.models import Models
-    from specextend_cli.bench.setting import Setting
-    from specextend_cli.bench.tables import Experiment
-
-DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
-
-TEMPERATURE = 0.7  # of `sample`, if the preset is greedy
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EngineOptions):
@@ -42,130 +38,119 @@ class Options(EngineOptions):
     preset: str = DEFAULT
     lengths: tuple[int, ...] = (1024,)
     tokens: int = 256
-    decoding: DecodingName = "preset"
     docs: int = 2
     repeats: int = 1
     methods: tuple[str, ...] = methods.DEFAULT
     inputs: tuple[Path, ...] = ()
-    dataset: str | None = None
+    dataset: Path | None = None
     offline: bool = False
-    fresh: bool = False
 
 
-def run(options: Options) -> Iterator[Event]:
-    """Measure; the last event is `Finished`. Raises what `Summarizer.run` raises.
+@dataclass
+class Session:
+    """Models, prompts and decoding of a benchmark.
 
-    Records are kept on disk until `Finished.forget` is called, so that the next call continues an interrupted run.
+    `benchmark`: preset, machine, seed and settings, as yet without results. `wrong`: lossless methods whose tokens
+    were wrong; `skipped`: methods left out.
     """
-    setting, key = yield from _prepared(options, layers=not methods.have_own_attention(options.methods))
-    setting = setting.saved_as(key, fresh=options.fresh)
-    able = setting.named(*options.methods)
-    for name, why in setting.skipped.items():
-        yield Warned(f"{name} is left out: {why}")
-    found = yield from setting.measure(able)
-    yield from _finished([setting], setting.benchmark(found.benchmark.records))
+
+    models: Models
+    prompts: tuple[Prompt, ...]
+    decoding: Decoding
+    repeats: int
+    benchmark: Benchmark
+    wrong: list[str] = field(default_factory=list)
+    skipped: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """Prompt lengths, ascending."""
+        return tuple(sorted({prompt.length for prompt in self.prompts}))
+
+    def named(self, *names: str) -> dict[str, Method]:
+        """Methods of the registry; those that cannot run here are added to `skipped`."""
+        able, unable = methods.build(names, self.models)
+        self.skipped |= unable
+        return able
+
+    def measure(self, chosen: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
+        """Run every method, and plain decoding, on every prompt."""
+        every = {**self.named(PLAIN), **chosen}
+        runner = Runner(self.models, every, self.decoding, self.repeats, self.benchmark.seed)
+        yield from runner.run(self.prompts)
+        self.wrong += [name for name in runner.wrong() if name not in self.wrong]
+        self.skipped |= runner.skipped
+        return Measurements(runner.records(), self.benchmark.seed)
 
 
-def explore(options: Options, names: Sequence[str], *, traces: Path | None = None) -> Iterator[Event]:
-    """Run experiments one after the other, "profile" among them. Otherwise as `run`.
+@dataclass(frozen=True)
+class Measurements:
+    """The runs of an experiment, and figures of them; `seed` is that of intervals."""
 
-    `traces`: where a profile keeps traces.
-    """
-    setting, key = yield from _prepared(options, layers=not {"ablation", "profile"} & set(names))
-    setting = replace(setting, traces=traces)
+    records: tuple[Record, ...]
+    seed: int
 
-    from specextend_cli.bench import experiments
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """A row a method and length."""
+        return rows(self.records, self.seed)
 
-    parts, found = [], []
-    for name in names:
-        yield Stage(f"experiment {name}")
-        parts.append(setting.saved_as(f"{key}-{name}", fresh=options.fresh))
-        found.append((yield from experiments.run(name, parts[-1])))
-    asked = {name: value for name, value in setting.asked.items() if name != "methods"}
-    yield from _finished(parts, setting.benchmark(settings=asked), tuple(found))
-
-
-def _finished(parts: Sequence[Setting], benchmark: Benchmark, found: tuple[Experiment, ...] = ()) -> Iterator[Event]:
-    partials = [part.partial for part in parts if part.partial is not None]
-    for problem in dict.fromkeys(partial.problem for partial in partials if partial.problem):
-        yield Warned(problem)
-
-    def forget() -> None:
-        for partial in partials:
-            partial.remove()
-
-    yield Finished(benchmark, tuple(parts[0].wrong), forget, found)
+    def ratio(self, row: Row, other: str, quantity: Quantity) -> Interval | None:
+        """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
+        own, others = (
+            [record for record in self.records if (record.length, record.method) == (row.length, method)]
+            for method in (row.method, other)
+        )
+        ratios = tuple(paired_ratios(own, others, quantity).values())
+        return bootstrap_interval(ratios, seed=self.seed) if ratios else None
 
 
-def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Setting, str]]:
-    """Load everything; returns the setting and the key of its finished runs.
+def prepared(options: Options, *, layers: bool) -> Generator[Event, None, Session]:
+    """Load everything. Raises what `Summarizer.run` raises.
 
-    `layers`: whether they may run natively or by CUDA graphs; without, `compile` means our kernels alone. A profiler
-    sees such a forward as a single operation.
+    `layers`: whether they may run natively or by CUDA graphs; without, transformers' layers run over our kernels.
     """
     preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
-    sources = texts.sources(options.inputs, options.dataset)
+    sources = prompts.sources(options.inputs, options.dataset)
     prompter = PromptBuilder(preset, TextEncoder.of(pair.target), pair.target)
-    prompts, short = workloads.summaries(sources, prompter, options.lengths, options.docs)
+    framed, short = prompts.summaries(sources, prompter, options.lengths, options.docs)
     for warning in short:
         yield Warned(warning)
     yield Stage(f"loading {preset.title}")
-
-    from specextend_cli.bench import machine
-    from specextend_cli.bench.measure import Decoding
-    from specextend_cli.bench.models import Models
-    from specextend_cli.bench.setting import Setting
-    from specextend_cli.bench.storage import key
-    from specextend_cli.engine.target import Target
-
     fit_threads()
-    facts = machine.describe(device_of(options.device))
-    longest = max(prompt.length for prompt in prompts) + options.tokens
-    if options.compile:
-        yield from load_library(pair.target, device_of(options.device))
-    models = Models(preset, pair, options, context=longest)
-    if options.compile and layers:
-        yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
+    device = device_of(options.device)
+    facts = machine.describe(device)
+    yield from load_library(pair.target, device)
+    models = Models(preset, pair, options, context=max(prompt.length for prompt in framed) + options.tokens)
     if layers:
+        yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
         target = Target(models.lm)
-        drafter = models.drafter(models.draft, target, models.retrieval)
-        yield from run_by_graphs(target, drafter, models.tree)
-    sampling, seed = _sampling(models.preset, options), options.seed or 0
-    compiled = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
-    asked = _asked(options, models, sampling, compiled)
-    identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": seed}
-    decoding = Decoding(sampling, options.tokens, models.eos, models.prefill_chunk)
-    setting = Setting(models, prompts, decoding, options.repeats, seed, facts, asked)
-    return setting, key({**asked, **identity}, prompts)
+        yield from run_by_graphs(target, models.drafter(models.draft, target, models.retrieval), models.tree)
+    decoding = Decoding(sampling_of(models.preset, options), options.tokens, models.eos, models.prefill_chunk)
+    settings = _settings(options, models, decoding, layers=layers)
+    return Session(
+        models, framed, decoding, options.repeats, Benchmark(preset.name, settings, facts, options.seed or 0)
+    )
 
 
-def _sampling(preset: Preset, options: Options) -> Sampling:
-    if options.decoding == "greedy":
-        return Sampling(seed=options.seed or 0)
-    chosen = sampling_of(preset, options)
-    if options.decoding == "sample" and chosen.greedy:
-        return replace(chosen, temperature=TEMPERATURE)
-    return chosen
-
-
-def _asked(options: Options, models: Models, sampling: Sampling, compiled: str) -> dict[str, object]:
+def _settings(options: Options, models: Models, decoding: Decoding, *, layers: bool) -> dict[str, object]:
     """The settings in JSON types; repeating them gives the same prompts and the same decoding."""
-    left_out = {"fresh", "draft_attention", "offline", "preset", "seed", "temperature"}
+    own = {field.name for field in fields(Options)} - {field.name for field in fields(EngineOptions)}
     retrieval = models.retrieval
     return {
-        **{field.name: getattr(options, field.name) for field in fields(Options) if field.name not in left_out},
+        **{name: getattr(options, name) for name in sorted(own - {"offline", "preset"})},
         "lengths": list(options.lengths),
         "methods": list(options.methods),
+        "dataset": None if options.dataset is None else options.dataset.name,
         "inputs": [path.name for path in options.inputs],
+        "draft": models.draft,
         "draft_head": None if options.draft_head is None else Path(options.draft_head).name,
         "device": str(models.device),
         "dtype": str(models.dtype).removeprefix("torch."),
-        "draft": models.draft,
-        "sampling": asdict(sampling),
+        "sampling": asdict(decoding.sampling),
         "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers), "breaks": len(retrieval.breaks)},
         "tree": asdict(models.tree),
         "attention": models.lm.attention,
-        "graphs": models.device.type == "cuda" and models.lm.forward_backend is not None,
-        "compile": compiled,
+        "layers": "ours" if layers and models.lm.forward_backend is not None else "transformers'",
     }

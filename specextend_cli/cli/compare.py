@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from specextend_cli.cli import options, signals
 from specextend_cli.cli.inputs import one_source
@@ -20,10 +20,6 @@ if TYPE_CHECKING:
 def compare(
     *,
     file: options.File = None,
-    quick: Annotated[
-        bool,
-        options.option("--quick", "Decode the beginning of the document once each way: a demonstration, in seconds."),
-    ] = False,
     length: options.LengthOption = None,
     model: options.Model = None,
     json: options.Json = False,
@@ -36,12 +32,10 @@ def compare(
 ) -> None:
     """Compare plain and accelerated decoding of one document: speed and tokens.
 
-    Both decode every text in turns, with the same model in the same process, until the speedup is known within a few
-    percent, or two minutes after the first pass over the document.
+    Its beginning is decoded once each way, with the same model in the same process. `bench` measures with repeats.
 
     Examples:
-      specextend compare report.pdf --max-tokens 200
-      specextend compare --quick report.pdf
+      specextend compare report.pdf
     """
     source = one_source(file, reading, example="specextend compare FILE", offline=offline)
 
@@ -67,12 +61,9 @@ def compare(
     try:
         with signals.deadline(timeout):
             document = source.read_shown(output)
-            if quick and preset.mode != "abstractive":
+            if preset.mode != "abstractive":
                 output.warn(f"{preset.name} writes here: its text shows the engine, and is not a summary to believe")
-            if quick:
-                found = _shown_live(output, source.name, bench_comparison.compare_once(document, settings))
-            else:
-                found = _shown_by_stages(output, source.name, bench_comparison.compare(document, settings))
+            found = _shown_live(output, source.name, bench_comparison.compare_once(document, settings))
     except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
         output.note("stopped; nothing was compared")
         raise
@@ -80,27 +71,6 @@ def compare(
         output.write_json(comparison_record(found))
     else:
         output.show(comparison(found))
-
-
-def _shown_by_stages(output: Output, name: str, events: Iterator[Event | Comparison]) -> Comparison:
-    """The comparison that `events` end with; the view shows how far it is, and nothing of its single runs."""
-    from specextend_cli.bench.comparison import Comparison
-    from specextend_cli.engine.events import Prefilling, Step
-    from specextend_cli.summarize.events import Plan, Stage, Warned
-    from specextend_cli.ui.views import open_view
-
-    stage = None
-    with open_view(output, name) as view:
-        for event in events:
-            if isinstance(event, Comparison):
-                return event
-            if isinstance(event, Stage):
-                stage = event
-            if isinstance(event, (Stage, Plan, Warned)):
-                view.add(event)
-            elif stage is not None and isinstance(event, (Prefilling, Step)):
-                view.add(stage)  # the clock moves on, of the comparison and not of its single runs
-    raise AssertionError("the comparison ended without a result")
 
 
 def _shown_live(output: Output, name: str, events: Iterator[Event | SideBegins | Comparison]) -> Comparison:

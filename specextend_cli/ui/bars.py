@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Column
 
-from specextend_cli.bench.events import Checked, Event, Measured, Skipped, Started, Working
-from specextend_cli.bench.records import Record, format_length
+from specextend_cli.bench.formats import format_length
+from specextend_cli.bench.results import Measured, Record, Running, Started, Working
 from specextend_cli.humanize import format_amount, format_clock, format_count, format_percent, format_seconds, printable
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.train.events import (
@@ -81,31 +81,20 @@ class BenchView(_BarView):
         super().__init__(output, *columns, *counts, description="starting", total=None)
         self._spoke = time.monotonic()
         self._stage = ""
-        self._started: Started | None = None
-        self._done = 0
 
-    def add(self, event: Event) -> None:
+    def add(self, event: Running) -> None:
         """Take one event in."""
         match event:
             case Started():
-                self._started, self._done = event, event.done
-                self.update(total=event.runs, completed=event.done)
-                if event.done:
-                    runs = f"{event.done} of {event.runs} runs were measured before"
-                    self.say(f"continuing: {runs} (--fresh starts anew)")
-                elif self.bar is None:
+                self.update(total=event.runs, completed=0)
+                if self.bar is None:
                     self.say(f"{format_count(event.runs)} runs")
             case Measured():
-                self._done = event.done
                 self.update(completed=event.done)
                 if self.bar is None:
                     self.say(f"[{event.done}/{event.runs}] {format_record(event.record)}")
             case Warned():
                 self.output.warn(event.message)
-            case Skipped():
-                self.output.warn(f"{event.method} is left out: {event.why}")
-            case Checked() if event.record.divergence is not None:
-                self.output.warn(format_divergence(event.record))
             case Working() | Stage() if self.bar is not None:
                 self.update(description=format_status(event))
             case Stage() if event.name != self._stage:
@@ -114,18 +103,13 @@ class BenchView(_BarView):
             case Working() | Stage() if self.is_silent:
                 self.say(format_status(event))
 
-    def stopped(self) -> str:
-        """What a run that ends early leaves behind."""
-        if self._started is None:
-            return "stopped; nothing was measured"
-        return f"{self._done}/{self._started.runs} runs saved; run again to continue"
-
 
 def format_record(record: Record) -> str:
     """One run in a line."""
     seconds = record.decode_seconds
     speed = f"{(len(record.tokens) - 1) / seconds:.1f} tokens/s, " if seconds else ""
-    return f"{_what(record)} · {speed}prefill {format_seconds(record.prefill_seconds)}"
+    where = f"{record.method} · {format_length(record.length)} {printable(record.document)}"
+    return f"{where} · {speed}prefill {format_seconds(record.prefill_seconds)}"
 
 
 def format_status(event: Working | Stage) -> str:
@@ -134,17 +118,6 @@ def format_status(event: Working | Stage) -> str:
         done = f" · {format_count(event.done)}/{format_count(event.total)}" if event.total else ""
         return f"{printable(event.what)}{done}"
     return f"{event.name}{f' {format_amount(event.done, event.unit)}' if event.total else ''}"
-
-
-def format_divergence(record: Record) -> str:
-    """Where a run left plain decoding."""
-    assert record.divergence is not None
-    gap = "" if record.divergence.gap is None else f", where the two best are {record.divergence.gap:.2g} apart"
-    return f"{_what(record)} · differs from plain decoding from token {record.divergence.index + 1} on{gap}"
-
-
-def _what(record: Record) -> str:
-    return f"{record.method} · {format_length(record.length)} {printable(record.document)}"
 
 
 class TrainingView(_BarView):

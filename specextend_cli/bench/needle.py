@@ -17,11 +17,11 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.events import Running, Working
+from specextend_cli.bench.formats import Experiment, HeatMap, Table
 from specextend_cli.bench.prefilled import Prefilled, read
-from specextend_cli.bench.setting import Setting
-from specextend_cli.bench.tables import Experiment, HeatMap, Table
-from specextend_cli.bench.workloads import Prompt, asking
+from specextend_cli.bench.prompts import Prompt, asking
+from specextend_cli.bench.results import Running, Working
+from specextend_cli.bench.session import Session
 from specextend_cli.engine.config import Policy, Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Schedule
@@ -41,16 +41,16 @@ class Needle:
     answer: tuple[int, ...]
 
 
-def needle(setting: Setting) -> Generator[Running, None, Experiment]:
+def needle(session: Session) -> Generator[Running, None, Experiment]:
     """Every document at every depth under every policy; the prompt is read once for all policies."""
     # By policy, prompt length and depth: the probability of each true token, and whether it was the likeliest.
     found: dict[tuple[str, int, float], list[tuple[float, bool]]] = {}
-    models, chunk = setting.models, setting.decoding.prefill_chunk
-    for prompt in setting.prompts:
+    models, chunk = session.models, session.decoding.prefill_chunk
+    for prompt in session.prompts:
         with models.fitted(prompt.length + 32):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             for depth in DEPTHS:
-                hidden = hide(setting, prompt, depth)
+                hidden = hide(session, prompt, depth)
                 yield Working(f"{prompt.length:,} tokens, {depth:.0%} deep")
                 for policy in POLICIES:
                     recipe = models.recipe(models.attending, models.under(policy))
@@ -58,7 +58,7 @@ def needle(setting: Setting) -> Generator[Running, None, Experiment]:
                     for draft, token in teacher_forced(target, recipe.drafter(target), hidden, recipe.retrieval, chunk):
                         of.append((float(draft[token]), int(draft.argmax()) == token))
     rows = []
-    for length in setting.lengths:
+    for length in session.lengths:
         for policy in POLICIES:
             every = [one for depth in DEPTHS for one in found[policy, length, depth]]
             perplexity = exp(-fmean(log(max(probability, _LEAST)) for probability, _ in every))
@@ -77,7 +77,7 @@ def needle(setting: Setting) -> Generator[Running, None, Experiment]:
             "prompt (tokens)",
             "depth of the needle",
             {
-                f"{depth:.0%}": {f"{length:,}": _accuracy(found[policy, length, depth]) for length in setting.lengths}
+                f"{depth:.0%}": {f"{length:,}": _accuracy(found[policy, length, depth]) for length in session.lengths}
                 for depth in DEPTHS
             },
         )
@@ -91,15 +91,15 @@ def _accuracy(found: Sequence[tuple[float, bool]]) -> float:
     return fmean(right for _, right in found)
 
 
-def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
+def hide(session: Session, prompt: Prompt, depth: float) -> Needle:
     """The document's prompt with a needle at `depth` (0 to 1) in place of as many of its tokens."""
-    encode = setting.models.encoder.encode
-    draw = random.Random(f"{setting.seed} {prompt.document} {depth}")
+    encode = session.models.encoder.encode
+    draw = random.Random(f"{session.benchmark.seed} {prompt.document} {depth}")
     city = draw.choice(("Tromso", "Valparaiso", "Kyoto", "Tbilisi", "Windhoek", "Hobart"))
     number = draw.randrange(1_000_000, 10_000_000)
     said = f"The secret number of {city} is"
     ask = f"{{document}}\n\nWhat is the secret number of {city}?"
-    before, after = asking(setting.models.prompter, ask).frame("single", {})
+    before, after = asking(session.models.prompter, ask).frame("single", {})
     needle, lead = encode(f"\n{said} {number}.\n"), encode(said)
     text = prompt.text[: prompt.length - len(before) - len(needle) - len(after) - len(lead)]
     at = int(depth * len(text))
