@@ -11,7 +11,6 @@ agrees with its own choice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -93,14 +92,10 @@ class SmallModel(LMDrafter):
         return drafted
 
 
-Source: TypeAlias = Lookup | SmallModel
-"""The smallest drafter of TriForce: continues what is committed and what is only supposed."""
-
-
 class TriForceDrafter(LMDrafter):
     """The target over its retrieved keys, verifying what a smaller source supposes, as a drafter of chains."""
 
-    def __init__(self, target: Target, source: Source, config: Retrieval) -> None:
+    def __init__(self, target: Target, source: Lookup | SmallModel, config: Retrieval) -> None:
         if target.lm.state_bytes:
             raise UsageError(
                 "the target cannot draft by TriForce",

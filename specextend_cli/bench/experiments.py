@@ -12,9 +12,10 @@ from typing import TypeAlias, get_args
 from specextend_cli.bench.formats import Cell, Experiment, Table
 from specextend_cli.bench.methods import have_own_attention
 from specextend_cli.bench.needle import needle
-from specextend_cli.bench.report import accepted_lengths, charts, columns, decoding_speedup, tables
+from specextend_cli.bench.report import accepted_lengths, charts, columns, decoding_speedup, table
 from specextend_cli.bench.results import Event, Record, Running
-from specextend_cli.bench.session import Options, Session, prepared
+from specextend_cli.bench.runner import Runner
+from specextend_cli.bench.session import Options, prepared
 from specextend_cli.bench.statistics import Row
 from specextend_cli.engine.config import Policy
 from specextend_cli.errors import UsageError
@@ -22,27 +23,26 @@ from specextend_cli.summarize.events import Stage, Warned
 
 _FIGURES = ("accepted", "tokens_per_second", "decode_speedup", "nodes", "hit")
 
-Measured: TypeAlias = Generator[Running, None, Experiment]
+Steps: TypeAlias = Generator[Running, None, Experiment]
 
 
 def run(options: Options, names: Sequence[str] = ()) -> Iterator[Event]:
     """Measure the methods of `options`, or run experiments one after the other; the last event is the `Benchmark`."""
     layers = "ablation" not in names if names else not have_own_attention(options.methods)
-    session = yield from prepared(options, layers=layers)
-    made = session.benchmark
+    runner, made = yield from prepared(options, layers=layers)
     if not names:
-        able = session.named(*options.methods)
-        for method, why in session.skipped.items():
+        able = runner.named(*options.methods)
+        for method, why in runner.skipped.items():
             yield Warned(f"{method} is left out: {why}")
-        found = yield from session.measure(able)
-        plots = charts(found.rows, found.records)
-        experiment = Experiment("methods", "How do the methods compare?", tables(found.rows), plots)
+        found = yield from runner.measure(able)
+        plots = charts(found.rows)
+        experiment = Experiment("methods", "How do the methods compare?", (table(found.rows),), plots)
         made = replace(made, records=found.records, experiments=(experiment,))
     for name in names:
         yield Stage(f"experiment {name}")
-        experiment = yield from EXPERIMENTS[name](session)
+        experiment = yield from EXPERIMENTS[name](runner)
         made = replace(made, experiments=(*made.experiments, experiment))
-    yield replace(made, skipped=session.skipped, wrong=tuple(session.wrong))
+    yield replace(made, skipped=runner.skipped, wrong=tuple(dict.fromkeys(runner.wrong)))
 
 
 def parse(text: str) -> tuple[str, ...]:
@@ -54,9 +54,9 @@ def parse(text: str) -> tuple[str, ...]:
     return wanted
 
 
-def lengths(session: Session) -> Measured:
+def lengths(runner: Runner) -> Steps:
     """Table 2 of the paper."""
-    found = yield from session.measure(session.named("standard", "streaming", "ngram", "specextend"))
+    found = yield from runner.measure(runner.named("standard", "streaming", "ngram", "specextend"))
     note = "The draft of standard and streaming drafts on every step; specextend is behind the gate."
     return Experiment(
         "lengths",
@@ -66,10 +66,10 @@ def lengths(session: Session) -> Measured:
     )
 
 
-def ablation(session: Session) -> Measured:
+def ablation(runner: Runner) -> Steps:
     """Table 4 of the paper: each part alone, added to standard speculative decoding with masked attention."""
-    parts = session.named("naive", "+flash", "+hta", "+streaming", "+retrieval", "specextend")
-    found = yield from session.measure(parts)
+    parts = runner.named("naive", "+flash", "+hta", "+streaming", "+retrieval", "specextend")
+    found = yield from runner.measure(parts)
 
     def total(record: Record) -> float:  # prefill counts: one of the parts works there
         return record.prefill_seconds + record.decode_seconds
@@ -93,35 +93,34 @@ def ablation(session: Session) -> Measured:
     )
 
 
-def policies(session: Session) -> Measured:
+def policies(runner: Runner) -> Steps:
     """Draft attention by drafter: everything, the newest tokens, the target's choice of chunks.
 
     Drafters are that with attention, and the preset's own.
     """
-    models = session.models
+    models = runner.models
     drafters = [kind for kind in dict.fromkeys((models.attending, models.draft)) if kind != "ngram"]
     seen = {policy: models.under(policy) for policy in get_args(Policy)}
     methods = {"ngram": models.recipe("ngram", seen["full"])}
     methods |= {f"{kind}, {name}": models.recipe(kind, shown) for kind in drafters for name, shown in seen.items()}
-    found = yield from session.measure(methods)
-    shortest = {row.method: row.accepted for row in found.rows if row.length == session.lengths[0]}
+    found = yield from runner.measure(methods)
 
     def cells(row: Row) -> dict[str, Cell]:
-        full, first = f"{row.method.partition(',')[0]}, full", shortest.get(row.method)
+        full, streaming = (f"{row.method.partition(',')[0]}, {policy}" for policy in ("full", "streaming"))
         return {
             **columns(row, *_FIGURES),
             "accepted, over full": found.ratio(row, full, _steps_per_token),
+            "accepted, over streaming": found.ratio(row, streaming, _steps_per_token),
             "accepted, over n-grams": found.ratio(row, "ngram", _steps_per_token),
-            "accepted, over the shortest prompt": row.accepted.value / first.value if row.accepted and first else None,
         }
 
     note = "On every step, in the preset's tree. Ratios of accepted lengths: medians of documents' own."
-    table = Table.of("Drafters and what they see", map(cells, found.rows), note)
+    made = Table.of("Drafters and what they see", map(cells, found.rows), note)
     question = "What does a draft gain from what it sees, and does that hold as texts grow?"
-    return Experiment("policies", question, (table,), tuple(accepted_lengths(found.rows)))
+    return Experiment("policies", question, (made,), tuple(accepted_lengths(found.rows)))
 
 
-EXPERIMENTS: dict[str, Callable[[Session], Measured]] = {
+EXPERIMENTS: dict[str, Callable[[Runner], Steps]] = {
     "lengths": lengths,
     "ablation": ablation,
     "policies": policies,

@@ -40,14 +40,6 @@ def is_plain_greedy(sampling: Sampling) -> bool:
     return sampling.greedy and sampling.repetition_penalty == 1.0 and not sampling.no_repeat_ngram
 
 
-def choose(sampling: Sampling, prompt: Sequence[int], output: Sequence[int], logits: Tensor) -> int:
-    """The next token after `prompt` and `output`, from logits [vocabulary]."""
-    sampler = Sampler(sampling, prompt, logits.device)
-    if output:
-        sampler.commit(output)
-    return int(sampler.choose(logits[None]))
-
-
 class OurChoice:
     """A logits processor of transformers that makes our choice the likeliest token, and no token impossible.
 
@@ -63,9 +55,11 @@ class OurChoice:
         low, high = scores.aminmax()
         if low == high:
             return scores
-        token = choose(self.sampling, self.prompt, input_ids[0, len(self.prompt) :].tolist(), scores[0])
+        sampler = Sampler(self.sampling, self.prompt, scores.device)
+        if output := input_ids[0, len(self.prompt) :].tolist():
+            sampler.commit(output)
         first = torch.zeros_like(scores)
-        first[0, token] = 1.0
+        first[0, int(sampler.choose(scores))] = 1.0
         return first
 
 

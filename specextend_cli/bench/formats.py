@@ -19,12 +19,11 @@ from specextend_cli.humanize import printable
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate from `n` documents. One document has no interval: `low` and `high` are None."""
+    """An estimate over documents. One document has no interval: `low` and `high` are None."""
 
     value: float
     low: float | None
     high: float | None
-    n: int
 
 
 Cell: TypeAlias = str | float | int | Interval | None  # None is "not measured", never zero
@@ -43,11 +42,6 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
 
-    def __post_init__(self) -> None:
-        wrong = [row for row in self.rows if len(row) != len(self.header)]
-        if wrong:
-            raise ValueError(f"a row of {len(wrong[0])} cells under a header of {len(self.header)}: {wrong[0]!r}")
-
     @classmethod
     def of(cls, title: str, rows: Iterable[Mapping[str, Cell]], note: str = "") -> Table:
         """A table of `rows` that all have the same columns, in the same order."""
@@ -65,7 +59,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LinePlot:
+class Plot:
     """Named lines of points by ascending x, on a logarithmic axis. Labels carry the units ("prompt (tokens)").
 
     A line's place decides its colour and mark, also if it has no points, so that a method looks alike in all plots.
@@ -78,19 +72,6 @@ class LinePlot:
     lines: Mapping[str, Sequence[Point]]
     note: str = ""
     over_plain: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class HeatMap:
-    """`values[row][column]`, shares of one as colours and percentages; None is not measured."""
-
-    title: str
-    x_label: str
-    y_label: str
-    values: Mapping[str, Mapping[str, float | None]]
-
-
-Plot: TypeAlias = LinePlot | HeatMap
 
 
 @dataclass(frozen=True, slots=True)

@@ -67,9 +67,6 @@ def measured(
         decode_seconds=seconds,
         accepted=tuple(step.accepted for step in verified),
         nodes=tuple(step.nodes for step in verified),
-        draft_seconds=sum(step.draft_seconds for step in verified),
-        verify_seconds=sum(step.verify_seconds for step in verified),
-        retrieve_seconds=sum(event.seconds for event in retrieved),
         hit=fmean(event.hit for event in retrieved) if retrieved else None,
     )
 

@@ -22,11 +22,6 @@ DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
 Build: TypeAlias = "Callable[[Models], Method]"
 
 
-def about() -> dict[str, str]:
-    """Each method with its description."""
-    return {name: text for name, (text, _) in METHODS.items()}
-
-
 def parse(text: str | None) -> tuple[str, ...]:
     """The methods in `plain,ngram,…`; plain decoding is always added. UsageError for an unknown name."""
     wanted = [name.strip() for name in text.split(",")] if text else list(DEFAULT)
@@ -94,25 +89,16 @@ METHODS: dict[str, tuple[str, Build]] = {
     },
     "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
     "+flash": ("naive, with the fast kernel in prefill", _part(prefill="auto")),
-    "+hta": (
-        "naive, with the fast tree attention in verification (hybrid; split-KV on processors)",
-        _part(verify="auto"),
-    ),
+    "+hta": ("naive, with the fast tree attention in verification", _part(verify="auto")),
     "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
     "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
-    "magicdec": (
-        "MagicDec: the target drafts for itself over a streaming cache, a chain",
-        _imported("baselines", "magicdec"),
-    ),
+    "magicdec": ("the target drafts a chain for itself over a streaming cache", _imported("baselines", "magicdec")),
     "triforce": (
-        "TriForce: drafted for by the target over retrieved keys, itself drafted for",
+        "drafted for by the target over retrieved keys, itself drafted for",
         _imported("baselines", "triforce"),
     ),
     "transformers": ("transformers generate, sdpa", _imported("external", "Transformers")),
-    "transformers-prompt-lookup": (
-        "transformers with prompt lookup",
-        _imported("external", "Transformers", lookup=True),
-    ),
+    "transformers-prompt-lookup": ("the same with prompt lookup", _imported("external", "Transformers", lookup=True)),
     "llama.cpp": ("llama.cpp over the same GGUF, by llama-cpp-python", _imported("external", "LlamaCpp")),
 }
 """Each method's description, and what builds it."""

@@ -49,8 +49,8 @@ class Prefilled(Target):
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read a piece, or restore it; it is read again if features are wanted that were not kept."""
         at, wanted, began = self.length, tuple(features), perf_counter()
-        piece = self._known(tokens, wanted)
-        if piece is not None:
+        piece = self._pieces.get(at)
+        if piece and piece.tokens == tuple(tokens.tolist()) and wanted in ((), piece.features):
             self.cache.reserve(len(tokens))
             self.cache.commit()
             self._queries = piece.queries
@@ -71,16 +71,6 @@ class Prefilled(Target):
         if any(start + len(piece.tokens) > end for start, piece in self._pieces.items()):
             self._pieces = {start: kept for start, kept in self._pieces.items() if start + len(kept.tokens) <= end}
         return super().verify(tree, features=features, record=record)
-
-    def has_read(self, tokens: Tensor, features: Sequence[int]) -> bool:
-        """True if the prompt's next piece was read already."""
-        return self._known(tokens, tuple(features)) is not None
-
-    def _known(self, tokens: Tensor, features: tuple[int, ...]) -> _Piece | None:
-        piece = self._pieces.get(self.length)
-        if piece is None or piece.tokens != tuple(tokens.tolist()) or features not in ((), piece.features):
-            return None
-        return piece
 
 
 def read(target: Target, prompt: Sequence[int], chunk: int, *, room: int, drafter: Drafter | None = None) -> Output:

@@ -120,12 +120,6 @@ def summaries(
     return tuple(prompts), tuple(short)
 
 
-def asking(prompter: PromptBuilder, prompt: str) -> PromptBuilder:
-    """Builds another prompt than that for a summary, around its `{document}`."""
-    prompts = prompter.preset.prompts.model_copy(update={"system": "", "single": prompt})
-    return PromptBuilder(prompter.preset.model_copy(update={"prompts": prompts}), prompter.encoder, prompter.directory)
-
-
 def _framed(source: Source, ids: Sequence[int], prompter: PromptBuilder, length: int) -> Prompt | None:
     """A prompt of exactly `length` tokens; None if the document has too few."""
     values = {

@@ -30,9 +30,8 @@ class Run:
     """One output of one method, ours or another program's.
 
     `accepted` and `nodes`: one entry a verification step, bonus token included; empty for programs that do not report
-    steps. Seconds are wall clock: `prefill_seconds` until the first token, `decode_seconds` for the rest;
-    `draft_seconds`, `verify_seconds` and `retrieve_seconds` are parts of the latter. `hit`: mean share of the target's
-    attention that falls on the working set.
+    steps. Seconds are wall clock: `prefill_seconds` until the first token, `decode_seconds` for the rest. `hit`: mean
+    share of the target's attention that falls on the working set.
     """
 
     tokens: tuple[int, ...]
@@ -40,41 +39,20 @@ class Run:
     decode_seconds: float
     accepted: tuple[int, ...] = ()
     nodes: tuple[int, ...] = ()
-    draft_seconds: float = 0.0
-    verify_seconds: float = 0.0
-    retrieve_seconds: float = 0.0
     hit: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(Run):
-    """A run of one method on one prompt of `length` tokens, one repeat.
-
-    `peak_bytes`: peak memory during the run (resident on CPU, allocated on CUDA). `scaled`: RoPE was stretched.
-    """
+    """A run of one method on one prompt of `length` tokens, one repeat; `scaled`: RoPE was stretched."""
 
     method: str
     length: int
     document: str
     repeat: int
-    peak_bytes: int = 0
     scaled: bool = False
     text: str = ""
     divergence: Divergence | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """Hardware and software of a run."""
-
-    processor: str
-    device: str
-    threads: int
-    python: str
-    torch: str
-    transformers: str
-    version: str
-    commit: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +65,12 @@ class Benchmark:
 
     preset: str
     settings: dict[str, object]
-    machine: Machine
+    machine: dict[str, str]
     seed: int
     records: tuple[Record, ...] = ()
     experiments: tuple[Experiment, ...] = ()
     skipped: dict[str, str] = field(default_factory=dict)
     wrong: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Started:
-    """So many runs follow."""
-
-    runs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +91,6 @@ class Measured:
     runs: int
 
 
-Running: TypeAlias = "Started | Working | Measured | Stage | Warned"
+Running: TypeAlias = "Working | Measured | Stage | Warned"
 Event: TypeAlias = "Running | Benchmark"
 """The last event is the `Benchmark`."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
 
 import torch
 
-from specextend_cli.bench import machine
 from specextend_cli.bench.formats import format_length, one_line
 from specextend_cli.bench.measure import Decoding, divergence, is_wrong, measured
-from specextend_cli.bench.methods import reason
+from specextend_cli.bench.methods import build, reason
 from specextend_cli.bench.models import Method, Models, Recipe
 from specextend_cli.bench.prefilled import Prefilled
 from specextend_cli.bench.prompts import Prompt
-from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running, Started, Working
-from specextend_cli.bench.statistics import first_difference
+from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running, Working
+from specextend_cli.bench.statistics import Measurements
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
@@ -33,42 +32,46 @@ _SHORT = 64  # prompt tokens that warm up an external program
 
 @dataclass
 class Runner:
-    """Runs `methods`, plain decoding among them. `skipped`: methods that failed, and why."""
+    """Models, prompts and decoding of a benchmark.
+
+    `skipped`: methods left out, and why. `wrong`: methods of ours whose tokens differ from plain decoding's by more
+    than rounding explains: by nothing in float32.
+    """
 
     models: Models
-    methods: dict[str, Method]
+    prompts: Sequence[Prompt]
     decoding: Decoding
-    repeats: int
-    seed: int
+    repeats: int = 1
+    seed: int = 0
     skipped: dict[str, str] = field(default_factory=dict)
-    _records: list[Record] = field(default_factory=list, init=False)
-    _targets: dict[tuple[str, tuple[int, ...]], Prefilled] = field(default_factory=dict, init=False)
-    _costs: dict[str, CostModel] = field(default_factory=dict, init=False)
-    _warm: set[str] = field(default_factory=set, init=False)
-    _runs: int = field(default=0, init=False)
+    wrong: list[str] = field(default_factory=list)
 
-    def run(self, prompts: Sequence[Prompt]) -> Iterator[Running]:
-        """Measure everything. A failing method is skipped; plain decoding's error is raised."""
-        self._runs = len(self.methods) * len(prompts) * self.repeats
-        yield Started(self._runs)
-        for length, group in groupby(prompts, key=lambda prompt: prompt.length):
-            self._costs, self._warm = {}, {name for name in self._warm if not isinstance(self.methods[name], Recipe)}
+    def named(self, *names: str) -> dict[str, Method]:
+        """Methods of the registry; those that cannot run here are added to `skipped`."""
+        able, unable = build(names, self.models)
+        self.skipped |= unable
+        return able
+
+    def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
+        """Run every method, and plain decoding, on every prompt. A failing one is skipped; plain's error is raised."""
+        self.methods = {**self.named(PLAIN), **methods}
+        self._records: list[Record] = []
+        self._warm: set[str] = set()
+        self._runs = len(self.methods) * len(self.prompts) * self.repeats
+        for length, group in groupby(self.prompts, key=lambda prompt: prompt.length):
+            # Keys depend on RoPE's stretching, which depends on the length; step costs depend on the length.
+            self._targets: dict[tuple[str, tuple[int, ...]], Prefilled] = {}
+            self._costs: dict[str, CostModel] = {}
+            self._warm = {name for name in self._warm if not isinstance(self.methods[name], Recipe)}
             with self.models.fitted(length + self.decoding.tokens) as scaled:
                 for prompt in group:
                     yield from self._document(prompt, scaled)
-            # Keys depend on RoPE's stretching, which depends on the length.
-            self._targets = {}
-
-    def records(self) -> tuple[Record, ...]:
-        """All runs, in the order of lengths, methods, documents, repeats."""
-        order = {name: number for number, name in enumerate(self.methods)}
-        return tuple(sorted(self._records, key=lambda r: (r.length, order[r.method], r.document, r.repeat)))
-
-    def wrong(self) -> tuple[str, ...]:
-        """Our methods whose tokens differ from plain decoding by more than rounding explains: by nothing in float32."""
         exact = self.models.dtype == torch.float32
         bad = {record.method for record in self._records if is_wrong(record.divergence, exact=exact)}
-        return tuple(name for name, method in self.methods.items() if isinstance(method, Recipe) and name in bad)
+        self.wrong += [name for name in self.methods if name in bad and isinstance(self.methods[name], Recipe)]
+        order = {name: number for number, name in enumerate(self.methods)}
+        self._records.sort(key=lambda record: (record.length, order[record.method], record.document, record.repeat))
+        return Measurements(tuple(self._records), self.seed)
 
     def _document(self, prompt: Prompt, scaled: bool) -> Iterator[Running]:
         found: list[Record] = []
@@ -94,7 +97,6 @@ class Runner:
                         length=prompt.length,
                         document=prompt.document,
                         repeat=repeat,
-                        peak_bytes=machine.peak(self.models.device),
                         scaled=scaled,
                         text=self.models.encoder.decode(run.tokens),
                     )
@@ -115,7 +117,6 @@ class Runner:
                 pass
             self._warm.add(name)
         yield Working(where, 0, decoding.tokens)
-        machine.reset_peak(self.models.device)
         written = 0
         for event in self._events(name, prompt.tokens, decoding):
             if isinstance(event, Run):
@@ -154,8 +155,7 @@ class Runner:
         chunk = self.decoding.prefill_chunk
         for at in range(0, prompt.length, chunk):
             piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
-            if not target.has_read(piece, features):
-                yield Working(f"reading {prompt.document}", at, prompt.length)
+            yield Working(f"reading {prompt.document}", at, prompt.length)
             with on_threads(self.models.lm.prefill_threads):
                 target.prefill(piece, features=features)
 
@@ -165,10 +165,8 @@ class Runner:
         recipe = self.methods[PLAIN]
         assert isinstance(recipe, Recipe)
         for record in found:
-            if first_difference(plain.tokens, record.tokens) is not None:
-                target = self._target(recipe)
-                target.verify_backend = self.models.backend(recipe.verify)
-                differs = divergence(target, prompt.tokens, plain.tokens, record.tokens, self.decoding)
+            differs = divergence(self._target(recipe), prompt.tokens, plain.tokens, record.tokens, self.decoding)
+            if differs is not None:
                 record = replace(record, divergence=differs)
                 yield Warned(format_divergence(record))
             self._records.append(record)

@@ -1,20 +1,16 @@
-"""What a benchmark runs in: `prepared(Options(…))` loads models and prompts, `Session.measure` runs methods on them."""
+"""The settings of a benchmark, and what they name: `prepared(Options(…))` loads models and prompts for a `Runner`."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import asdict, dataclass, field, fields
-from functools import cached_property
+from collections.abc import Generator
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from specextend_cli.bench import machine, methods, prompts
-from specextend_cli.bench.formats import Interval
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.bench.models import Method, Models
-from specextend_cli.bench.prompts import Prompt
-from specextend_cli.bench.results import PLAIN, Benchmark, Event, Record, Running
+from specextend_cli.bench.models import Models
+from specextend_cli.bench.results import Benchmark, Event
 from specextend_cli.bench.runner import Runner
-from specextend_cli.bench.statistics import Quantity, Row, bootstrap_interval, paired_ratios, rows
 from specextend_cli.engine.target import Target
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
@@ -46,67 +42,8 @@ class Options(EngineOptions):
     offline: bool = False
 
 
-@dataclass
-class Session:
-    """Models, prompts and decoding of a benchmark.
-
-    `benchmark`: preset, machine, seed and settings, as yet without results. `wrong`: lossless methods whose tokens
-    were wrong; `skipped`: methods left out.
-    """
-
-    models: Models
-    prompts: tuple[Prompt, ...]
-    decoding: Decoding
-    repeats: int
-    benchmark: Benchmark
-    wrong: list[str] = field(default_factory=list)
-    skipped: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def lengths(self) -> tuple[int, ...]:
-        """Prompt lengths, ascending."""
-        return tuple(sorted({prompt.length for prompt in self.prompts}))
-
-    def named(self, *names: str) -> dict[str, Method]:
-        """Methods of the registry; those that cannot run here are added to `skipped`."""
-        able, unable = methods.build(names, self.models)
-        self.skipped |= unable
-        return able
-
-    def measure(self, chosen: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
-        """Run every method, and plain decoding, on every prompt."""
-        every = {**self.named(PLAIN), **chosen}
-        runner = Runner(self.models, every, self.decoding, self.repeats, self.benchmark.seed)
-        yield from runner.run(self.prompts)
-        self.wrong += [name for name in runner.wrong() if name not in self.wrong]
-        self.skipped |= runner.skipped
-        return Measurements(runner.records(), self.benchmark.seed)
-
-
-@dataclass(frozen=True)
-class Measurements:
-    """The runs of an experiment, and figures of them; `seed` is that of intervals."""
-
-    records: tuple[Record, ...]
-    seed: int
-
-    @cached_property
-    def rows(self) -> tuple[Row, ...]:
-        """A row a method and length."""
-        return rows(self.records, self.seed)
-
-    def ratio(self, row: Row, other: str, quantity: Quantity) -> Interval | None:
-        """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
-        own, others = (
-            [record for record in self.records if (record.length, record.method) == (row.length, method)]
-            for method in (row.method, other)
-        )
-        ratios = tuple(paired_ratios(own, others, quantity).values())
-        return bootstrap_interval(ratios, seed=self.seed) if ratios else None
-
-
-def prepared(options: Options, *, layers: bool) -> Generator[Event, None, Session]:
-    """Load everything. Raises what `Summarizer.run` raises.
+def prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Runner, Benchmark]]:
+    """Load everything; returns the runner, and the benchmark as yet without results. Raises as `Summarizer.run`.
 
     `layers`: whether they may run natively or by CUDA graphs; without, transformers' layers run over our kernels.
     """
@@ -129,9 +66,8 @@ def prepared(options: Options, *, layers: bool) -> Generator[Event, None, Sessio
         yield from run_by_graphs(target, models.drafter(models.draft, target, models.retrieval), models.tree)
     decoding = Decoding(sampling_of(models.preset, options), options.tokens, models.eos, models.prefill_chunk)
     settings = _settings(options, models, decoding, layers=layers)
-    return Session(
-        models, framed, decoding, options.repeats, Benchmark(preset.name, settings, facts, options.seed or 0)
-    )
+    seed = options.seed or 0
+    return Runner(models, framed, decoding, options.repeats, seed), Benchmark(preset.name, settings, facts, seed)
 
 
 def _settings(options: Options, models: Models, decoding: Decoding, *, layers: bool) -> dict[str, object]:

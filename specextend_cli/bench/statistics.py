@@ -1,4 +1,4 @@
-"""Statistics of runs: intervals, paired ratios, accepted lengths, shares of a step, repetition; a row a method.
+"""Statistics of runs: intervals, paired ratios, accepted lengths; a row a method.
 
 Speedups are medians over documents of paired ratios. Documents are resampled, because repeats and steps of one document
 are not independent samples.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from statistics import fmean, median
 from typing import Any, TypeAlias
@@ -20,7 +21,6 @@ from specextend_cli.bench.results import PLAIN, Record
 Quantity: TypeAlias = Callable[[Record], float | None]  # a figure of one run, or None if the run does not have it
 
 RESAMPLES = 9999
-PARTS = ("draft", "verify", "retrieve", "host")  # of decoding time
 
 
 def bootstrap_interval(
@@ -40,11 +40,11 @@ def bootstrap_interval(
         raise ValueError("no values to resample")
     value = float(statistic(sample))
     if sample.size == 1:
-        return Interval(value, None, None, 1)
+        return Interval(value, None, None)
     chosen = np.random.default_rng(abs(seed)).integers(0, sample.size, (resamples, sample.size))
     tail = (1 - confidence) / 2
     low, high = np.quantile(statistic(sample[chosen], axis=-1), (tail, 1 - tail))
-    return Interval(value, float(low), float(high), sample.size)
+    return Interval(value, float(low), float(high))
 
 
 def decode_seconds_per_token(record: Record) -> float | None:
@@ -83,22 +83,6 @@ def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
     return tuple(fmean(size for record in of for size in record.accepted) for of in runs.values())
 
 
-def shares(records: Sequence[Record]) -> dict[str, float] | None:
-    """Shares of the records' decoding time, one in all; None if no part was measured. The rest is the host's."""
-    parts = {part: sum(getattr(record, f"{part}_seconds") for record in records) for part in PARTS[:-1]}
-    known = sum(parts.values())
-    if not known:
-        return None
-    whole = max(sum(record.decode_seconds for record in records), known)
-    return {part: seconds / whole for part, seconds in (parts | {"host": whole - known}).items()}
-
-
-def repeated_ngrams(tokens: Sequence[int], n: int = 4) -> float:
-    """The share of n-grams that occurred earlier in the same output, 0 to 1."""
-    grams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
-
-
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
     """The index of the first token that differs, a missing one included; None if all are equal."""
     pairs = enumerate(zip_longest(one, other))
@@ -110,10 +94,10 @@ class Row:
     """One method at one prompt length. None is "not measured".
 
     Seconds and tokens per second: medians over runs. Speedups: over plain decoding, medians of the documents' own
-    ratios. `accepted`: mean over documents of tokens per verification step. `draft` to `host`: percent of decoding
-    time; `hit`: percent of the target's attention; `repeated`: percent of 4-grams. `peak_bytes`: the largest of all
-    runs. `equal` runs emitted plain decoding's tokens; `difference` is the first token of the others that differs, and
-    `gap` the largest difference of plain decoding's two best logits at such a token.
+    ratios. `accepted`: mean over documents of tokens per verification step. `hit`: percent of the target's attention.
+    `equal` runs emitted plain decoding's tokens; `difference` is the number of
+    the first token, from 1 on, at which another run differs, and `gap` the largest difference of plain decoding's two
+    best logits at such a token.
     """
 
     length: int
@@ -129,13 +113,7 @@ class Row:
     total_speedup: Interval | None
     accepted: Interval | None
     nodes: float | None
-    draft: float | None
-    verify: float | None
-    retrieve: float | None
-    host: float | None
     hit: float | None
-    peak_bytes: int
-    repeated: float
     equal: int
     difference: int | None
     gap: float | None
@@ -168,7 +146,6 @@ def _row(own: Sequence[Record], plain: Sequence[Record], seed: int) -> Row:
     hits = [record.hit for record in own if record.hit is not None]
     nodes = [size for record in own for size in record.nodes]
     diverged = [record.divergence for record in own if record.divergence]
-    parts = shares(own)
     return Row(
         length=own[0].length,
         method=own[0].method,
@@ -183,11 +160,30 @@ def _row(own: Sequence[Record], plain: Sequence[Record], seed: int) -> Row:
         total_speedup=speedup(seconds),
         accepted=interval(accepted_by_document(own), np.mean),
         nodes=fmean(nodes) if nodes else None,
-        **{part: None if parts is None else 100 * parts[part] for part in PARTS},
         hit=100 * fmean(hits) if hits else None,
-        peak_bytes=max(record.peak_bytes for record in own),
-        repeated=100 * fmean(repeated_ngrams(record.tokens) for record in own),
         equal=len(own) - len(diverged),
-        difference=min((found.index for found in diverged), default=None),
+        difference=min((found.index + 1 for found in diverged), default=None),
         gap=max((found.gap for found in diverged if found.gap is not None), default=None),
     )
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Runs, and figures of them; `seed` is that of intervals."""
+
+    records: tuple[Record, ...]
+    seed: int
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """A row a length and method."""
+        return rows(self.records, self.seed)
+
+    def ratio(self, row: Row, other: str, quantity: Quantity) -> Interval | None:
+        """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
+        own, others = (
+            [record for record in self.records if (record.length, record.method) == (row.length, method)]
+            for method in (row.method, other)
+        )
+        ratios = tuple(paired_ratios(own, others, quantity).values())
+        return bootstrap_interval(ratios, seed=self.seed) if ratios else None

@@ -14,9 +14,6 @@ if TYPE_CHECKING:
     from specextend_cli.bench.results import Benchmark, Event
     from specextend_cli.ui.streams import Output
 
-WORKLOAD = "Workload"
-"""A panel of `--help`. Options without one are the everyday ones."""
-
 Format: TypeAlias = Literal["md", "csv", "json"]
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 _PAGE = ("index.html", "benchmark.json")  # files of a report, besides its plots
@@ -46,9 +43,9 @@ def bench(
     ] = None,
     json: Annotated[bool, option("--json", "Print the whole result as one line of JSON.")] = False,
     quiet: options.Quiet = False,
-    tokens: Annotated[int, option("--tokens", "Limit on new tokens.", "N", WORKLOAD, min=2)] = 256,
-    repeats: Annotated[int, option("--repeats", "Runs of each method on each prompt.", "R", WORKLOAD, min=1)] = 1,
-    seed: Annotated[int, option("--seed", "Seed for the order of runs, and for sampling.", "N", WORKLOAD, min=0)] = 0,
+    tokens: Annotated[int, option("--tokens", "Limit on new tokens.", "N", min=2)] = 256,
+    repeats: Annotated[int, option("--repeats", "Runs of each method on each prompt.", "R", min=1)] = 1,
+    seed: Annotated[int, option("--seed", "Seed for the order of runs, and for sampling.", "N", min=0)] = 0,
     model: options.Model = None,
     device: options.Device = "auto",
     dtype: Annotated[
@@ -196,6 +193,6 @@ def _list(terminal: Output) -> None:
     from specextend_cli.ui.tables import cell, table
 
     made = table("method", "")
-    for name, text in methods.about().items():
+    for name, (text, _) in methods.METHODS.items():
         made.add_row(cell(name, "bold"), cell(text))
     terminal.show(made)

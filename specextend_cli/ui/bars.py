@@ -10,7 +10,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColum
 from rich.table import Column
 
 from specextend_cli.bench.formats import format_length
-from specextend_cli.bench.results import Measured, Record, Running, Started, Working
+from specextend_cli.bench.results import Measured, Record, Running, Working
 from specextend_cli.humanize import format_amount, format_clock, format_count, format_percent, format_seconds, printable
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.train.events import (
@@ -85,12 +85,8 @@ class BenchView(_BarView):
     def add(self, event: Running) -> None:
         """Take one event in."""
         match event:
-            case Started():
-                self.update(total=event.runs, completed=0)
-                if self.bar is None:
-                    self.say(f"{format_count(event.runs)} runs")
             case Measured():
-                self.update(completed=event.done)
+                self.update(total=event.runs, completed=event.done)
                 if self.bar is None:
                     self.say(f"[{event.done}/{event.runs}] {format_record(event.record)}")
             case Warned():
