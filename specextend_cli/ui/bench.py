@@ -14,7 +14,7 @@ from specextend_cli.ui import tables
 from specextend_cli.ui.streams import QUIET, sanitize
 
 _LEAST = 2  # columns that are shown on the narrowest terminal
-_GAP = 2  # columns of a terminal between two of a table
+_GAP = 3  # columns of a terminal between two of a table
 
 
 def report(benchmark: Benchmark, width: int) -> RenderableType:

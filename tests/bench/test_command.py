@@ -12,10 +12,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
-from specextend_cli.bench import methods, runner
 from specextend_cli.bench.records import Run
 from specextend_cli.bench.storage import from_json, to_json
+
+from specextend_cli.bench import methods, runner
 from specextend_cli.errors import UsageError
 from tests.cli.shell import HIDE, SHOW, Terminal, environment
 

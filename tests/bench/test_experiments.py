@@ -10,15 +10,15 @@ from pathlib import Path
 
 import pytest
 import torch
+from specextend_cli.bench.setting import Setting
+from specextend_cli.bench.tables import Experiment
+from specextend_cli.bench.texts import Source
+from specextend_cli.bench.workloads import summaries
 
 from specextend_cli.bench import experiments
 from specextend_cli.bench.experiments import costs, needle, profile
 from specextend_cli.bench.machine import describe
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.bench.setting import Setting
-from specextend_cli.bench.tables import Experiment
-from specextend_cli.bench.texts import Source
-from specextend_cli.bench.workloads import summaries
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel

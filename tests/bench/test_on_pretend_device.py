@@ -11,8 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-
-from specextend_cli.bench import rows, session, texts
 from specextend_cli.bench.events import Event, Finished, Running, Working
 from specextend_cli.bench.roofline import Roofline
 from specextend_cli.bench.rows import summarize
@@ -20,6 +18,8 @@ from specextend_cli.bench.steps import Steps
 from specextend_cli.bench.suite import gpu, synthetic_models
 from specextend_cli.bench.suite.device_info import Sizes
 from specextend_cli.bench.suite.synthetic_models import LATER, SyntheticModels, batches, prompts
+
+from specextend_cli.bench import rows, session, texts
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_packages import FLASH_ATTN, flash_attn
 from specextend_cli.engine.cache import KVCache

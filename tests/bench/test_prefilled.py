@@ -90,11 +90,6 @@ def test_features_are_read_when_they_were_not_kept() -> None:
             torch.testing.assert_close(found.features, expected.features)
         else:
             assert found.features is None
-    assert shared.has_read(tokens, ()) is False  # the committed length is behind the prompt now
-    shared.begin(64)
-    assert shared.has_read(tokens, ())
-    assert shared.has_read(tokens, (0, 2))
-    assert not shared.has_read(tokens, (1,))
 
 
 def test_the_cost_of_reading_is_that_of_the_real_one() -> None:

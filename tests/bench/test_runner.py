@@ -7,17 +7,17 @@ from pathlib import Path
 
 import pytest
 import torch
+from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
+from specextend_cli.bench.records import Divergence, Run
+from specextend_cli.bench.texts import Source
+from specextend_cli.bench.workloads import Prompt, summaries
 
 from specextend_cli.bench import measure, methods
-from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.records import Divergence, Run
 from specextend_cli.bench.runner import Runner
 from specextend_cli.bench.statistics import first_difference
-from specextend_cli.bench.texts import Source
-from specextend_cli.bench.workloads import Prompt, summaries
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
