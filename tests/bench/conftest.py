@@ -9,6 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from specextend_cli.models.presets import load_preset
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.summarize import tiny_preset
 
 
@@ -29,10 +32,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def prompter(presets: dict[str, Path]) -> PromptBuilder:
+    """Of the tiny pair, which is not loaded."""
+    directory = presets["one"].parent / "target"
+    return PromptBuilder(load_preset(presets["one"]), TextEncoder.of(directory), directory)
+
+
+@pytest.fixture
 def models(presets: dict[str, Path], home: Path):
     """The tiny pair, loaded in float32."""
     from specextend_cli.bench.models import Models
-    from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
     from specextend_cli.runtime.options import EngineOptions
 

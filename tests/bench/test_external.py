@@ -46,10 +46,9 @@ def test_transformers_chooses_as_we_do(models, lookup: bool, sampling: Sampling)
     decoding = Decoding(sampling, 20, frozenset(), 64)
     peer = Transformers(models, lookup=lookup)
     run = peer.run(tokens, decoding)
+    assert models.lm.model.config._attn_implementation == "specextend"  # again
     assert list(run.tokens) == plain(models, tokens, decoding)
-    assert run.prefill_seconds > 0
-    assert run.decode_seconds > 0
-    assert len(run.tokens) - 20 == 0
+    assert min(run.prefill_seconds, run.decode_seconds) > 0
     assert 0 < sum(run.accepted) <= 19
     if not lookup:
         assert run.accepted == (1,) * 19
@@ -72,15 +71,6 @@ def test_transformers_ends_at_our_end_tokens(models) -> None:
     written = Transformers(models).run(tokens, free).tokens
     ended = Transformers(models).run(tokens, replace(free, eos=frozenset(written[5:6]))).tokens
     assert ended == written[: written.index(written[5]) + 1]
-
-
-def test_our_attention_is_back_after_a_peer(models) -> None:
-    tokens = prompt(120, vocabulary=models.lm.vocabulary)
-    decoding = Decoding(Sampling(), 8, frozenset(), 64)
-    before = plain(models, tokens, decoding)
-    Transformers(models).run(tokens, decoding)
-    assert models.lm.model.config._attn_implementation == "specextend"
-    assert plain(models, tokens, decoding) == before
 
 
 def test_what_transformers_refuses_is_a_reason(models, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -52,6 +52,9 @@ def test_every_method_sees_what_it_would_have_read_itself(monkeypatch) -> None:
     for kind in ("self", "none", "ngram", "self"):
         assert run(shared, kind, tokens) == fresh[kind]
     assert sizes == [64, 64, 22]
+    shared.begin(5000)  # the buffer moves
+    assert run(shared, "none", tokens) == fresh["none"]
+    assert sizes == [64, 64, 22] * 2
 
 
 def test_another_prompt_is_read_and_the_first_one_again(monkeypatch) -> None:
@@ -65,14 +68,6 @@ def test_another_prompt_is_read_and_the_first_one_again(monkeypatch) -> None:
     assert [run(shared, "self", tokens) for tokens in (one, other, one, longer, one[:128], one)] == fresh
     # The pieces that `longer` shares with `one` are not read again, nor those before the end of `one[:128]`.
     assert sizes == [64, 64, 22, 64, 64, 22, 64, 64, 22, 64, 8, 22][: len(sizes)]
-
-
-def test_a_buffer_that_moves_is_read_into_again() -> None:
-    lm, tokens = LanguageModel(tiny()), prompt(150)
-    shared = Prefilled(lm)
-    expected = run(shared, "none", tokens)
-    shared.begin(5000)
-    assert run(shared, "none", tokens) == expected
 
 
 def test_features_are_read_when_they_were_not_kept() -> None:

@@ -10,16 +10,8 @@ import pytest
 
 from specextend_cli.bench.prompts import Source, builtin, parse_lengths, sources, summaries
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.models.presets import load_preset
-from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.summarize.tiny_preset import text
-
-
-@pytest.fixture
-def prompter(presets: dict[str, Path]) -> PromptBuilder:
-    directory = presets["one"].parent / "target"
-    return PromptBuilder(load_preset(presets["one"]), TextEncoder.of(directory), directory)
 
 
 @pytest.mark.parametrize(
