@@ -26,11 +26,10 @@ RESAMPLES = 9999
 def bootstrap_interval(
     values: Sequence[float],
     statistic: Callable[..., Any] = np.median,
-    confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The statistic, a function of numpy, and its percentile bootstrap interval.
+    """The statistic, a function of numpy, and its 95% percentile bootstrap interval.
 
     The percentile method, not BCa: the correction needs a jackknife, which for a median of few values is zero or
     undefined. Raises ValueError without values.
@@ -42,8 +41,7 @@ def bootstrap_interval(
     if sample.size == 1:
         return Interval(value, None, None)
     chosen = np.random.default_rng(abs(seed)).integers(0, sample.size, (resamples, sample.size))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(statistic(sample[chosen], axis=-1), (tail, 1 - tail))
+    low, high = np.quantile(statistic(sample[chosen], axis=-1), (0.025, 0.975))
     return Interval(value, float(low), float(high))
 
 

@@ -99,7 +99,9 @@ class TextEncoder:
         """
         if not self._pieces:
             return str(self._with_special.decode(list(ids), skip_special_tokens=True))
-        known = (self._pieces.get(number) or self._added.get(number, b"") for number in ids if number not in self._special)
+        known = (
+            self._pieces.get(number) or self._added.get(number, b"") for number in ids if number not in self._special
+        )
         return b"".join(known).decode("utf-8", "replace")
 
     @cached_property

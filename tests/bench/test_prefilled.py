@@ -70,23 +70,6 @@ def test_another_prompt_is_read_and_the_first_one_again(monkeypatch) -> None:
     assert sizes == [64, 64, 22, 64, 64, 22, 64, 64, 22, 64, 8, 22][: len(sizes)]
 
 
-def test_features_are_read_when_they_were_not_kept() -> None:
-    lm = LanguageModel(tiny())
-    tokens = torch.tensor(prompt(40))
-    plain = Target(lm)
-    plain.begin(64)
-    expected = plain.prefill(tokens, features=(0, 2))
-    shared = Prefilled(lm)
-    for wanted in ((), (0, 2), (), (0, 2)):
-        shared.begin(64)
-        found = shared.prefill(tokens, features=wanted)
-        torch.testing.assert_close(found.logits, expected.logits)
-        if wanted:
-            torch.testing.assert_close(found.features, expected.features)
-        else:
-            assert found.features is None
-
-
 def test_the_cost_of_reading_is_that_of_the_real_one() -> None:
     lm, tokens = LanguageModel(tiny()), torch.tensor(prompt(150))
     shared = Prefilled(lm)

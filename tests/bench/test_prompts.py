@@ -68,13 +68,6 @@ def test_the_built_in_documents_are_many_long_and_always_the_same() -> None:
     assert len({source.text[:500] for source in made}) == len(made)
 
 
-def test_files_are_read_as_documents(tmp_path: Path) -> None:
-    (tmp_path / "a.txt").write_text(text(3))
-    (source,) = sources([tmp_path / "a.txt"], None)
-    assert source.name == "a.txt"
-    assert source.text.startswith("(0) The harbour")
-
-
 @pytest.mark.parametrize("packed", [False, True])
 def test_a_data_set_is_read_compressed_or_not(tmp_path: Path, packed: bool) -> None:
     lines = [{"id": "one", "text": "a\u2028b", "summary": "b"}, {"text": "c"}]

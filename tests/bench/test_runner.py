@@ -148,14 +148,9 @@ class Liar(Prefilled):
         return out
 
 
-@pytest.fixture
-def planted(models, monkeypatch: pytest.MonkeyPatch) -> Recipe:
-    """A method without a gate's patience, so that it drafts and lies at once."""
-    honest = models.recipe("ngram", models.under("full"))
-    return replace(honest, gate=False)
+def test_a_method_that_lies_is_caught(models, prompts) -> None:
+    planted = models.recipe("ngram", models.under("full"))  # without a gate's patience
 
-
-def test_a_method_that_lies_is_caught(models, prompts, planted: Recipe) -> None:
     class Wrong(Runner):
         def _target(self, recipe: Recipe) -> Prefilled:
             target = super()._target(recipe)

@@ -14,14 +14,6 @@ from specextend_cli.bench.statistics import first_difference
 from tests.bench.made_benchmark import record
 
 
-def test_an_interval_by_hand() -> None:
-    """Two values resample to (1, 1), (1, 3), (3, 1), (3, 3): means 1, 2, 2, 3, of which a quarter each are the ends."""
-    interval = statistics.bootstrap_interval((1.0, 3.0), np.mean, confidence=0.6, resamples=20_000)
-    assert (interval.value, interval.low, interval.high) == (2.0, 1.0, 3.0)
-    narrow = statistics.bootstrap_interval((1.0, 3.0), np.mean, confidence=0.4, resamples=20_000)
-    assert (narrow.low, narrow.high) == (2.0, 2.0)
-
-
 @pytest.mark.parametrize("statistic", [np.median, np.mean], ids=["median", "mean"])
 @pytest.mark.parametrize("n", [3, 8, 40])
 def test_intervals_are_scipys(statistic, n: int) -> None:
