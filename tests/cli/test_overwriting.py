@@ -185,29 +185,6 @@ def test_an_empty_output_is_no_directory(cli, document):
     refused(cli("summarize", document, "-o", ""), "perhaps a shell variable is not set")
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("--input", "old.json", "-o", "old.json"),
-        ("--compare", "old.json", "-o", "old.json"),
-        ("--dataset", "old.json", "-o", "old.json"),
-    ],
-)
-def test_a_benchmark_never_overwrites_its_input(cli, document, arguments):
-    for name in ("old.json", "mine.toml"):
-        (document.parent / name).write_text("{}")
-    refused(cli("bench", *arguments, "--force"), "is read by this command")
-
-
-@pytest.mark.parametrize("arguments", [("-o", "old.json"), ("--report", "page")])
-def test_a_benchmark_overwrites_nothing_without_force(cli, document, arguments):
-    for name in ("old.json", "mine.toml", "page/index.html"):
-        path = document.parent / name
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("mine")
-    refused(cli("bench", *arguments), "exists already", "--force")
-
-
 @pytest.mark.parametrize("output", ["corpus", "head", "report.txt"])
 def test_training_never_overwrites_its_input(cli, document, output):
     for name in ("corpus/a.txt", "head/model.safetensors"):
