@@ -184,7 +184,6 @@ OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_
 KERNELS = [(fused_ops, name) for name in OURS] + [(recurrent_ops, name) for name in ("windows", "recur")]
 
 
-@pytest.mark.full
 @interpreted
 @pytest.mark.parametrize(
     ("drafter", "name"),

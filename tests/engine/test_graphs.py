@@ -36,7 +36,7 @@ from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, check_batch_attention, decode_together, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.graph_identity import SHAPE, check_identity, use_few_graphs
-from tests.helpers.grid import but_for, grid
+from tests.helpers.grid import but_for, grid, pairs
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
 from tests.helpers.triton_marks import interpreted
@@ -125,7 +125,11 @@ def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
     return {f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set()
 
 
-@grid(drafter=DRAFTERS, policy=POLICIES, whose=LAYERS)
+SOME = ("none", "self", "lm", "eagle3-window", "dspark", "blend-eagle")
+"""Drafters of the quick tests: every kind, of which the last has four."""
+
+
+@pairs(SOME, drafter=DRAFTERS, policy=POLICIES, whose=LAYERS)
 def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str, layers: str) -> None:
     """The tokens, and how many of each tree were accepted: to draft nonsense would change no token."""
     target, retrieval = captured.target, small(policy)
@@ -547,7 +551,6 @@ def test_after_an_interruption_drafts_write_to_no_other_cache(
     captured.check()
 
 
-@pytest.mark.full
 @interpreted
 @pytest.mark.parametrize("drafter", ["none", "eagle3"])
 def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
