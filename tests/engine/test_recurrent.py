@@ -36,7 +36,7 @@ SOME = KINDS[:2]
 """Those of presets, which the quick tests run."""
 
 
-@pairs((*SOME, "granite-h"), name=RECURRENT, drafter=ALL, policy=POLICIES)
+@pairs((*SOME, "granite-h"), name=KINDS, drafter=ALL, policy=POLICIES)
 def test_drafts_change_no_token(name: str, drafter: str, policy: str) -> None:
     target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
     written = run(target, ALL[drafter](target, retrieval), prompt(), retrieval)[0]

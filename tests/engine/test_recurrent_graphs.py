@@ -56,7 +56,7 @@ def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 PROPOSING = ("none", "ngram", "random", "self", "lm", "eagle1", "eagle3", "blend-eagle", "dspark")
 
 
-@pairs(SOME, name=RECURRENT, drafter=PROPOSING, policy=POLICIES)
+@pairs(SOME, name=KINDS, drafter=PROPOSING, policy=POLICIES)
 def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
     captured = made(name)
     target, retrieval = captured.target, small(policy)

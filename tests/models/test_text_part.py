@@ -103,7 +103,7 @@ def loaded(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Language
     return cache(lambda name: LanguageModel(load_model(save(whole(name), tmp_path_factory.mktemp(name)))))
 
 
-@pytest.mark.parametrize(("name", "drafter"), zip(DECODED, EACH_WITH_ANOTHER, strict=True))
+@pytest.mark.parametrize(("name", "drafter"), list(zip(DECODED, EACH_WITH_ANOTHER, strict=True)))
 def test_drafts_change_no_token(name: str, drafter: str, loaded: Callable[[str], LanguageModel]) -> None:
     target, retrieval = Target(loaded(name)), small("retrieval")
     written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
