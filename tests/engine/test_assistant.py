@@ -231,7 +231,7 @@ def test_by_graphs_of_the_target(name: str, pretend: PretendDevice, monkeypatch:
     drafter = BlendDrafter([NgramDrafter(), assistant_drafter(target)])
     assert list(use_checked_graphs(target, drafter, SHAPE, capture=capture)) == ["the model keeps transformers' layers"]
     capture.replays = 0
-    for length in (100, 60):  # the second sequence has another working set
-        written, _ = run(target, drafter, prompt(length), small("retrieval"), new=12)
-        assert written == by_generate(12, length, name=name)
+    for length in (60, 40):  # the second sequence has another working set
+        written, _ = run(target, drafter, prompt(length), small("retrieval"), new=8)
+        assert written == by_generate(8, length, name=name)
     assert capture.replays > 0
