@@ -51,7 +51,7 @@ def test_every_drafter_policy_and_kernel(drafter: str, working_set: tuple[str, s
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW)
 
 
-@pytest.mark.parametrize("kernels", ["ours", "avx2", "portable"], indirect=True, scope="module")
+@pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module")
 @pairs(drafter=DRAFTERS, policy=POLICIES, layers=("ours", "stock"))
 def test_every_drafter_and_policy_by_our_kernels(kernels: str, drafter: str, policy: str, layers: str) -> None:
     """With weights of four bits, whose layers are ours or transformers'."""
