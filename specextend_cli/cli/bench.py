@@ -170,7 +170,7 @@ def _show(terminal: Output, found: Benchmark, kind: Format | None, output: Path 
     if kind is None:
         from specextend_cli.ui.bench import report
 
-        terminal.show(report(found, terminal.width))
+        terminal.show(report(found))
         return
 
     from specextend_cli.bench.report import render

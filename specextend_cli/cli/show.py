@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -41,7 +42,6 @@ def show(
     from specextend_cli.ui.runs import (
         format_run,
         format_sentence,
-        run_record,
         run_table,
         sentence_record,
         short_record,
@@ -65,7 +65,7 @@ def show(
         return
     found = store.last() if run is None else store.get(run)
     if sentence is None:
-        output.write_json(run_record(found)) if json else output.show(format_run(found))
+        output.write_json(asdict(found)) if json else output.show(format_run(found))
         return
     if sentence > len(found.sentences):
         why = f"its summary has {len(found.sentences)}"

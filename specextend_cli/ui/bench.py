@@ -1,4 +1,4 @@
-"""A benchmark on a terminal: the tables of its experiments, as many columns as fit, and what they were measured on."""
+"""A benchmark on a terminal: the tables of its experiments, and what they were measured on."""
 
 from __future__ import annotations
 
@@ -14,17 +14,14 @@ from specextend_cli.humanize import format_seconds, format_speed
 from specextend_cli.ui import tables
 from specextend_cli.ui.output import QUIET, sanitize
 
-_LEAST = 2  # columns that are shown on the narrowest terminal
-_GAP = 3  # columns of a terminal between two of a table
 
-
-def report(benchmark: Benchmark, width: int) -> RenderableType:
-    """Every table under its experiment's question, in `width` columns, then the machine and the settings."""
+def report(benchmark: Benchmark) -> RenderableType:
+    """Every table under its experiment's question, then the machine and the settings."""
     parts: list[RenderableType] = []
     for experiment in benchmark.experiments:
         parts.append(Text.assemble((experiment.name, "bold"), "  ", experiment.question))
         for made in experiment.tables:
-            parts += [Text(), Text(sanitize(made.title), "bold"), table(made, width)]
+            parts += [Text(), Text(sanitize(made.title), "bold"), table(made)]
             if made.note:
                 parts.append(Text(sanitize(made.note), QUIET))
         parts.append(Text())
@@ -32,22 +29,12 @@ def report(benchmark: Benchmark, width: int) -> RenderableType:
     return Group(*parts)
 
 
-def table(made: Results, width: int) -> Table:
-    """The first columns of a table that fit into `width`; a heading is broken between its words."""
-    rows = [[format_cell(cell) for cell in row] for row in made.rows]
-    widths: list[int] = []
-    for at, name in enumerate(made.header):
-        needed = max(map(len, [*name.split(), *(row[at] for row in rows)]))
-        if at >= _LEAST and sum(widths) + _GAP * at + needed > width:
-            break
-        widths.append(needed)
-    header = made.header[: len(widths)]
-    shown = tables.table(*header, numbers=[name for at, name in enumerate(header) if is_number_column(made, at)])
-    if sum(widths) + _GAP * (len(widths) - 1) <= width:
-        for column, needed in zip(shown.columns, widths, strict=True):
-            column.width = needed
-    for row in rows:
-        shown.add_row(*map(tables.cell, row[: len(widths)]))
+def table(made: Results) -> Table:
+    """A table of results; headings are broken between their words, cells are not."""
+    numbers = [name for at, name in enumerate(made.header) if is_number_column(made, at)]
+    shown = tables.table(*made.header, numbers=numbers)
+    for row in made.rows:
+        shown.add_row(*(Text(sanitize(format_cell(cell)), no_wrap=True) for cell in row))
     return shown
 
 

@@ -9,7 +9,7 @@ from typing import Literal
 
 from rich.text import Text
 
-from specextend_cli.documents.document import Document, Edit
+from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count
 from specextend_cli.ui.output import ACCENT, ADDED, REMOVED, sanitize
 
@@ -35,16 +35,6 @@ def diff(document: Document) -> Iterator[Text]:
 def account(changes: Counter[str]) -> list[str]:
     """ "page number × 52", most frequent first."""
     return [f"{kind} × {format_count(count)}" for kind, count in changes.most_common()]
-
-
-def format_edit(edit: Edit) -> str:
-    """ "running foot: 'Page 1' -> ''"; text that was only moved is said once."""
-    after = "" if edit.after == edit.before else f" -> {_quoted(edit.after)}"
-    return f"{edit.kind}: {_quoted(edit.before)}{after}"
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 class _Matcher(SequenceMatcher[str]):

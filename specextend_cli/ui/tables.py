@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
@@ -96,19 +96,6 @@ class PresetRow:
     def invents(self) -> float | None:
         """The share of its summaries with something that their text does not say, where it was measured."""
         return self.preset.evidence.hallucinated if self.preset.evidence else None
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            **{name: getattr(self.preset, name) for name in ("name", "title", "licence", "gated", "tested", "rank")},
-            "invents": self.invents,
-            "window": self.preset.window.context,
-            "memory": self.memory.total if self.memory else None,
-            "disk": self.disk,
-            "present": self.present,
-            "obstacle": self.obstacle,
-        }
 
 
 def preset_table(rows: Sequence[PresetRow], *, chosen: str) -> Table:
