@@ -62,7 +62,7 @@ def test_every_command_is_in_it():
 
 def test_what_presets_need_is_what_is_computed():
     rows = re.findall(
-        r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \| (.*?)[:,| ]", (DOCS / "presets.md").read_text(), re.M
+        r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \| (.*?)[:,| ]", (DOCS / "models.md").read_text(), re.M
     )
     presets = {preset.name: preset for preset in list_presets()}
     assert len(rows) >= 10
@@ -73,14 +73,14 @@ def test_what_presets_need_is_what_is_computed():
 
 
 def test_every_place_and_every_table_of_a_preset_is_explained():
-    page = (DOCS / "presets.md").read_text()
+    page = (DOCS / "models.md").read_text()
     assert all(f"{{{name}}}" in page for name in (*PLACEHOLDERS, *WISHES))
     tables = {name for name in Preset.model_fields if name not in ("name", "title", "description", "licence", "gated")}
     assert all(f"`[{name}]`" in page or f"| `{name}` |" in page for name in tables)
 
 
 def test_the_prompts_shown_are_a_presets(tmp_path):
-    (shown,) = blocks("presets.md", "toml")
+    (shown,) = blocks("models.md", "toml")
     shipped = preset_files()[DEFAULT].read_text()
     path = tmp_path / f"{DEFAULT}.toml"
     path.write_text(shipped[: shipped.index("[prompts]")] + shown)
