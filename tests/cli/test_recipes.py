@@ -128,9 +128,10 @@ def test_recipe_10_template(here):
     assert (here / "minutes.md").read_text() == SUMMARY + "\n"
 
 
-def test_recipe_11_events(here):
+def test_recipe_11_lines(here):
     follow(11, here)
-    assert (here / "watched.txt").read_text().splitlines() == [f"chunk summary {n} of 3" for n in (1, 2, 3)]
+    words = len(SUMMARY.split())
+    assert (here / "words.txt").read_text().splitlines() == [f"{name}.txt {words} words" for name in ("a", "b")]
 
 
 @pytest.mark.full
