@@ -18,7 +18,6 @@ class Exit(IntEnum):
     MODEL = 4
     FIT = 5
     PARTIAL = 6
-    TIMEOUT = 124
     SIGINT = 130
     SIGPIPE = 141
     SIGTERM = 143
@@ -55,7 +54,7 @@ class ModelError(SpecextendError):
 
 
 class FitError(SpecextendError):
-    """The job does not fit into the context, memory or disk, or violates `--strict`."""
+    """The job does not fit into the context, memory or disk."""
 
     exit = Exit.FIT
 

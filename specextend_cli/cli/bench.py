@@ -15,7 +15,7 @@ from specextend_cli.errors import UsageError
 from specextend_cli.runtime.options import EngineOptions
 
 if TYPE_CHECKING:
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 INSTEAD, WORKLOAD = "Instead of a comparison", "Workload"
 """Panels of `--help`. An option without a panel is an everyday one: those come first, under "Options"."""
@@ -123,7 +123,7 @@ def bench(
       specextend bench --suite quality --dataset reports.jsonl.gz -o quality/
     """
     from specextend_cli.ui.destination import check_writable, refuse_existing, refuse_inputs
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     terminal = Output(quiet=quiet)
     if list_methods:

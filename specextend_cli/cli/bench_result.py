@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from specextend_cli.bench.events import Event, Finished
     from specextend_cli.bench.records import Benchmark
     from specextend_cli.bench.tables import Format
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class BenchOutput:
 def watch(out: BenchOutput, events: Iterable[Event]) -> Finished:
     """Run to the end and return the result; if interrupted, say what is saved."""
     from specextend_cli.bench.events import Finished
-    from specextend_cli.ui.bars import BenchView
+    from specextend_cli.ui.bench_progress import BenchView
 
     view = BenchView(out.terminal)
     try:

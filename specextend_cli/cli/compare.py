@@ -1,132 +1,89 @@
-"""`specextend compare FILE`: plain and accelerated decoding of one document, with the same model in one process."""
+"""`specextend compare FILE`: one document decoded plainly and with SpecExtend, with the same model in one process."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
+from shlex import quote
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.inputs import one_source
-from specextend_cli.cli.model_choice import chosen_model
+from specextend_cli.cli.choice import chosen_model
+from specextend_cli.cli.inputs import STDIN, Reading, one_source
 from specextend_cli.runtime.options import EngineOptions
-
-if TYPE_CHECKING:
-    from specextend_cli.bench.comparison import Comparison, SideBegins
-    from specextend_cli.summarize.events import Event
-    from specextend_cli.ui.streams import Output
 
 
 def compare(
-    *,
     file: options.File = None,
-    quick: Annotated[
-        bool,
-        options.option("--quick", "Decode the beginning of the document once each way: a demonstration, in seconds."),
-    ] = False,
     length: options.LengthOption = None,
-    model: options.Model = None,
     json: options.Json = False,
     quiet: options.Quiet = False,
-    reading: options.ReadOptions,
-    max_tokens: options.MaxTokens = None,
-    engine: EngineOptions,
+    pages: options.Pages = None,
+    model: options.Model = None,
+    device: options.Device = "auto",
+    draft: options.DraftOption = None,
+    draft_head: options.DraftHead = None,
     offline: options.Offline = False,
-    timeout: options.Timeout = None,
 ) -> None:
-    """Compare plain and accelerated decoding of one document: speed and tokens.
+    """Compare plain decoding with SpecExtend on one document.
 
-    Both decode every text in turns, with the same model in the same process, until the speedup is known within a few
-    percent, or two minutes after the first pass over the document.
+    Both decode the beginning of the document: a demonstration, in seconds, of one text, measured once.
+    `specextend bench --dtype float32 --input FILE` measures strictly.
 
-    Examples:
-      specextend compare report.pdf --max-tokens 200
-      specextend compare --quick report.pdf
+    \b
+    Example:
+      specextend compare report.pdf
     """
-    source = one_source(file, reading, example="specextend compare FILE", offline=offline)
+    source = one_source(file, Reading.of(pages, False, None), command="compare", offline=offline)
 
-    from specextend_cli.bench import comparison as bench_comparison
+    from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
+    from specextend_cli.engine.events import Prefilling, Step
+    from specextend_cli.summarize.events import Stage, Summarized
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.compared import comparison, comparison_record
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.compared import comparison, comparison_record, format_side, side_name
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import open_view
 
     settings = Options(
         request=SummaryRequest(length=options.length(length), mode="abstractive"),
-        engine=engine,
-        preset=chosen_model(model, engine.device).preset,
-        max_tokens=max_tokens,
+        engine=EngineOptions(device=device, draft=draft, draft_head=draft_head),
+        preset=chosen_model(model, device).preset,
         offline=offline,
         cache=False,
     )
     with Summarizer(settings) as summarizer:  # refuse impossible options before the document is read
         preset = summarizer.preset
-    options.usable(engine.device)
+    options.usable(device)
     output = Output(quiet=quiet)
     output.require_stdout()
+    found, side = None, None
     try:
-        with signals.deadline(timeout):
-            document = source.read_shown(output)
-            if quick and preset.mode != "abstractive":
-                output.warn(f"{preset.name} writes here: its text shows the engine, and is not a summary to believe")
-            if quick:
-                found = _shown_live(output, source.name, bench_comparison.compare_once(document, settings))
-            else:
-                found = _shown_by_stages(output, source.name, bench_comparison.compare(document, settings))
-    except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
+        document = source.read_shown(output)
+        if preset.mode != "abstractive":
+            output.warn(f"{preset.name} writes here: its text shows the engine, and is not a summary to believe")
+        with ExitStack() as shown:
+            view = shown.enter_context(open_view(output, source.name))
+            for event in compare_once(document, settings):
+                match event:
+                    case Comparison():
+                        found = event
+                    case SideBegins():
+                        shown.close()
+                        side = side_name(event.plain)
+                        view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
+                    case Summarized():
+                        shown.close()
+                        output.status(format_side(side or "", event.summary))
+                    case Prefilling() | Step() if side is None:  # of the warm-up
+                        pass
+                    case _ if side is not None or isinstance(event, Stage):
+                        view.add(event)
+    except (KeyboardInterrupt, signals.Terminated):
         output.note("stopped; nothing was compared")
         raise
+    assert found is not None  # the last event
     if json:
         output.write_json(comparison_record(found))
-    else:
-        output.show(comparison(found))
-
-
-def _shown_by_stages(output: Output, name: str, events: Iterator[Event | Comparison]) -> Comparison:
-    """The comparison that `events` end with; the view shows how far it is, and nothing of its single runs."""
-    from specextend_cli.bench.comparison import Comparison
-    from specextend_cli.engine.events import Prefilling, Step
-    from specextend_cli.summarize.events import Plan, Stage, Warned
-    from specextend_cli.ui.views import open_view
-
-    stage = None
-    with open_view(output, name) as view:
-        for event in events:
-            if isinstance(event, Comparison):
-                return event
-            if isinstance(event, Stage):
-                stage = event
-            if isinstance(event, (Stage, Plan, Warned)):
-                view.add(event)
-            elif stage is not None and isinstance(event, (Prefilling, Step)):
-                view.add(stage)  # the clock moves on, of the comparison and not of its single runs
-    raise AssertionError("the comparison ended without a result")
-
-
-def _shown_live(output: Output, name: str, events: Iterator[Event | SideBegins | Comparison]) -> Comparison:
-    """The comparison that `events` end with; each of its two runs has a view of its own, and a line when it is done."""
-    from specextend_cli.bench.comparison import Comparison, SideBegins
-    from specextend_cli.engine.events import Prefilling, Step
-    from specextend_cli.summarize.events import Stage, Summarized
-    from specextend_cli.ui.compared import format_side, side_name
-    from specextend_cli.ui.views import open_view
-
-    with ExitStack() as shown:
-        view, side = shown.enter_context(open_view(output, name)), None
-        for event in events:
-            match event:
-                case Comparison():
-                    return event
-                case SideBegins():
-                    shown.close()
-                    side = side_name(event.plain)
-                    view = shown.enter_context(open_view(output, f"{name}, {side}"))
-                case Summarized():
-                    shown.close()
-                    assert side is not None
-                    output.status(format_side(side, event.summary), indent=2)
-                case Prefilling() | Step() if side is None:  # of the warm-up
-                    pass
-                case _ if side is not None or isinstance(event, Stage):
-                    view.add(event)
-    raise AssertionError("the comparison ended without a result")
+        return
+    output.show(comparison(found))
+    if source.path != STDIN:
+        output.status(f"for a strict check: specextend bench --dtype float32 --input {quote(source.path)}")

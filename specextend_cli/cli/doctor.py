@@ -1,40 +1,203 @@
-"""`specextend doctor`: what this machine has and lacks, and the first command to run."""
+"""`specextend doctor`: what this machine has and lacks, in ten lines. No model is loaded, and torch is not imported."""
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import os
+import platform
+import shutil
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from typing import TYPE_CHECKING, Literal
 
 from specextend_cli.cli import options
-from specextend_cli.errors import Exit
+from specextend_cli.cli.choice import chosen_model
+from specextend_cli.errors import Exit, SpecextendError
+from specextend_cli.humanize import format_bytes
+
+if TYPE_CHECKING:
+    from specextend_cli.ui.output import Output
+
+NEED_DISK = 1 << 30
+NEED_MEMORY = 2 << 30
+FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+"""PyTorch's CPU build, a tenth of the size of the CUDA build on PyPI."""
+
+
+@dataclass(frozen=True)
+class Check:
+    """One finding of the command.
+
+    "bad": a required part is missing; "poor": without it things are slower or impossible, as `found` says. `fix` is the
+    command that mends it.
+    """
+
+    name: str
+    found: str
+    state: Literal["ok", "poor", "bad"] = "ok"
+    fix: str = ""
 
 
 def doctor(json: options.Json = False) -> None:
-    """Check this machine and print a report to paste into an issue.
+    """Check this machine.
 
-    Each finding says what a missing part costs; the last line is the first command to run. Exit code 4 means that no
-    model can be run.
-
-    Example:
-      specextend doctor
+    Each line says what is there, or what is missing and what that costs; the last line is the first command to run.
+    Exit code 4 means that something required is missing.
     """
     from rich.text import Text
 
-    from specextend_cli.cli.doctor_checks import examine
-    from specextend_cli.ui.streams import GOOD, QUIET, Output, sanitize
-    from specextend_cli.ui.tables import format_checks, names_width, worst
+    from specextend_cli.ui.output import GOOD, Output
+    from specextend_cli.ui.tables import format_checks
 
     output = Output()
     checks = list(examine(output))
     if json:
         output.write_json([asdict(check) for check in checks])
     else:
-        output.show(format_checks(checks), indent=names_width(checks))
-        mend = worst(checks)
-        output.show("")
-        said = Text("everything required is installed", style=GOOD)
-        output.show(Text.assemble(("try:   ", "bold"), mend.fix) if mend else said)
-        output.show(Text("\nto paste into a report:\n", style=QUIET))
-        lines = (sanitize(f"{check.name}: {check}") for check in checks)
-        output.show(Text("\n".join(("```", *lines, "```"))), indent=2)
+        output.show(format_checks([(one.state, one.name, one.found) for one in checks]))
+        fixes = [one.fix for state in ("bad", "poor") for one in checks if one.state == state and one.fix]
+        ending = Text.assemble(("try:   ", "bold"), fixes[0]) if fixes else Text("everything is there", style=GOOD)
+        output.show(Text("\n") + ending)
     if any(check.state == "bad" for check in checks):
         raise SystemExit(int(Exit.MODEL))
+
+
+def examine(output: Output) -> Iterator[Check]:
+    """The ten checks, in display order."""
+    from specextend_cli import __version__
+
+    gpu = _gpu_names()
+    yield Check("specextend", f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}")
+    yield _torch(gpu)
+    yield _required("transformers", "pip install transformers")
+    yield _gpu(gpu)
+    yield _gpu_kernels() if gpu else _native_code()
+    yield _memory()
+    yield _cache()
+    yield _model()
+    yield _ocr()
+    console, stderr = output.console, output.stderr
+    kind = f"{console.width} columns, {console.color_system or 'no'} colours" if stderr.isatty() else "none"
+    yield Check("terminal", f"{kind}, TERM={os.environ.get('TERM', '')}, encoding {stderr.encoding}")
+
+
+def _required(package: str, fix: str) -> Check:
+    version = _version(package)
+    return Check(package, version) if version else Check(package, "not installed: no model can be run", "bad", fix)
+
+
+def _torch(gpu: str | None) -> Check:
+    from specextend_cli.runtime.machine import built_for_cuda
+
+    check, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), built_for_cuda()
+    if check.state == "bad" or cuda is None or gpu is not None:
+        return check
+    found = f"{check.found}, for CUDA {cuda}: gigabytes that are useless without a GPU"
+    return Check("torch", found, "poor", f"{FOR_PROCESSORS} --force-reinstall")
+
+
+def _gpu(gpu: str | None) -> Check:
+    from specextend_cli.runtime.machine import built_for_cuda
+
+    if not gpu:
+        return Check("gpu", "none: models run on the processor, where only the smallest presets are fast")
+    if not gpu.startswith("Apple") and _version("torch") and built_for_cuda() is None:
+        fix = "pip install --force-reinstall torch --index-url https://pypi.org/simple"
+        return Check("gpu", f"{gpu}, which torch cannot use: it is built without CUDA", "poor", fix)
+    return Check("gpu", gpu)
+
+
+def _gpu_kernels() -> Check:
+    """Draft trees on NVIDIA's GPUs are verified by Triton's kernels, which need a C compiler."""
+    if platform.system() == "Darwin":
+        return Check("kernels", "torch's")
+    if _version("triton") and (os.environ.get("CC") or shutil.which("gcc") or shutil.which("clang")):
+        return Check("kernels", "Triton's, in CUDA graphs")
+    fix = "sudo apt install gcc" if _version("triton") else "pip install triton"
+    return Check("kernels", "torch's: slower over long texts, and no CUDA graphs", "poor", fix)
+
+
+def _native_code() -> Check:
+    """What makes decoding fast on a processor: its instructions, and a C++ compiler where no wheel brought the code."""
+    from specextend_cli.engine.native import CannotCompileError, Library
+    from specextend_cli.engine.native.compiler import compiler
+    from specextend_cli.engine.native.shared_library import instructions
+    from specextend_cli.models.store import cache_root
+
+    try:
+        is_shipped = Library.within(cache_root() / "programs").is_shipped
+        came = "came with the package" if is_shipped else f"compiled by {' '.join(compiler())}"
+        return Check("native code", f"{instructions()}, {came}")
+    except CannotCompileError as error:
+        fix = "xcode-select --install" if platform.system() == "Darwin" else "sudo apt install g++"
+        return Check("native code", f"none, as {error}: decoding takes several times as long", "poor", fix)
+
+
+def _memory() -> Check:
+    import psutil
+
+    memory = psutil.virtual_memory()
+    found = f"{format_bytes(memory.available)} free of {format_bytes(memory.total)}, {os.cpu_count()} cores"
+    if memory.available >= NEED_MEMORY:
+        return Check("memory", found)
+    return Check("memory", f"{found}: the embedded model may not fit", "poor", "close other programs")
+
+
+def _cache() -> Check:
+    """The directory of models and results must be writable and have room."""
+    from specextend_cli.models.store import cache_root
+
+    cache = cache_root()
+    existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
+    free = shutil.disk_usage(existing).free
+    found, fix = f"{cache} ({format_bytes(free)} free)", "export XDG_CACHE_HOME=/a/disk/with/space"
+    if not os.access(existing, os.W_OK | os.X_OK):
+        return Check("cache", f"{found}: it cannot be written to, and nothing is stored", "poor", fix)
+    if free < NEED_DISK:
+        return Check("cache", f"{found}: models and results may not fit", "poor", fix)
+    return Check("cache", found)
+
+
+def _model() -> Check:
+    """The model that runs where none is named, and whether it is on disk."""
+    from specextend_cli.models.presets import load_preset
+    from specextend_cli.models.sources import is_present, offline_by_environment
+
+    try:
+        choice = chosen_model(None)
+        is_on_disk = is_present(load_preset(choice.preset))
+    except SpecextendError as error:
+        return Check("model", f"{error.what}: only --mode extractive works", "bad", error.fix)
+    name = f"{choice.preset}, as configured," if choice.reason == "configured" else choice.preset
+    if is_on_disk:
+        writes = "" if choice.reason != "none fits" else "; it quotes: specextend models list has some that write"
+        return Check("model", f"{name} is on disk{writes}")
+    fix = f"specextend models pull {choice.preset}"
+    if offline_by_environment():
+        fix = f"env -u SPECEXTEND_OFFLINE -u HF_HUB_OFFLINE {fix}"
+        return Check("model", f"{name} is not on disk, and the environment forbids downloading it", "bad", fix)
+    return Check("model", f"{name} is not on disk, and is downloaded at its first use", "poor", fix)
+
+
+def _ocr() -> Check:
+    from specextend_cli.documents.ocr_engine import INSTALL, has_engine
+
+    if has_engine():
+        return Check("OCR", "--ocr reads scans and images")
+    return Check("OCR", "neither tesseract nor ocrmypdf: scans and images cannot be read", "poor", INSTALL)
+
+
+def _version(package: str) -> str | None:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return None
+
+
+def _gpu_names() -> str | None:
+    """The names of the GPUs by nvidia-smi; None without a GPU or driver."""
+    from specextend_cli.runtime.machine import nvidia_smi
+
+    if shutil.which("nvidia-smi") is None:
+        return "Apple GPU" if (platform.system(), platform.machine()) == ("Darwin", "arm64") else None
+    return "; ".join(nvidia_smi("name,memory.total")) or None

@@ -5,44 +5,46 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
-from specextend_cli.cli.inputs import one_source
+from specextend_cli.cli.inputs import Reading, one_source, read_files
 from specextend_cli.errors import UsageError
-from specextend_cli.humanize import format_many, format_numbers
+from specextend_cli.humanize import format_many
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
 
 
 def extract(
-    *,
     file: options.File = None,
     output: options.OutputPath = None,
     json: options.Json = False,
     diff: Annotated[bool, options.option("--diff", "Print what cleaning changed, not the text.")] = False,
-    changes: Annotated[bool, options.option("--changes", "List every repair on stderr.")] = False,
     force: options.Force = False,
     quiet: options.Quiet = False,
-    reading: options.ReadOptions,
+    pages: options.Pages = None,
+    ocr: options.UseOcr = False,
+    ocr_languages: options.OcrLanguages = None,
+    offline: options.Offline = False,
 ) -> None:
-    """Print a document's text as the model reads it; repairs are counted on stderr.
+    """Print a document's text as the model reads it.
 
+    What was repaired, left out or not read is counted on stderr.
+
+    \b
     Examples:
       specextend extract report.pdf --pages 1-3 | less
       specextend extract report.pdf --diff
       specextend extract report.pdf -o report.txt
     """
     from specextend_cli.ui.changes import diff as pages_of_diff
-    from specextend_cli.ui.changes import format_edit
     from specextend_cli.ui.destination import destination, refuse_existing
-    from specextend_cli.ui.jsonl import format_json
-    from specextend_cli.ui.streams import Output, sanitize
+    from specextend_cli.ui.output import Output, format_json, sanitize
 
     json = json or (output is not None and output.endswith(".json") and not diff)
     if diff and json:
         raise UsageError("--diff and --json contradict each other", fix="leave one of them out")
-    source = one_source(file, reading, example="specextend extract FILE")
-    place = destination(output, "json" if json else "text", many=False, force=force)
-    place.check([source.name], options.files(source.file, reading.password_file))
+    source = one_source(file, Reading.of(pages, ocr, ocr_languages), command="extract", offline=offline)
+    place = destination(output, "json" if json else "text", [(source.name, source.file)], many=False, force=force)
+    place.check([source.name], read_files(source.file))
     path = place.path(source.name)
     refuse_existing([path] if path is not None else [], force=force)  # in a directory, too: nothing is to be resumed
     terminal = Output(quiet=quiet)
@@ -58,13 +60,9 @@ def extract(
             text = format_json(_record(document)) + "\n"
         elif diff:
             text = "".join(f"{page.plain}\n" for page in pages_of_diff(document))
-        place.put(terminal.write, text, path)
-    if quiet:
-        return
-    if changes:
-        for edit in document.extraction.edits:
-            terminal.note(f"{document.unit} {edit.page}: {format_edit(edit)}")
-    terminal.note(_counts(document))
+        with place.target(terminal.write, source.name) as write:
+            write(text)
+    terminal.status(_counts(document))
 
 
 def _record(document: Document) -> dict[str, object]:
@@ -88,21 +86,15 @@ def _record(document: Document) -> dict[str, object]:
 
 
 def _counts(document: Document) -> str:
-    """ "52 pages · 181,204 characters · page number × 52 ...", or sections."""
+    """ "52 pages · 11,204 words · page number × 52 …", and what was not read."""
+    from specextend_cli.summarize.events import Coverage
+    from specextend_cli.summarize.word_count import count_words
     from specextend_cli.ui.changes import account
+    from specextend_cli.ui.progress import format_gaps
 
-    extraction = document.extraction
-    pieces = [format_many(extraction.pages, document.unit), format_many(len(document.text), "character")]
-    pieces += account(extraction.changes)
-    for label, pages in (
-        ("without text", extraction.empty),
-        ("by OCR", extraction.ocr),
-        ("unreadable", extraction.failed),
-    ):
-        if pages:
-            pieces.append(f"{label}: {format_numbers(pages)}")
-    if extraction.left_out:
-        pieces.append(f"{format_many(extraction.left_out, 'word')} left out")
-    if extraction.unread:
-        pieces.append(f"{format_many(extraction.unread, 'part')} not read")
-    return " · ".join(pieces)
+    found, unit = document.extraction, document.unit
+    gaps = format_gaps(
+        Coverage(found.pages, found.empty, found.failed, 0, 0, unit, found.ocr, found.left_out, found.unread)
+    )
+    size = [format_many(found.pages, unit), format_many(count_words(document.text), "word")]
+    return " · ".join([*size, *account(found.changes), *gaps])

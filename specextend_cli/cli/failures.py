@@ -1,49 +1,54 @@
-"""Documents of several that fail: the others go on, and the failures are listed at the end."""
+"""Documents of several that fail: each is named at once, the others go on, and the number is the command's error."""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from specextend_cli.cli.signals import DeadlineError
 from specextend_cli.errors import ModelError, PartialError, SpecextendError
 
 if TYPE_CHECKING:
-    from specextend_cli.cli.source import Source
-    from specextend_cli.ui.streams import Output
-
-    Failure: TypeAlias = tuple[Source, SpecextendError]
+    from specextend_cli.cli.inputs import Source
+    from specextend_cli.ui.output import Output
 
 
-def attempt(work: Callable[[], object]) -> SpecextendError | None:
-    """Do the work for one of several documents; returns its error. Errors that concern all documents are raised."""
-    try:
-        work()
-    except (DeadlineError, ModelError, OSError):
-        raise
-    except SpecextendError as error:
-        error.__cause__ = error.__context__ = None  # they and the traceback would keep the document in memory
-        return error.with_traceback(None)
-    except Exception as error:
-        return SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}")
-    return None
+@dataclass
+class Failures:
+    """Of `total` documents, the ones that failed."""
 
+    output: Output
+    total: int
+    failed: list[Source] = field(default_factory=list)
 
-def show(output: Output, failures: Sequence[Failure]) -> None:
-    """List the failures, if there are any."""
-    from specextend_cli.ui.tables import failure_table
+    def attempt(self, source: Source, work: Callable[[], object]) -> None:
+        """Do the work for one document and note its error. The error of an only one, or of all documents, is raised."""
+        try:
+            work()
+        except (ModelError, OSError):
+            raise
+        except SpecextendError as error:
+            if self.total == 1:
+                raise
+            self.add(source, error)
+        except Exception as error:
+            if self.total == 1:
+                raise
+            self.add(source, SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}"))
 
-    if failures:
-        output.note_table(failure_table([(source.name, error) for source, error in failures]))
+    def add(self, source: Source, error: SpecextendError) -> None:
+        """Name a document that failed, and why."""
+        self.failed.append(source)
+        why = f" ({error.why})" if error.why else ""
+        about = "" if source.name in error.what else f"{source.name}: "
+        self.output.note(f"failed: {about}{error.what}{why}")
 
-
-def report(output: Output, failures: Sequence[Failure], total: int) -> None:
-    """List the failures among `total` documents and raise PartialError if there are any."""
-    if not failures:
-        return
-    show(output, failures)
-    there = next((source.path for source, _ in failures if Path(source.path).exists()), None)
-    fix = "" if there is None else f"to look into one of them: specextend extract {shlex.quote(there)}"
-    raise PartialError(f"{len(failures)} of {total} documents failed", fix=fix)
+    def report(self) -> None:
+        """PartialError if documents failed."""
+        if not self.failed:
+            return
+        there = next((source.path for source in self.failed if Path(source.path).exists()), None)
+        fix = "" if there is None else f"to look into one of them: specextend extract {shlex.quote(there)}"
+        raise PartialError(f"{len(self.failed)} of {self.total} documents failed", fix=fix)

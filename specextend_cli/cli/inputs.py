@@ -1,55 +1,188 @@
-"""From arguments to documents: files, directories, patterns, addresses, lists of files, stdin; and shares of them."""
+"""From arguments to documents: files, directories, addresses, lists of files and stdin; each is read once."""
 
 from __future__ import annotations
 
-import glob
 import os
 import re
 import sys
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from specextend_cli.cli.options import ReadOptions
-from specextend_cli.cli.source import STDIN, STDOUT_DESCRIPTOR, Source, find_password, is_url
-from specextend_cli.errors import InputError, UsageError, cause
+from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
+from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
 
-MAX_LIST = 64 << 20  # bytes of a list of files
-_SHOWN = 3
+if TYPE_CHECKING:
+    from specextend_cli.documents.document import Document
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import View
 
-
-class Shard(NamedTuple):
-    """Share `number` of `of` equal shares, counted from 1."""
-
-    number: int
-    of: int
-
-    def take(self, inputs: Sequence[Source]) -> list[Source]:
-        """The inputs of this share. Shares are disjoint in any order of arguments; sizes differ by one at most."""
-        if any(source.path == STDIN for source in inputs):
-            raise UsageError("--shard takes files, not stdin", why="every share would read all of it")
-        return sorted(inputs, key=lambda source: source.path)[self.number - 1 :: self.of]
+PASSWORD = "SPECEXTEND_PDF_PASSWORD"
+"""The environment variable with the password of PDFs: on the command line other users could see it."""
+STDIN: Literal["-"] = "-"
+STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
+_URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
+_CHARACTERS = 4  # of a token, roughly
+_SHOWN = 3  # names in a message
 
 
-def parse_shard(text: str | None) -> Shard | None:
-    """ "3/8", from 1/8 to 8/8."""
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d{1,9})/(\d{1,9})", text)
-    if found is None or not 1 <= int(found[1]) <= int(found[2]):
-        raise UsageError(
-            f"--shard {text[:40]} is not a share", why="it is i/N, from 1/N to N/N", fix="for example --shard 3/8"
-        )
-    return Shard(int(found[1]), int(found[2]))
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How documents are read: `pages` as `--pages` names them, `languages` for OCR as tesseract does; None: neither.
+
+    `password` opens those that are locked.
+    """
+
+    pages: str | None = None
+    languages: str | None = None
+    password: str | None = field(default_factory=lambda: os.environ.get(PASSWORD), repr=False)
+
+    @classmethod
+    def of(cls, pages: str | None, ocr: bool, ocr_languages: str | None) -> Reading:
+        """The options of a command. `--ocr-lang` alone asks for OCR, too. UsageError: no pages, or no language."""
+        from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
+        from specextend_cli.documents.request import parse_pages
+
+        if pages is not None:
+            parse_pages(pages)
+        return cls(pages, check_languages(ocr_languages) if ocr_languages is not None else LANGUAGE if ocr else None)
+
+    def settings(self, put: Callable[[Stage], None] = lambda stage: None) -> dict[str, Any]:
+        """Arguments of the library's `read`; the stages of reading, in pages, go to `put`."""
+        from specextend_cli.documents.ocr import Ocr
+        from specextend_cli.documents.request import parse_pages
+
+        def stage(name: str) -> Callable[[int, int], None]:
+            return lambda done, total: put(Stage(name, done, total, "pages"))
+
+        return {
+            "pages": None if self.pages is None else parse_pages(self.pages),
+            "password": self.password,
+            "progress": stage("reading"),
+            "ocr": None if self.languages is None else Ocr(self.languages, stage("recognizing")),
+        }
+
+
+@dataclass(frozen=True)
+class Source:
+    """One document to be read: a path, a web address, or `-` for stdin.
+
+    `within` is its path in a directory that was named, or in the one that it shares with others of its name.
+    """
+
+    path: str
+    within: str = ""
+    reading: Reading = field(default_factory=Reading)
+
+    @property
+    def name(self) -> str:
+        """The document's name in messages and in names of results."""
+        if self.path == STDIN:
+            return "stdin"
+        if not is_url(self.path):
+            return self.within or Path(self.path).name
+        from specextend_cli.documents.fetch import file_name
+
+        return file_name(self.path)
+
+    @property
+    def file(self) -> Path | int | None:
+        """What is read, so that nothing is written there: a path, stdin's descriptor, or None for a web address."""
+        if self.path == STDIN:
+            return STDIN_DESCRIPTOR
+        return None if is_url(self.path) else Path(self.path)
+
+    def read(self, put: Callable[[Stage], None] = lambda stage: None) -> Document:
+        """Read it; the stages go to `put`."""
+        from specextend_cli.documents.read import read, read_bytes
+
+        settings = self.reading.settings(put)
+        if is_url(self.path):
+            return read_bytes(self.name, self.data(), **settings)
+        return read(STDIN if self.path == STDIN else Path(self.path), **settings)
+
+    def read_shown(self, output: Output) -> Document:
+        """Read it with its progress and the warnings on stderr."""
+        from specextend_cli.ui.panel import open_view
+
+        with open_view(output, self.name) as view:
+            document = self.read(view.add)
+        for message in document.extraction.warnings:
+            output.warn(message)
+        return document
+
+    def data(self) -> bytes:
+        """The whole file, for a reader elsewhere; InputError if it is missing or too large."""
+        from specextend_cli.documents.fetch import fetch
+        from specextend_cli.documents.read_errors import MAX_BYTES, check_size, unreadable
+
+        if is_url(self.path):
+            return fetch(self.path)
+        if self.path == STDIN:
+            return sys.stdin.buffer.read(MAX_BYTES + 1)
+        path = Path(self.path)
+        try:
+            check_size(self.name, path.stat().st_size)
+            return path.read_bytes()
+        except OSError as error:
+            raise unreadable(path, self.name, error) from error
+
+
+class Documents:
+    """Reads documents, each once: the first while modules are imported, or when its size decides about the model."""
+
+    def __init__(self) -> None:
+        self._begun: tuple[Source, Generator[Stage, None, Document]] | None = None
+        self._kept: tuple[Source, Document] | None = None
+
+    def begin(self, files: Sequence[str] | None, reading: Reading) -> None:
+        """Begin to read the first of these files in a thread; not stdin, and not where OCR might be begun in vain."""
+        if files and files[0] != STDIN and reading.languages is None and os.path.isfile(files[0]):  # noqa: PTH113 - never raises
+            source = Source(files[0], reading=reading)
+            self._begun = source, in_thread(source.read)
+
+    def tokens(self, sources: Sequence[Source], output: Output) -> int | None:
+        """About how many tokens the first document has, whatever the vocabulary.
+
+        None: it cannot be read. The error of an only document is raised; those of several are reported in their turn.
+        """
+        from specextend_cli.ui.panel import open_view
+
+        if not sources:
+            return None
+        try:
+            with open_view(output, sources[0].name) as view:
+                document = self.read(sources[0], view)
+        except SpecextendError:
+            if len(sources) == 1:
+                raise
+            return None
+        self._kept = sources[0], document
+        return len(document.text) // _CHARACTERS + 1
+
+    def read(self, source: Source, view: View) -> Document:
+        """The document, with what is done in the view."""
+        (kept, self._kept), (begun, self._begun) = (self._kept, None), (self._begun, None)
+        if kept is not None and kept[0] == source:
+            return kept[1]
+        if begun is not None and begun[0] == source:
+            return result_of(begun[1], view.add)
+        return source.read(view.add)
+
+
+def is_url(path: str) -> bool:
+    """Whether an argument is a web address."""
+    return _URL.match(path) is not None
 
 
 def sources(
     files: Sequence[str] | None,
-    options: ReadOptions,
+    reading: Reading,
     *,
-    example: str,
+    command: str,
     listed: str | None = None,
     offline: bool = False,
     results: Path | None = None,
@@ -57,42 +190,41 @@ def sources(
     """What to read: `files` and those in the list `listed` (`-`: stdin), with the documents in directories.
 
     stdin is read only with `-`, or with no file at all and something piped into it. Results of earlier runs in
-    `results` are left out. UsageError if stdout is redirected into an input, or an option cannot be met.
+    `results` are left out. UsageError if stdout is redirected into an input.
     """
-    from specextend_cli.documents.request import parse_pages
-    from specextend_cli.ui.destination import refuse_redirection
+    from specextend_cli.ui.destination import refuse_inputs
 
-    files = _named(files, listed, example)
-    if options.pages is not None:
-        parse_pages(options.pages)
-    if options.password_file is not None:
-        find_password(options.password_file)
-    _ = options.languages
-    found: dict[str, str] = {}
+    files = _named(files, listed, command)
     for url in filter(is_url, files):
-        _check_url(url, example, allowed=options.allow_url, offline=offline)
+        _check_url(url, offline=offline)
+    found: dict[str, str] = {}
     for file in files:
         for path, within in _paths(file):
             found.setdefault(path, within)
-    for path in _earlier_results(found, set(files), results):
+    for path in _earlier_results(found, results):
         del found[path]
     if not found:
-        raise InputError("there is no document", why="every file found is named as a result of an earlier run")
-    inputs = _with_distinct_names([Source(path, within, options) for path, within in found.items()])
-    refuse_redirection([source.file for source in inputs if source.file is not None], STDOUT_DESCRIPTOR)
+        raise InputError("there is no document", why="every file found is the result of an earlier run")
+    inputs = _with_distinct_names([Source(path, within, reading) for path, within in found.items()])
+    refuse_inputs([STDOUT_DESCRIPTOR], [source.file for source in inputs if source.file is not None])
     return inputs
 
 
-def one_source(file: str | None, options: ReadOptions, *, example: str, offline: bool = False) -> Source:
+def one_source(file: str | None, reading: Reading, *, command: str, offline: bool = False) -> Source:
     """The same for a command that takes one document."""
-    found = sources(None if file is None else [file], options, example=example, offline=offline)
+    found = sources(None if file is None else [file], reading, command=command, offline=offline)
     if len(found) > 1:
-        fix = f"name one: {example}"
-        raise UsageError(f"{file} are {len(found):,} documents", why=_some([source.path for source in found]), fix=fix)
+        why = _some([source.path for source in found])
+        raise UsageError(f"{file} are {len(found):,} documents", why=why, fix=f"name one: specextend {command} FILE")
     return found[0]
 
 
-def _named(files: Sequence[str] | None, listed: str | None, example: str) -> Sequence[str]:
+def read_files(*named: Path | str | int | None) -> list[Path | int]:
+    """The paths and open descriptors among `named`: what a command reads, and must not write over."""
+    return [one if isinstance(one, int) else Path(one).expanduser() for one in named if one not in (None, "-")]
+
+
+def _named(files: Sequence[str] | None, listed: str | None, command: str) -> Sequence[str]:
     """The arguments and the lines of the list; stdin if there are neither."""
     if listed is not None:
         if listed == STDIN and STDIN in (files or ()):
@@ -102,11 +234,12 @@ def _named(files: Sequence[str] | None, listed: str | None, example: str) -> Seq
             raise InputError(f"{'the list' if listed == STDIN else listed} names no file")
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
-            fix = f"{example}, or: {_command(example)} -h"
+            fix = f"specextend {command} FILE, or: specextend {command} -h"
             raise UsageError("no document is named", why="nothing is piped into stdin, either", fix=fix)
         return [STDIN]
     if "" in files:
-        raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
+        fix = f"specextend {command} FILE"
+        raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=fix)
     if list(files).count(STDIN) > 1:
         raise UsageError("stdin can be read only once", fix="give - once")
     return files
@@ -114,108 +247,74 @@ def _named(files: Sequence[str] | None, listed: str | None, example: str) -> Seq
 
 def _lines(listed: str) -> list[str]:
     try:
-        if listed == STDIN:
-            data = sys.stdin.buffer.read(MAX_LIST + 1)
-        else:
-            with Path(listed).open("rb") as file:
-                data = file.read(MAX_LIST + 1)
+        data = sys.stdin.buffer.read() if listed == STDIN else Path(listed).read_bytes()
     except OSError as error:
         raise InputError(f"cannot read the list {listed}", why=cause(error)) from error
-    if len(data) > MAX_LIST:
-        raise InputError(f"the list {listed} is too long", why=f"it has more than {MAX_LIST >> 20} MiB")
     return [line for line in os.fsdecode(data).splitlines() if line.strip()]
 
 
-def _earlier_results(paths: Iterable[str], named: Collection[str], results: Path | None) -> list[str]:
-    """Those of `paths`, except the `named` ones, whose name is that of a result for another: a.pdf.txt for a.pdf.
+def _earlier_results(found: Mapping[str, str], results: Path | None) -> list[str]:
+    """Those of the files `found` in directories that an earlier run has probably written into the directory `results`.
 
-    In the directory `results` below another, the document itself need not exist any more.
+    They have a result's format and, where that directory itself is summarized, the name of another document in it.
     """
-    from specextend_cli.documents.formats import kind_by_suffix
     from specextend_cli.ui import Format, suffix_of
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
-    suffixes = set(map(suffix_of, get_args(Format)))
-    others = {f"{Path(path).name}{suffix}" for path in paths for suffix in suffixes}
-    folders = [Path(name).resolve() for name in named if results is not None and Path(name).is_dir()]
-    below = results is not None and results.resolve() not in folders
+    if results is None or not results.is_dir():
+        return []
+    suffixes, folder = set(map(suffix_of, get_args(Format))), results.resolve()
+    files = {path: (Path(path).resolve(), Path(within)) for path, within in found.items() if within}
+    names = {within for _, within in files.values()}
 
-    def is_result(path: Path) -> bool:
-        if path.name in others:
-            return True
-        like_one = path.suffix in suffixes and kind_by_suffix(Path(path.stem).suffix) is not None
-        return like_one and below and results is not None and results.resolve() in path.resolve().parents
+    def is_result(real: Path, within: Path) -> bool:
+        if real.suffix not in suffixes or folder not in real.parents:
+            return False
+        is_below = len(real.relative_to(folder).parts) < len(within.parts)
+        return is_below or within.with_suffix("") in names
 
-    found = [path for path in paths if path not in named and is_result(Path(path))]
-    if found:
-        names = _some([printable(Path(path).name) for path in found])
-        Output().note(f"left out, named as results of an earlier run: {names}")
-    return found
+    earlier = [path for path, (real, within) in files.items() if is_result(real, within)]
+    if earlier:
+        Output().note(f"left out, as results of an earlier run: {_some([Path(path).name for path in earlier])}")
+    return earlier
 
 
 def _with_distinct_names(found: Sequence[Source]) -> list[Source]:
-    """Files with the same name are named by their paths below their innermost common directory."""
-    folders: dict[str, list[Path]] = {}
-    for source in found:
-        if source.path != STDIN and not is_url(source.path):
-            folders.setdefault(source.name, []).append(Path(source.path).parent.resolve())
-    shared = {name: os.path.commonpath(parents) for name, parents in folders.items() if len(parents) > 1}
-
-    def below(path: Path, folder: str) -> str:
-        return (path.parent.resolve().relative_to(folder) / path.name).as_posix()
-
-    return [
-        replace(source, within=below(Path(source.path), shared[source.name])) if source.name in shared else source
-        for source in found
-    ]
+    """Files with the same name are named by their paths below the innermost directory that they share."""
+    names = Counter(source.name for source in found)
+    twice = [one for one in found if names[one.name] > 1 and one.path != STDIN and not is_url(one.path)]
+    real = {source: Path(source.path).parent.resolve() / Path(source.path).name for source in twice}
+    top = os.path.commonpath([path.parent for path in real.values()]) if twice else ""
+    return [replace(one, within=real[one].relative_to(top).as_posix()) if one in real else one for one in found]
 
 
-def _check_url(url: str, example: str, *, allowed: bool, offline: bool) -> None:
-    from specextend_cli.documents.read_errors import argument
-
+def _check_url(url: str, *, offline: bool) -> None:
     if not url.lower().startswith(("http://", "https://")):
         raise UsageError(f"{printable(url)} cannot be fetched", why="only http and https are")
     if offline:
         raise UsageError(f"{printable(url)} cannot be fetched offline", fix="leave --offline out, or give a file")
-    if not allowed:
-        fix = f"{_command(example)} --allow-url {argument(url)}"
-        raise UsageError(f"{printable(url)} is a web address", why="nothing is fetched unless you allow it", fix=fix)
-
-
-def _command(example: str) -> str:
-    """ "specextend plan" of "specextend plan FILES…"."""
-    return " ".join(example.split()[:2])
 
 
 def _some(names: Sequence[str]) -> str:
     """The first few names, and how many more there are."""
     more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return ", ".join(map(printable, names[:_SHOWN])) + more
 
 
 def _paths(file: str) -> Iterator[tuple[str, str]]:
-    """The documents of a file, directory or quoted pattern, each with its path below a named directory, or ""."""
+    """A file, or the documents of a directory, each with its path below it, or ""."""
     path = Path(file)
     if file == STDIN or is_url(file):
         yield file, ""
     elif path.is_dir():
         yield from _in_directory(path)
-    elif glob.has_magic(file) and not path.exists():
-        matches = sorted(glob.glob(file, recursive=True))  # noqa: PTH207 - patterns may be absolute
-        if not matches:
-            raise InputError(f"nothing matches {file}", fix="another pattern: ** matches any number of directories")
-        for match in map(Path, matches):
-            if not match.is_dir():
-                yield str(match), ""
-            elif "**" not in file:  # with ** its files match, too
-                yield from _in_directory(match)
     else:
         yield file, ""
 
 
 def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
     from specextend_cli.documents.find import find
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     found = find(folder)
     if not found.documents:

@@ -5,55 +5,56 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import shlex
 import sys
 import traceback
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from specextend_cli import __version__
-from specextend_cli.cli import (
-    bench,
-    compare,
-    doctor,
-    extract,
-    models,
-    options,
-    plan,
-    presets,
-    runs,
-    signals,
-    summarize,
-    tokens,
-    train_draft,
-    train_ranker,
-)
-from specextend_cli.cli.help import FLAGS, MAX_WIDTH, Group
+from specextend_cli.cli import compare, doctor, extract, models, show, signals, summarize
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
 from specextend_cli.runtime.loading_thread import is_busy
-from specextend_cli.runtime.process_group import is_shared, process_group
 from specextend_cli.ui.standard_streams import is_writable, prepare
 
-EXAMPLES = """
+HELP = """
 Summaries of long documents on your own machine.
 
+\b
 Examples:
   specextend summarize report.pdf
   specextend summarize *.pdf --output summaries/
   pdftotext paper.pdf - | specextend summarize --length 150
-  specextend show last --sentence 4
+  specextend show --sentence 4
   specextend compare report.pdf
 """
+MAX_WIDTH = 100
+
+
+class Group(TyperGroup):
+    """The program, which advises where a document stands in place of a command."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """UsageError with the command that summarizes it."""
+        is_command = self.get_command(ctx, args[0]) is not None or ctx.resilient_parsing
+        is_document = args[0] == "-" or "." in args[0] or "/" in args[0] or os.path.exists(args[0])  # noqa: PTH110
+        if not is_command and is_document:
+            fix = shlex.join(["specextend", "summarize", *args])
+            raise UsageError(f"no command is named before {args[0]}", fix=fix)
+        return super().resolve_command(ctx, args)
+
 
 app = typer.Typer(
     name="specextend",
-    help=EXAMPLES,
+    help=HELP,
     cls=Group,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": FLAGS, "max_content_width": MAX_WIDTH},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": MAX_WIDTH},
 )
 
 
@@ -63,32 +64,30 @@ def _version(wanted: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
-def _options(
+@app.callback(invoke_without_command=True)
+def _program(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks instead of short errors.")] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show tracebacks instead of short errors; in any position.")
+    ] = False,
 ) -> None:
-    """Options of the program itself. `run` finds --debug in any position."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit(Exit.USAGE)
 
 
 for _command in (
     summarize.summarize,
     compare.compare,
-    bench.bench,
-    plan.plan,
+    # bench.bench,
     extract.extract,
-    tokens.chunks,
-    tokens.tokens,
-    train_draft.train_draft,
-    train_ranker.train_ranker,
-    runs.show,
+    show.show,
     doctor.doctor,
 ):
-    options.command(app)(_command)
-app.add_typer(runs.app, name="runs")
-app.add_typer(presets.app, name="presets")
+    app.command()(_command)
 app.add_typer(models.app, name="models")
 
 
@@ -97,10 +96,10 @@ def main() -> None:
     from specextend_cli.models import fast_import
 
     prepare()
-    fast_import.own_process = not is_shared()
+    fast_import.own_process = True
     try:
         with signals.handled():
-            code = _in_process_group(sys.argv[1:]) if is_shared() else run(sys.argv[1:])
+            code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = Exit.SIGINT
     if is_busy():  # with what nobody waits for: shutting Python down would abort native code of models that load
@@ -114,35 +113,18 @@ def main() -> None:
     sys.exit(code)
 
 
-def _in_process_group(arguments: Sequence[str]) -> int:
-    """Run one command line in rank 0 of torchrun; the other ranks compute parts of its target."""
-    from specextend_cli.runtime.loading import follow
-
-    group = process_group()
-    assert group is not None
-    if group.rank:
-        try:
-            follow(group)
-        except SpecextendError as error:  # rank 0 raises it, too, and prints it
-            return error.exit
-        return Exit.OK
-    code = run(arguments)
-    if code == Exit.OK:  # after an error, torchrun ends the other ranks
-        group.dismiss()
-    return code
-
-
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; returns its exit code."""
     debug = "--debug" in arguments
+    arguments = [one for one in arguments if one != "--debug"]
     # torch's threads spin for milliseconds when they have nothing to do, on cores that others want: our own threads
     # after a prompt's products, and other programs. OpenMP reads this when torch is loaded.
     os.environ.setdefault("GOMP_SPINCOUNT", "2000")
     try:
-        code = typer.main.get_command(app).main(list(arguments), prog_name="specextend", standalone_mode=False)
+        code = typer.main.get_command(app).main(arguments, prog_name="specextend", standalone_mode=False)
         return code if isinstance(code, int) else Exit.OK
     except SystemExit as ended:
-        if _caused_by(BrokenPipeError, ended):
+        if isinstance(ended.__context__, BrokenPipeError):  # Typer and Rich exit with 1
             return _broken_pipe()
         return ended.code if isinstance(ended.code, int) else Exit.OK if ended.code is None else Exit.INTERNAL
     except BrokenPipeError:
@@ -155,7 +137,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception, debug: bool) -> int:
     """Print an error as this program's, or as a defect; returns the exit code."""
-    from specextend_cli.ui.streams import Output, defect, format_error
+    from specextend_cli.ui.output import Output, defect, format_error
 
     known = _known(error)
     if debug:
@@ -168,7 +150,7 @@ def _report(error: Exception, debug: bool) -> int:
 
 def _known(error: Exception) -> SpecextendError | None:
     """An error in this program's format; None for a defect."""
-    from specextend_cli.ui.streams import closed, silence
+    from specextend_cli.ui.output import closed, silence
 
     match error:
         case SpecextendError():
@@ -196,17 +178,8 @@ def _known(error: Exception) -> SpecextendError | None:
     return UsageError(message[:1].lower() + message[1:], fix=f"{command} -h")
 
 
-def _caused_by(kind: type[BaseException], error: BaseException | None) -> bool:
-    """Whether `error` was raised while handling one of `kind`: Typer and Rich exit with 1 on a broken pipe."""
-    while error is not None:
-        if isinstance(error, kind):
-            return True
-        error = error.__context__
-    return False
-
-
 def _broken_pipe() -> int:
-    from specextend_cli.ui.streams import silence
+    from specextend_cli.ui.output import silence
 
     silence(sys.stdout)
     return Exit.SIGPIPE

@@ -1,4 +1,4 @@
-"""`specextend models list|pull|show|rm|use`: the weights on this machine, and which of them run."""
+"""`specextend models list|show|pull|rm|use`: presets, the weights on this machine, and which of them run."""
 
 from __future__ import annotations
 
@@ -6,128 +6,160 @@ import os
 from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from specextend_cli.cli import options, presets
-from specextend_cli.cli.help import Group
+from specextend_cli.cli import options
+from specextend_cli.cli.choice import chosen_model
 from specextend_cli.errors import ModelError
 from specextend_cli.humanize import format_bytes
 
-app = typer.Typer(help="Download, list and remove model weights.", cls=Group, rich_markup_mode=None)
+if TYPE_CHECKING:
+    from specextend_cli.models.choice import Machine
+    from specextend_cli.models.preset import Preset
+    from specextend_cli.ui.tables import PresetRow
+
+app = typer.Typer(help="List, show, download, choose and remove models.", rich_markup_mode=None)
 
 
-@options.command(app, "list")
-def list_(json: options.Json = False) -> None:
-    """List the presets whose models are on this machine, whole or in part, and their size; presets list has all."""
+@app.command("list")
+def list_(
+    everything: Annotated[bool, options.option("--all", "List presets that do not run on this machine, too.")] = False,
+    json: options.Json = False,
+) -> None:
+    """List the presets that run on this machine; › marks the one that runs where none is named.
+
+    "Invents" is the share of the model's summaries with something that their text does not say, where it was measured.
+    """
     from specextend_cli.models.presets import list_presets
-    from specextend_cli.models.source_kinds import LocalSource
-    from specextend_cli.models.sources import is_present, size_on_disk
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.tables import model_table
+    from specextend_cli.runtime.machine import this_machine
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.tables import preset_table
 
-    output = Output()
-    found = [
-        preset
-        for preset in list_presets()
-        # What lies beside a preset's file came with it, and is no model that was fetched.
-        if is_present(preset) or any(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
-    ]
-    rows = presets.preset_rows(found)
+    output, machine = Output(), this_machine()
+    found = sorted((_row(preset, machine) for preset in list_presets()), key=lambda row: row.order)
+    rows = [row for row in found if everything or not row.obstacle or row.disk]
     if json:
         output.write_json([asdict(row) for row in rows])
-    elif rows:
-        output.show(model_table(rows))
-    else:
-        output.status("no model is on disk; to fetch one: specextend models pull NAME (specextend presets list)")
+        return
+    output.show(preset_table(rows, chosen=chosen_model(None).preset))
+    if more := len(found) - len(rows):
+        output.status(f"{more} more need another machine: specextend models list --all")
 
 
-@options.command(app)
-def pull(preset: presets.Name, offline: options.Offline = False, quiet: options.Quiet = False) -> None:
+@app.command()
+def show(preset: options.Preset, json: options.Json = False) -> None:
+    """Show every setting of a preset as a .toml file, which can be edited and used; its sizes are in comments.
+
+    \b
+    Examples:
+      specextend models show smollm2-135m > mine.toml
+      specextend summarize report.pdf --model ./mine.toml
+    """
+    from specextend_cli.models.memory import estimate
+    from specextend_cli.models.presets import load_preset, to_toml
+    from specextend_cli.models.sources import locate, size_on_disk
+    from specextend_cli.runtime.machine import this_machine
+    from specextend_cli.ui.output import Output, sanitize
+
+    found, output = load_preset(preset), Output()
+    if json:
+        output.write_json(found.model_dump(mode="json"))
+        return
+    need = estimate(found, on_cpu=this_machine().device == "cpu")
+    lines = [f"# {found.title}", f"# memory: {format_bytes(need.total) if need else 'not known'}"]
+    for role, source in zip(("target", "draft"), found.sources, strict=False):
+        path = locate(source, tokenizer=role == "target")
+        size = f"{format_bytes(size_on_disk(source))} in {path}" if path else "not on disk"
+        lines.append(f"# {role}: {source}, {size}")
+    comments = "".join(f"{' '.join(line.split())}\n" for line in lines)
+    output.write(sanitize(f"{comments}{to_toml(found)}"))
+
+
+@app.command()
+def pull(preset: options.Preset, offline: options.Offline = False, quiet: options.Quiet = False) -> None:
     """Download the models of a preset and verify those on disk."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair, size_on_disk
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.views import fetching
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import open_view
 
     output = Output(quiet=quiet)
     chosen = load_preset(preset)
-    with fetching(output, chosen.name) as progress:
-        fetch_pair(chosen, offline=offline, progress=progress, verify=True)
+    with open_view(output, chosen.name) as view:
+        fetch_pair(chosen, offline=offline, progress=view.fetched, verify=True)
     output.status(f"{chosen.name} is ready ({format_bytes(sum(map(size_on_disk, chosen.sources)))} on disk)")
 
 
-@options.command(app)
-def show(preset: presets.Name, json: options.Json = False) -> None:
-    """Show the source, path and size of the models of a preset."""
-    from specextend_cli.models.presets import load_preset
-    from specextend_cli.models.sources import locate, size_on_disk
-    from specextend_cli.ui.streams import Output
-    from specextend_cli.ui.tables import cell, table
-
-    output = Output()
-    chosen = load_preset(preset)
-    rows = [
-        {"model": role, "source": str(source), "path": str(path) if path else None, "bytes": size_on_disk(source)}
-        for role, source in zip(("target", "draft"), chosen.sources, strict=False)
-        for path in (locate(source, tokenizer=role == "target"),)
-    ]
-    if json:
-        output.write_json(rows)
-        return
-    made = table("model", "source", "on disk", "path")
-    for row in rows:
-        size = format_bytes(float(str(row["bytes"]))) if row["path"] else "no"
-        made.add_row(cell(row["model"], "bold"), cell(row["source"]), size, cell(row["path"] or ""))
-    output.show(made)
-
-
-@options.command(app)
-def use(
-    model: Annotated[
-        str,
-        typer.Argument(
-            metavar="PRESET",
-            help="Preset name, .toml or .gguf file, ollama:NAME, or auto.",
-            autocompletion=options.model_names,
-        ),
-    ],
-    quiet: options.Quiet = False,
-) -> None:
+@app.command()
+def use(preset: options.Preset, quiet: options.Quiet = False) -> None:
     """Let this model run wherever none is named; auto leaves the choice to the program, and lets it offer one again.
 
+    \b
     Example:
       specextend models use qwen3-1.7b
     """
     from specextend_cli.models.configuration import configuration_file, configure
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import is_present
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     output = Output(quiet=quiet)
-    if model == options.AUTO:
+    if preset == options.AUTO:
         configure("model", None)
         configure("offer", None)
-        output.status("where no model is named, the program chooses one again: specextend presets list shows which")
+        output.status("where no model is named, the program chooses one again: specextend models list shows which")
         return
-    chosen = load_preset(model)
-    is_file = Path(model).suffix in (".toml", ".gguf")
-    configure("model", os.path.abspath(os.path.expanduser(model)) if is_file else model)  # noqa: PTH100, PTH111
-    output.status(f"{model} runs where no model is named ({configuration_file()})")
+    chosen = load_preset(preset)
+    is_file = Path(preset).suffix in (".toml", ".gguf")
+    configure("model", os.path.abspath(os.path.expanduser(preset)) if is_file else preset)  # noqa: PTH100, PTH111
+    output.status(f"{preset} runs where no model is named ({configuration_file()})")
     if not is_present(chosen):
-        output.status(f"it is not on disk and is fetched at its first use; now: specextend models pull {quote(model)}")
+        output.status(f"it is not on disk and is fetched at its first use; now: specextend models pull {quote(preset)}")
 
 
-@options.command(app)
-def rm(preset: presets.Name, quiet: options.Quiet = False) -> None:
+@app.command()
+def rm(preset: options.Preset, quiet: options.Quiet = False) -> None:
     """Delete the models of a preset from this machine."""
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import remove
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     chosen = load_preset(preset)
     freed = sum(map(remove, chosen.sources))
     if not freed:
         raise ModelError(f"nothing of {chosen.name} is on disk", fix="specextend models list")
     Output(quiet=quiet).status(f"{chosen.name}: {format_bytes(freed)} freed")
+
+
+def _row(preset: Preset, machine: Machine) -> PresetRow:
+    """The row of a preset on a machine."""
+    from specextend_cli.models.candidates import is_slow_on_cpu, needs_cuda
+    from specextend_cli.models.memory import estimate, fits
+    from specextend_cli.models.source_kinds import LocalSource
+    from specextend_cli.models.sources import is_present, size_on_disk
+    from specextend_cli.ui.tables import PresetRow
+
+    on_cpu, lacks_gpu = machine.device == "cpu", machine.device != "cuda" and needs_cuda(preset)
+    try:
+        lacks_gpu = lacks_gpu or (on_cpu and is_slow_on_cpu(preset))
+        need, room = estimate(preset, on_cpu=on_cpu), fits(preset, machine.free, on_cpu=on_cpu)
+    except ModelError:  # a damaged local model: using it raises, listing does not
+        need = room = None
+    # What lies beside a preset's file came with it, and is no model that was fetched.
+    fetched = sum(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
+    return PresetRow(
+        name=preset.name,
+        title=preset.title,
+        licence=preset.licence,
+        gated=preset.gated,
+        rank=preset.rank,
+        hallucinated=preset.evidence.hallucinated if preset.evidence else None,
+        window=preset.window.context,
+        memory=need.total if need else None,
+        complete=need is None or need.complete,
+        disk=fetched,
+        present=is_present(preset),
+        obstacle="too large" if room is False else "for GPUs" if lacks_gpu else "",
+    )

@@ -1,4 +1,4 @@
-"""Signals: the first ^C stops cleanly, the second at once; SIGTERM and `--timeout` unwind the stack."""
+"""Signals: the first ^C stops cleanly, the second at once; SIGTERM unwinds the stack."""
 
 from __future__ import annotations
 
@@ -8,18 +8,15 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import TYPE_CHECKING
 
-from specextend_cli.errors import Exit, SpecextendError
-from specextend_cli.ui import terminal
+from specextend_cli.errors import Exit
 
-FOREVER = 1e8  # seconds; a timer takes no infinity
+if TYPE_CHECKING:
+    from sys import UnraisableHookArgs
+
 SHOW_CURSOR = b"\x1b[?25h"
-
-
-class DeadlineError(SpecextendError):
-    """The time of `--timeout` is over."""
-
-    exit = Exit.TIMEOUT
+_SHORTLY = 0.01  # seconds
 
 
 class Terminated(SystemExit):
@@ -31,35 +28,18 @@ def handled() -> Iterator[None]:
     """Handle SIGINT and SIGTERM as described above while the body runs."""
     interrupt = signal.signal(signal.SIGINT, _first)
     terminate = signal.signal(signal.SIGTERM, _terminate)
+    unraisable, sys.unraisablehook = sys.unraisablehook, _raise_again
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, interrupt)
         signal.signal(signal.SIGTERM, terminate)
+        sys.unraisablehook = unraisable
 
 
 def interrupted() -> bool:
     """Whether ^C was pressed while signals are handled."""
     return signal.getsignal(signal.SIGINT) is _second
-
-
-@contextmanager
-def deadline(seconds: float | None) -> Iterator[None]:
-    """Raise DeadlineError in the body when `seconds` have passed; None: never."""
-    if seconds is None:
-        yield
-        return
-
-    def expire(number: int, frame: FrameType | None) -> None:
-        raise DeadlineError(f"stopped after {seconds:g} s", why="--timeout is over", fix="allow more time")
-
-    before = signal.signal(signal.SIGALRM, expire)
-    signal.setitimer(signal.ITIMER_REAL, min(seconds, FOREVER))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def _first(number: int, frame: FrameType | None) -> None:
@@ -69,13 +49,24 @@ def _first(number: int, frame: FrameType | None) -> None:
 
 def _second(number: int, frame: FrameType | None) -> None:
     # Stop at once: no unwinding, no locks, no buffers.
-    terminals = terminal.without_echo() or ([sys.stderr.fileno()] if sys.stderr.isatty() else [])
-    terminal.restore_echo()
-    for descriptor in terminals:
-        os.write(descriptor, SHOW_CURSOR + b"\n")
+    if sys.stderr.isatty():
+        os.write(sys.stderr.fileno(), SHOW_CURSOR + b"\n")
     os._exit(Exit.SIGINT)
 
 
 def _terminate(number: int, frame: FrameType | None) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     raise Terminated(int(Exit.SIGTERM))
+
+
+def _raise_again(unraisable: UnraisableHookArgs) -> None:
+    """Raise ^C or SIGTERM again, shortly afterwards, where it met a destructor or a callback, which cannot raise it.
+
+    Imports call many of them: Python would print "Exception ignored in" and go on.
+    """
+    handler = {KeyboardInterrupt: _first, Terminated: _terminate}.get(unraisable.exc_type)
+    if handler is None:
+        sys.__unraisablehook__(unraisable)
+    else:
+        signal.signal(signal.SIGALRM, handler)
+        signal.setitimer(signal.ITIMER_REAL, _SHORTLY)

@@ -1,9 +1,8 @@
-"""`specextend summarize FILES…`: read, summarize and write each document; failures are listed at the end."""
+"""`specextend summarize FILES…`: read, summarize and write each document."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,30 +11,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.failures import attempt, report, show
-from specextend_cli.cli.help import Rare
-from specextend_cli.cli.inputs import parse_shard, sources
-from specextend_cli.cli.model_choice import QUOTING, chosen_model, model_for, without_choice
-from specextend_cli.cli.options import AUTO, INPUT, SPEED, STYLE, option
-from specextend_cli.cli.source import Documents, Source, begin_reading
-from specextend_cli.errors import UsageError
+from specextend_cli.cli.choice import REASONS, chosen_model, configured_model, hint
+from specextend_cli.cli.failures import Failures
+from specextend_cli.cli.inputs import Documents, Reading, Source, read_files, sources
+from specextend_cli.cli.options import AUTO, option
+from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.ui import Format, format_by_suffix
 
 if TYPE_CHECKING:
-    from specextend_cli.cli.failures import Failure
+    from specextend_cli.cli.ray_pool import Result
     from specextend_cli.models.choice import Choice
+    from specextend_cli.summarize.events import Event
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import Destination
-    from specextend_cli.ui.progress import View
-    from specextend_cli.ui.streams import Output
-
-EXAMPLE = "specextend summarize FILES…"
+    from specextend_cli.ui.output import Output
+    from specextend_cli.ui.panel import View
 
 
 def summarize(
-    *,
     files: options.Files = None,
     length: options.LengthOption = None,
     style: options.StyleOption = None,
@@ -43,11 +38,17 @@ def summarize(
     focus: Annotated[
         str | None, option("--focus", "Words or a question to concentrate on (abstractive: larger presets).", "TEXT")
     ] = None,
-    cite: Annotated[bool, option("--cite", "Add source pages to each sentence: [p. 3, 7].")] = False,
-    flag_unsupported: Annotated[
-        bool, option("--flag-unsupported", "Mark numbers, dates and names the source lacks: [?].")
+    cite: Annotated[
+        bool, option("--cite", "Add source pages to sentences, [p. 3, 7], and [?] to what the source lacks.")
     ] = False,
-    model: options.Model = None,
+    language: Annotated[
+        str | None,
+        option("--lang", "Language to write in (needs a larger preset). Default: the document's.", "NAME"),
+    ] = None,
+    template: Annotated[
+        Path | None,
+        option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE"),
+    ] = None,
     output: options.OutputPath = None,
     format: Annotated[
         Format | None,
@@ -55,75 +56,59 @@ def summarize(
     ] = None,
     json: options.Json = False,
     force: options.Force = False,
-    dry_run: Annotated[bool, option("--dry-run -n", "Show the plan without loading a model.")] = False,
+    dry_run: Annotated[
+        bool, option("--dry-run -n", "Show size, prompts, time and memory without loading a model.")
+    ] = False,
     quiet: options.Quiet = False,
     verbose: Annotated[bool, option("--verbose -v", "Show more statistics at the end.")] = False,
-    reading: options.ReadOptions,
-    files_from: options.FilesFrom = None,
-    shard: Annotated[
-        str | None, option("--shard", "Only this share of the inputs, 1/N to N/N.", "i/N", Rare(INPUT))
+    pages: options.Pages = None,
+    ocr: options.UseOcr = False,
+    ocr_languages: options.OcrLanguages = None,
+    files_from: Annotated[
+        str | None, option("--files-from", "Also read the files listed in this file, one a line.", "PATH")
     ] = None,
-    strict: Annotated[
-        bool,
-        option("--strict", "Fail if a page cannot be read; pages without text are only listed.", panel=Rare(INPUT)),
-    ] = False,
-    language: Annotated[
-        str | None,
-        option("--lang", "Language to write in (needs a larger preset). Default: the document's.", "NAME", STYLE),
-    ] = None,
-    template: Annotated[
-        Path | None,
-        option("--template -t", "Your own prompt for the summary; {document} stands for the text.", "FILE", STYLE),
-    ] = None,
-    max_tokens: options.MaxTokens = None,
-    engine: EngineOptions,
+    model: options.Model = None,
+    temperature: options.Temperature = None,
+    seed: options.Seed = None,
+    device: options.Device = "auto",
+    draft: options.DraftOption = None,
+    draft_head: options.DraftHead = None,
     offline: options.Offline = False,
-    no_spec: Annotated[bool, option("--no-spec", "Plain decoding, without a drafter.", panel=SPEED)] = False,
     batch: Annotated[
         int | None,
         option(
-            "--batch",
-            "Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.",
-            "N",
-            Rare(SPEED),
-            min=1,
+            "--batch", "Chunk summaries decoded together, without drafts; 1: one at a time, with drafts.", "N", min=1
         ),
     ] = None,
     ray: Annotated[
-        str | None,
-        option(
-            "--ray", "Use the workers of this Ray cluster; local: start one on this machine.", "ADDRESS", Rare(SPEED)
-        ),
+        str | None, option("--ray", "Use the workers of this Ray cluster; local: start one on this machine.", "ADDRESS")
     ] = None,
     workers: Annotated[
-        int | None,
-        option("--workers", "Workers for --ray. Default: one per GPU, or per four cores.", "N", Rare(SPEED), min=1),
+        int | None, option("--workers", "Workers for --ray. Default: one per GPU, or per four cores.", "N", min=1)
     ] = None,
-    timeout: options.Timeout = None,
-    no_cache: Annotated[
-        bool, option("--no-cache", "Neither reuse nor store results of earlier runs.", panel=Rare(SPEED))
-    ] = False,
+    no_cache: Annotated[bool, option("--no-cache", "Neither reuse nor store results of earlier runs.")] = False,
 ) -> None:
     """Summarize documents.
 
+    \b
     Examples:
       specextend summarize report.pdf
-      specextend summarize report.pdf --cite --flag-unsupported
+      specextend summarize report.pdf --length 150 --cite
       specextend summarize *.pdf --output summaries/ --format md
       curl -s https://www.rfc-editor.org/rfc/rfc2324.txt | specextend summarize
     """
-    share = parse_shard(shard)
     if workers is not None and ray is None:
         raise UsageError("--workers belongs to --ray", fix="--ray local")
     kind = options.format_name(format, json) or format_by_suffix(Path(output or "").suffix)
-    engine = replace(engine, draft=options.drafter(engine.draft, no_spec))
-    begun = begin_reading(files, reading) if ray is None and not dry_run else None  # beside the imports below
+    reading = Reading.of(pages, ocr, ocr_languages)
+    documents = Documents()
+    if ray is None and not dry_run:
+        documents.begin(files, reading)  # beside the imports below
 
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.annotations import Annotations
     from specextend_cli.ui.destination import destination
-    from specextend_cli.ui.streams import Output
+    from specextend_cli.ui.output import Output
 
     request = SummaryRequest(
         length=options.length(length),
@@ -133,52 +118,55 @@ def summarize(
         template=options.template(template),
         mode=mode,
     )
-    wanted = Options(
-        request=request,
-        engine=engine,
-        max_tokens=max_tokens,
-        batch=batch,
-        offline=offline,
-        strict=strict,
-        cache=not no_cache,
-    )
-    terminal = Output(quiet=quiet)
-    results = None if output is None else Path(output)
-    inputs = sources(files, reading, example=EXAMPLE, listed=files_from, offline=offline, results=results)
-    if not dry_run and ray is None:
-        options.usable(engine.device)
+    engine = EngineOptions(temperature=temperature, seed=seed, device=device, draft=draft, draft_head=draft_head)
+    wanted = Options(request=request, engine=engine, batch=batch, offline=offline, cache=not no_cache)
+    terminal, results = Output(quiet=quiet), None if output is None else Path(output)
+    inputs = sources(files, reading, command="summarize", listed=files_from, offline=offline, results=results)
     # A list or a directory counts as many documents, even if it holds one.
-    many = len(inputs) > 1 or bool(share or files_from) or any(source.within for source in inputs)
-    place = destination(output, kind, many=many, force=force, marks=Annotations(cite, flag_unsupported))
+    many = len(inputs) > 1 or bool(files_from) or any(source.within for source in inputs)
+    named = [(source.name, source.file) for source in inputs]
+    place = destination(output, kind, named, many=many, force=force, cite=cite)
     if not dry_run:
-        read = options.files(*(source.file for source in inputs), template, reading.password_file, files_from, model)
+        if ray is None:
+            options.usable(device)
+        read = read_files(*(source.file for source in inputs), template, files_from, model)
         place.check([source.name for source in inputs], read)
         if place.is_stdout:
             terminal.require_stdout()
-    inputs = inputs if share is None else share.take(inputs)
-    documents = Documents(terminal, begun)
-    with signals.deadline(timeout):
-        if model in (None, AUTO) and (mode in QUOTING or engine.draft_head or ray is not None):
-            choice = without_choice(mode)
-        else:
-            new = [source for source in inputs if (path := place.path(source.name)) is None or not place.keeps(path)]
-            size = partial(documents.tokens, new)
-            if dry_run or model not in (None, AUTO):
-                choice = chosen_model(model, engine.device, size)
-            else:
-                writes = mode == "abstractive" or request.needs_writing
-                choice = model_for(terminal, size, writes=writes, device=engine.device, offline=offline)
-        with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
-            mode, generating = summarizer.settings.mode, [*options.generating(engine), *(["--batch"] if batch else [])]
-            if mode != "abstractive" and generating and not quiet:
-                terminal.warn(f"{', '.join(generating)}: no effect, because {mode} mode generates no text")
-            if dry_run:
-                from specextend_cli.cli.plan import print_plans
+    left = [source for source in inputs if not place.keeps(source.name)]
+    writes = mode == "abstractive" or request.needs_writing
+    if model in (None, AUTO) and (mode in ("extractive", "guided") or draft_head or ray is not None):
+        choice = configured_model(quoting=not writes and mode is not None)
+    else:
+        asking = None if dry_run else terminal
+        choice = chosen_model(model, device, partial(documents.tokens, left, terminal), asking=asking, offline=offline)
+    with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
+        _warn_of_no_effect(terminal, summarizer, batch)
+        if dry_run:
+            from specextend_cli.cli.dry_run import print_plans
 
-                print_plans(terminal, summarizer, inputs, as_json=json, choice=choice)
-                return
-            job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
-            job.run(inputs) if ray is None else job.run_over(ray, inputs, workers)
+            print_plans(terminal, summarizer, inputs, as_json=json, choice=choice)
+            return
+        job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
+        if ray is None:
+            job.run(inputs)
+        else:
+            from specextend_cli.cli import ray_pool
+
+            job.run_over(left, ray_pool.results(ray, left, terminal, summarizer, workers))
+        if advice := hint(choice, writes=writes):
+            terminal.status(advice)
+
+
+def _warn_of_no_effect(output: Output, summarizer: Summarizer, batch: int | None) -> None:
+    """Name the options that matter only where text is generated, where none is."""
+    from specextend_cli.runtime.options import GENERATING
+
+    mode, engine = summarizer.settings.mode, summarizer.options.engine
+    given = [f"--{name.replace('_', '-')}" for name in GENERATING if getattr(engine, name) is not None]
+    given += ["--batch"] if batch else []
+    if mode != "abstractive" and given and not output.quiet:
+        output.warn(f"{', '.join(given)}: no effect, because {mode} mode generates no text")
 
 
 @dataclass(frozen=True)
@@ -192,85 +180,80 @@ class Job:
     choice: Choice
     verbose: bool
     many: bool
-    said: set[str] = field(default_factory=set)
+    warned: set[str] = field(default_factory=set)
     """Warnings that name no document: each is shown once, however many documents have it."""
 
     def run(self, inputs: Sequence[Source]) -> None:
-        """Summarize every input. The error of a single input is raised; failures of several become a PartialError."""
-        if not self.many:
-            self._one(inputs[0], inputs[0].name)
-            return
-        failures: list[Failure] = []
-        try:
-            with self.destination.all(self.output.write):
-                for number, source in enumerate(inputs, 1):
-                    title = f"{number}/{len(inputs)} {source.name}"
-                    if (error := attempt(partial(self._one, source, title, heading=source.name))) is not None:
-                        failures.append((source, error))
-        except BaseException:
-            show(self.output, failures)  # what ends the run is no reason to keep quiet about them
-            raise
-        report(self.output, failures, len(inputs))
-
-    def run_over(self, address: str, inputs: Sequence[Source], workers: int | None) -> None:
-        """Summarize every input with the workers of a Ray cluster."""
-        from specextend_cli.cli import ray_pool
-
-        if not inputs:
-            return
+        """Summarize every input."""
+        failures = Failures(self.output, len(inputs))
         with self.destination.all(self.output.write):
-            failures = ray_pool.run(address, inputs, self.output, self.destination, self.summarizer, workers)
-        if failures and not self.many:
-            raise failures[0][1]
-        report(self.output, failures, len(inputs))
+            for number, source in enumerate(inputs, 1):
+                failures.attempt(source, partial(self._one, source, f"{number}/{len(inputs)}"))
+        failures.report()
 
-    def _one(self, source: Source, title: str, *, heading: str = "") -> None:
-        from specextend_cli.summarize.events import Warned
-        from specextend_cli.ui.progress import incomplete
-        from specextend_cli.ui.stage_times import StageTimes
-        from specextend_cli.ui.views import open_view
+    def run_over(self, inputs: Sequence[Source], results: Iterator[tuple[Source, Result]]) -> None:
+        """Write what the workers of a Ray cluster have made of the inputs, as it comes."""
+        failures = Failures(self.output, len(inputs))
+        with self.destination.all(self.output.write):
+            for number, (source, result) in enumerate(results, 1):
+                failures.attempt(source, partial(self._made, source, f"{number}/{len(inputs)}", result))
+        failures.report()
 
-        path = self.destination.path(source.name)
-        if path is not None and self.destination.keeps(path):
-            self.output.status(f"{path} exists already; --force writes it again")
+    def _one(self, source: Source, number: str) -> None:
+        if self.destination.keeps(source.name):
+            self.output.status(f"{self.destination.path(source.name)} exists already; --force writes it again")
             return
-        view = open_view(self.output, title, raw=not self.destination.is_prose, many=self.many)
-        times = StageTimes() if not self.many else StageTimes(last=time.time())
-        times.begin("reading")
+        view = self._view(source, number)
+        self._write(source, view, self._events(source, view))
+
+    def _made(self, source: Source, number: str, result: Result) -> None:
+        if isinstance(result, SpecextendError):
+            raise result
+        self._write(source, self._view(source, number), result)
+
+    def _view(self, source: Source, number: str) -> View:
+        from specextend_cli.ui.panel import open_view
+
+        position = number if self.many else ""
+        return open_view(self.output, source.name, position, raw=not self.destination.is_prose)
+
+    def _events(self, source: Source, view: View) -> Iterator[Event]:
+        from specextend_cli.summarize.events import Warned
+
+        self.summarizer.load_ahead()
+        document = self.documents.read(source, view)
+        yield from chain(map(Warned, document.extraction.warnings), self.summarizer.run(document))
+
+    def _write(self, source: Source, view: View, events: Iterable[Event]) -> None:
+        """Show and write the events of one document. PartialError where it was not read completely."""
+        from specextend_cli.summarize.events import Warned
+        from specextend_cli.ui.progress import format_details, incomplete
+
+        heading = source.name if self.many else ""
         try:
-            with view, self.destination.open(view.write, path, name=source.name, heading=heading) as writer:
-                self.summarizer.load_ahead()
-                document = self.documents.read(source, view)
-                times.begin("planning")
-                for event in chain(map(Warned, document.extraction.warnings), self.summarizer.run(document)):
-                    if not isinstance(event, Warned) or self._is_new(event.message, document.name):
+            with view, self.destination.open(view.write, source.name, heading=heading) as writer:
+                for event in events:
+                    if not isinstance(event, Warned) or self._is_new(event.message, source.name):
                         view.add(event)
                     writer.add(event)
-                    times.add(event)
-        except (KeyboardInterrupt, signals.Terminated, signals.DeadlineError):
+        except (KeyboardInterrupt, signals.Terminated):
             self.output.note(self._stopped(view))
             raise
         summary = view.progress.summary
         assert summary is not None  # the last event has it
         if self.verbose:
-            from specextend_cli.ui.tables import LABELS, format_choice, format_stages, format_statistics
-
-            if self.summarizer.settings.mode != "extractive":
-                self.output.status(format_choice(self.choice), indent=LABELS)
-            self.output.status(format_stages(times), indent=LABELS)
-            self.output.status(format_statistics(summary.meter, summary.drafter, summary.seconds), indent=LABELS)
-            if summary.kind != "text":
-                told = f"kind      {summary.kind}, hence {summary.request.form}; --style and --length decide otherwise"
-                self.output.status(told, indent=LABELS)
+            uses_model = self.summarizer.settings.mode != "extractive"
+            model = f"{self.choice.preset}, {REASONS[self.choice.reason]}" if uses_model else ""
+            self.output.status(format_details(view.progress, model))
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 
     def _is_new(self, message: str, document: str) -> bool:
         if document in message:
             return True
-        known = message in self.said
-        self.said.add(message)
-        return not known
+        is_new = message not in self.warned
+        self.warned.add(message)
+        return is_new
 
     def _stopped(self, view: View) -> str:
         progress = view.progress

@@ -200,7 +200,7 @@ def _without(parsed: Parsed, kept: Sequence[bool], name: str, total: int) -> Par
     if dropped >= min(_WARN_SHARE * total, _WARN_WORDS):
         left.warnings.append(
             f"{name} is read as an article: {dropped:,} of its {total:,} words were left out (menus, teasers, comments "
-            "and the like around it); --full-page keeps them."
+            "and the like around it)."
         )
     return left
 

@@ -195,7 +195,7 @@ def _open(stack: ExitStack, request: ReadRequest) -> tuple[str, SandboxProcess]:
         except SandboxError:
             continue
         if process.head["error"] == "password":
-            fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument_of(request)}  (or --password-file FILE)"
+            fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument_of(request)}"
             if request.password:
                 raise InputError(f"{name} is encrypted and the password does not open it", fix=fix)
             raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=fix)

@@ -8,6 +8,7 @@ from pathlib import PurePath
 
 from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
+from specextend_cli.documents.delimited import is_delimited
 from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.formats import FORMATS, kind_by_suffix
 from specextend_cli.documents.markdown import markdown_sections
@@ -51,15 +52,18 @@ def read_text(request: ReadRequest) -> Document:
         fix = f"{command} {argument(name)} | specextend summarize -"
         warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
     notebook = as_markdown(text) if suffix == SUFFIX else None
-    if suffix in _MARKUP:
-        text = import_module(f"specextend_cli.documents.{_MARKUP[suffix]}").as_markdown(text)
+    markup = _MARKUP.get(suffix)
+    if not suffix and is_delimited(text):  # from a pipe
+        markup = "delimited"
+    if markup is not None:
+        text = import_module(f"specextend_cli.documents.{markup}").as_markdown(text)
     if notebook:
         text, pictures = notebook
         if pictures:
             were = "1 picture was" if pictures == 1 else f"{pictures:,} pictures were"
             warnings.append(f"{were} not read that {name} has as output.")
     pages = text.rstrip("\f\n").split("\f")
-    markdown = notebook is not None or suffix in _MARKUP or _is_markdown(name, text)
+    markdown = notebook is not None or markup is not None or _is_markdown(name, text)
     sections = markdown and len(pages) == 1
     if sections and request.pages is not None:
         raise no_pages(name, "markdown")

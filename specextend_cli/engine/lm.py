@@ -291,4 +291,4 @@ def _refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
 
 def _unsupported(model: PreTrainedModel, why: str) -> ModelError:
     what = f"{type(model).__name__} is not supported"
-    return ModelError(what, why=why, fix="specextend presets list shows the pairs that are")
+    return ModelError(what, why=why, fix="specextend models list shows the pairs that are")

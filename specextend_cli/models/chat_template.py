@@ -88,7 +88,7 @@ def no_chat_template(model: str, preset: str = "PRESET") -> ModelError:
     return ModelError(
         f"{model} has no chat template, so the format of its prompts is unknown",
         why="base models and some conversions have none",
-        fix=f"use a model that follows instructions, or run specextend presets show {preset} > mine.toml, "
+        fix=f"use a model that follows instructions, or run specextend models show {preset} > mine.toml, "
         "write its chat_template under [prompts] there, and use --model ./mine.toml",
     )
 

@@ -48,7 +48,7 @@ def read_config(directory: Path) -> tuple[PreTrainedConfig, bool]:
         raise ModelError(
             f"the model in {directory} is not supported",
             why=why,
-            fix="use the text model it is made of, if its maker publishes it; specextend presets list shows others",
+            fix="use the text model it is made of, if its maker publishes it; specextend models list shows others",
         )
     config: PreTrainedConfig = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
     wrapped = is_wrapper(data)

@@ -34,7 +34,9 @@ def load_table(directory: Path, vocabulary: int) -> NgramTable:
     try:
         return _read(path, path.stat().st_mtime_ns, vocabulary)
     except (OSError, ValueError) as error:
-        raise ModelError(f"{path} holds no n-gram table", why=str(error), fix="train-draft makes one") from error
+        raise ModelError(
+            f"{path} holds no n-gram table", why=str(error), fix="take the table of the preset's own head"
+        ) from error
 
 
 @lru_cache(maxsize=1)

@@ -1,6 +1,6 @@
 """What a preset leaves out: how a draft reads, what it sees, and the window, from shapes and a GPU's memory.
 
-A preset file says only what is particular to it; `specextend presets show` prints what is computed here, too.
+A preset file says only what is particular to it; `specextend models show` prints what is computed here, too.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def read_preset(path: Path) -> Preset:
         text = json.dumps({"name": path.stem, **data}, default=str)
         preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
     except FileNotFoundError:
-        raise UsageError(f"there is no preset file {path}", fix="specextend presets list") from None
+        raise UsageError(f"there is no preset file {path}", fix="specextend models list") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=cause(error)) from error
     except tomllib.TOMLDecodeError as error:
@@ -93,7 +93,7 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
         return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
     if first["type"] == "missing":
         return UsageError(
-            f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend presets show {DEFAULT}"
+            f"{path}: {where}: missing", fix=f"add {keys[-1]!r}; for an example: specextend models show {DEFAULT}"
         )
     given = json.dumps(first["input"], default=str)
     return UsageError(
@@ -193,5 +193,5 @@ def _unknown(name: str, files: Mapping[str, Path]) -> UsageError:
     near = difflib.get_close_matches(name, files, n=1, cutoff=0.5)
     return UsageError(
         f"there is no preset {name!r}" + (f"; did you mean {near[0]!r}?" if near else ""),
-        fix="specextend presets list",
+        fix="specextend models list",
     )

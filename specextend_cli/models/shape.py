@@ -87,7 +87,7 @@ class Shape(Table):
                 **(gemma4_numbers(config) if family in GEMMA_4 else {}),
             )
         except (LookupError, TypeError, ValueError, ArithmeticError) as error:
-            what, fix = "the model's config.json does not describe a text model", "specextend presets list shows others"
+            what, fix = "the model's config.json does not describe a text model", "specextend models list shows others"
             raise ModelError(what, why=reason(error), fix=fix) from error
 
     @classmethod

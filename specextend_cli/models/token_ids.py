@@ -51,5 +51,5 @@ def _other_tokens(draft: Path, why: str) -> ModelError:
     return ModelError(
         f"the draft in {draft} cannot write its target's tokens",
         why=why,
-        fix="choose a draft of the same family: specextend presets list",
+        fix="choose a draft of the same family: specextend models list",
     )

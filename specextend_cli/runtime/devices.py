@@ -77,7 +77,7 @@ def check_attention(name: str, device: torch.device) -> None:
         why = f"the package {package} is not installed"
     else:
         return
-    raise UsageError(f"--attention {name} is not usable here", why=why, fix="--attention auto")
+    raise UsageError(f"attention {name} is not usable here", why=why, fix="auto takes the fastest that is")
 
 
 def free_memory(device: torch.device) -> int:

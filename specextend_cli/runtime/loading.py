@@ -204,7 +204,7 @@ def check_draft(preset: Preset, kind: str | None) -> None:
         f"preset {preset.name} has no {needs}",
         why=f"its draft is {preset.draft.kind!r}",
         fix=f"choose --draft ngram, {'' if kind == 'lm' else 'name a head with --draft-head DIR, '}"
-        "or a preset with a draft: specextend presets list",
+        "or a preset with a draft: specextend models list",
     )
 
 
@@ -278,7 +278,7 @@ def prefill_step(preset: Preset, device: torch.device, options: EngineOptions) -
 
 def _too_large(preset: Preset, why: str) -> FitError:
     return FitError(
-        f"preset {preset.name} does not fit into memory", why=why, fix="specextend presets list shows those that fit"
+        f"preset {preset.name} does not fit into memory", why=why, fix="specextend models list shows those that fit"
     )
 
 

@@ -45,7 +45,8 @@ class Plan:
     text: 1 for one pass, 2 for map and reduce, more when the chunk summaries themselves must be reduced; shorter or
     longer ones than expected may take one level less or one more. `unit` is what `pages` counts: "page", or "section"
     where a document has no pages, and `counted` what `tokens` and `chunks` count: words, where no model reads
-    tokens. `work` is what each level is expected to take, `rates` how long, where earlier runs tell.
+    tokens; `words` is the length of the document in any case. `work` is what each level is expected to take, `rates`
+    how long, where earlier runs tell.
     """
 
     document: str
@@ -57,6 +58,7 @@ class Plan:
     work: tuple[LevelWork, ...] = ()
     rates: Rates | None = None
     counted: Literal["token", "word"] = "token"
+    words: int = 0
 
     @property
     def seconds(self) -> float | None:

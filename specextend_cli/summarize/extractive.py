@@ -108,14 +108,15 @@ class Extractive(Pipeline):
         self, scored: ScoredSentences, settings: SummarySettings, guide: Guide | None = None, rates: Rates | None = None
     ) -> None:
         document, self.scored, self.sentences, self.guide = scored.document, scored, scored.sentences, guide
-        sizes: tuple[int, ...] = (count_words(document.text),)
+        words = count_words(document.text)
+        sizes: tuple[int, ...] = (words,)
         work: tuple[LevelWork, ...] = ()
         if guide is not None:
             self._reading = ReadingPlan(document.text, self.sentences, guide.encoder, guide.chunk)
             sizes = self._reading.sizes()
             work = (LevelWork(len(sizes), sum(sizes) + len(guide.prefix) * len(sizes), 0),)
         name, pages, tokens = document.name, len(document.pages) or 1, sum(sizes)
-        plan = Plan(name, pages, tokens, sizes, 1, document.unit, work, rates, "token" if guide else "word")
+        plan = Plan(name, pages, tokens, sizes, 1, document.unit, work, rates, "token" if guide else "word", words)
         places = [
             DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
             for one in self.sentences

@@ -187,7 +187,9 @@ def plan_work(
         left = min(answer * prompts, left)
         work.append(LevelWork(prompts, read, left))
     name, pages = document.name, len(document.pages) or 1
-    return Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, tuple(work), rates), chunks
+    words = count_words(document.text)
+    plan = Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, tuple(work), rates, words=words)
+    return plan, chunks
 
 
 def template_of(level: int, *, final: bool) -> str:

@@ -82,7 +82,7 @@ class SummaryRequest:
             raise UsageError(
                 f"preset {preset.name} cannot guide the choice of sentences",
                 why="it has no [ranker]",
-                fix="--mode extractive, which needs no model, or train one: specextend train-ranker",
+                fix="--mode extractive, which needs no model",
             )
         if (self.mode or preset.mode) != "abstractive" and not self.needs_writing:
             return  # what quotes needs no room, and finds the words of a focus without a prompt
@@ -91,7 +91,7 @@ class SummaryRequest:
             raise UsageError(
                 f"--length {self.length} is more than this preset can write",
                 why=f"beside what it reads, its window has room for {int(most * WORDS_PER_TOKEN / SLACK):,} words",
-                fix="a shorter one, or a preset with a larger window: specextend presets list",
+                fix="a shorter one, or a preset with a larger window: specextend models list",
             )
         if self.focus is not None:
             self._has_place(preset, "--focus", "focus", ("map", *WRITES_SUMMARY))
@@ -106,7 +106,7 @@ class SummaryRequest:
             else:
                 words, owner = getattr(preset.prompts, name), f"preset {preset.name}"
                 why = f"its prompts have no {{{place}}}"
-                fix = f"another preset, with --model NAME (specextend presets list), or leave {flag} out"
+                fix = f"another preset, with --model NAME (specextend models list), or leave {flag} out"
             if place not in placeholders(words):
                 raise UsageError(f"{owner} does not take {flag}", why=why, fix=fix)
 

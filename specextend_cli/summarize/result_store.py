@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Sequence
@@ -36,7 +37,6 @@ _ID = 6  # digits at least
 _RUN_TABLE = "runs (id text primary key, made real, record text)"
 _ORDER = "order by made desc, rowid desc"
 _PASSAGE, _AROUND = 1_000, 240  # characters of a passage, and of what stands before and after it
-LAST = "last"
 
 
 def results_file() -> Path:
@@ -137,7 +137,8 @@ class Run:
 
     `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
     prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone,
-    `method` is how the summary was made, `device` is "cpu", "cuda" or "mps"; older records have none of these.
+    `method` is how the summary was made, `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was
+    started; older records have none of these.
     """
 
     id: str
@@ -160,6 +161,7 @@ class Run:
     reading: float = 0.0
     method: Method | None = None
     device: str = ""
+    directory: str = ""
 
 
 def _rates(runs: Sequence[Run]) -> Rates:
@@ -218,8 +220,18 @@ class RunStore:
                         last.setdefault(one.preset, []).append(one)
         return {preset: _rates(runs[:_PACED]) for preset, runs in last.items()}
 
+    def last(self) -> Run:
+        """The newest run that was started in the current directory. InputError: there is none."""
+        here = _directory()
+        with self._asked() as store:
+            found = next((run for run in _newest(store) if run.directory == here), None)
+        if found is None:
+            why = "no summary was made in this directory, or none was recorded"
+            raise InputError("there is no run to show", why=why, fix="specextend show --list")
+        return found
+
     def get(self, name: str) -> Run:
-        """The run whose id is or begins with `name`, or the last one. InputError: there is none, or no longer."""
+        """The run whose id is or begins with `name`. InputError: there is none, or no longer."""
         with self._asked() as store:
             row = store.execute("select id, record from runs where id = ?", (_matching(store, name),)).fetchone()
         run = _run(*row) if row else None
@@ -255,18 +267,15 @@ def _newest(store: sqlite3.Connection) -> Iterator[Run]:
 
 
 def _matching(store: sqlite3.Connection, name: str) -> str:
-    """The id that is or begins with `name`, or the last one's. InputError: there is none."""
-    if name == LAST:
-        found = store.execute(f"select id from runs {_ORDER} limit 1")
-    else:
-        found = store.execute("select id from runs where substr(id, 1, ?) = ?", (len(name), name.lower()))
+    """The id that is or begins with `name`. InputError: there is none."""
+    found = store.execute("select id from runs where substr(id, 1, ?) = ?", (len(name), name.lower()))
     ids: list[str] = [row[0] for row in found]
     if name.lower() in ids:
         return name.lower()
     if not ids or not name:
         raise _unknown(name)
     if len(ids) > 1:
-        raise UsageError(f"{len(ids)} runs begin with {name}", fix="give more of its digits: specextend runs list")
+        raise UsageError(f"{len(ids)} runs begin with {name}", fix="give more of its digits: specextend show --list")
     return ids[0]
 
 
@@ -274,7 +283,7 @@ def _unknown(name: str) -> InputError:
     return InputError(
         f"there is no run {name}",
         why="it was never recorded (--no-cache records nothing), or it was removed",
-        fix="specextend runs list",
+        fix="specextend show --list",
     )
 
 
@@ -305,11 +314,20 @@ def _record(summary: Summary, document: Document, device: str, made: float) -> d
         "reading": round(meter.prefill_seconds, 3),
         "method": summary.method,
         "device": device,
+        "directory": _directory(),
         "text": summary.text,
         "chunk_summaries": summary.chunk_summaries,
         "sentences": [asdict(sentence) for sentence in summary.sentences],
         "quotes": {citation.start: asdict(_quote(document, citation)) for citation in citations},
     }
+
+
+def _directory() -> str:
+    """The current directory; "" where it was removed."""
+    try:
+        return os.getcwd()  # noqa: PTH109 - Path.cwd() is the same call
+    except OSError:
+        return ""
 
 
 def _quote(document: Document, citation: Citation) -> Quote:

@@ -13,7 +13,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read
 from specextend_cli.engine import events as decoding
 from specextend_cli.engine.meter import Meter
-from specextend_cli.errors import FitError, InputError, UsageError
+from specextend_cli.errors import InputError, UsageError
 from specextend_cli.models.preset import DEFAULT, PLACEHOLDERS, Preset
 from specextend_cli.models.presets import load_preset, sentence_ranker
 from specextend_cli.models.sources import ModelDirectories, check_prompts, fetch
@@ -58,8 +58,8 @@ class Options:
     """What a user may ask for: of the summary (`request`), of the `engine`, and of the run.
 
     `max_tokens` bounds every generated text. `batch` chunk summaries are generated in a batch, without drafts; with a
-    chosen draft, but no `batch`, every text is drafted for. `strict` refuses a document of which something cannot be
-    read. Without `cache`, chunk summaries are neither reused nor saved.
+    chosen draft, but no `batch`, every text is drafted for. Without `cache`, chunk summaries are neither reused nor
+    saved.
     """
 
     request: SummaryRequest = field(default_factory=SummaryRequest)
@@ -68,7 +68,6 @@ class Options:
     max_tokens: int | None = None
     batch: int | None = None
     offline: bool = False
-    strict: bool = False
     cache: bool = True
 
 
@@ -141,12 +140,6 @@ class Summarizer:
         began = perf_counter()
         meter = Meter()
         extraction, unit = document.extraction, document.unit
-        if self.options.strict and extraction.failed:
-            raise FitError(
-                f"{document.name} cannot be read completely",
-                why=f"{unit}s {', '.join(map(str, extraction.failed))} failed",
-                fix="leave out --strict to summarize the rest",
-            )
         scored = self._scored(document)
         if self.settings.mode == "guided":
             # First of all: fetching, compiling and reading can take minutes.

@@ -141,7 +141,7 @@ def _enough_memory(tokens: int) -> Iterator[None]:
         raise FitError(
             f"memory ran out on a prompt of {tokens:,} tokens",
             why=str(error).splitlines()[0],
-            fix="a preset with a smaller model or chunk: specextend presets list",
+            fix="a preset with a smaller model or chunk: specextend models list",
         ) from error
 
 

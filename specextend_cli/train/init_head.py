@@ -31,7 +31,7 @@ def head_sizes(
         raise ModelError(
             f"no head can be trained for {type(model).__name__}",
             why=f"heads have the parts of a Llama, and its configuration has no {missing[0]}",
-            fix="choose another target: specextend presets list",
+            fix="choose another target: specextend models list",
         )
     _check_output(lm)
     heads = int(target.num_attention_heads)
@@ -123,5 +123,5 @@ def _check_output(lm: LanguageModel) -> None:
         raise ModelError(
             f"no head can be trained for {type(lm.model).__name__}",
             why="it scales or bends its logits after the output head",
-            fix="choose another target: specextend presets list",
+            fix="choose another target: specextend models list",
         )

@@ -1,9 +1,8 @@
-"""Annotations in the text of a summary: source pages `[p. 3, 7]`, and `[?]` after unsupported facts."""
+"""Marks in the text of a summary: `[?]` after what the source does not say, `[p. 3, 7]` after each sentence."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Sentence
@@ -12,27 +11,16 @@ from specextend_cli.summarize.factcheck import Unsupported
 _SHOWN = 8
 
 
-@dataclass(frozen=True)
-class Annotations:
-    """Which annotations to add: source pages after each sentence, `[?]` after what the source lacks."""
-
-    cite: bool = False
-    check: bool = False
-
-    def __bool__(self) -> bool:
-        return self.cite or self.check
-
-    def mark(self, text: str, sentence: Sentence, unit: str) -> str:
-        """`text`, the sentence with the white space around it, with its annotations."""
-        if self.check:
-            before = text.index(sentence.text)
-            for one in reversed(sentence.unsupported):
-                at = before + one.end - sentence.start
-                text = f"{text[:at]} [?]{text[at:]}"
-        if self.cite and sentence.citations:
-            body = text.rstrip()
-            text = f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
-        return text
+def annotated(text: str, sentence: Sentence, unit: str) -> str:
+    """`text`, the sentence with the white space around it, with its marks."""
+    before = text.index(sentence.text)
+    for one in reversed(sentence.unsupported):
+        at = before + one.end - sentence.start
+        text = f"{text[:at]} [?]{text[at:]}"
+    if sentence.citations:
+        body = text.rstrip()
+        text = f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
+    return text
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:

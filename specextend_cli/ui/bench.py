@@ -18,7 +18,7 @@ from specextend_cli.bench.tables import MISSING, Experiment, format_cell, is_num
 from specextend_cli.bench.tables import Table as Results
 from specextend_cli.humanize import format_bytes, format_percent, format_seconds, is_slower
 from specextend_cli.ui import tables
-from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
+from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 WIDE, NARROW = 120, 64  # columns of a terminal from which more is shown
 _INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from specextend_cli.documents.document import Document, Edit
 from specextend_cli.humanize import format_count
-from specextend_cli.ui.streams import ACCENT, ADDED, REMOVED, sanitize
+from specextend_cli.ui.output import ACCENT, ADDED, REMOVED, sanitize
 
 _Tag = Literal["replace", "delete", "insert", "equal"]
 _CONTEXT = 1  # unchanged lines around changed ones

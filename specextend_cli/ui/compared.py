@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from statistics import median
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -18,8 +17,8 @@ from specextend_cli.humanize import (
     format_speedup,
     is_slower,
 )
-from specextend_cli.ui.jsonl import summary_record
-from specextend_cli.ui.streams import AMBER, GOOD, QUIET
+from specextend_cli.ui.output import AMBER, GOOD, QUIET
+from specextend_cli.ui.results import summary_record
 from specextend_cli.ui.tables import cell, table
 
 if TYPE_CHECKING:
@@ -30,35 +29,18 @@ if TYPE_CHECKING:
 
 
 def comparison(found: Comparison) -> RenderableType:
-    """Plain and accelerated decoding side by side, the verdict, and the load of the machine."""
-    plain, fast = found.plain, found.accelerated
-    several = len(found.pairs) > 1 or found.passes > 1
-    rows = [
-        ("drafter", plain.drafter, fast.drafter),
-        (
-            "tokens of all texts" if several else "tokens",
-            format_count(plain.meter.tokens),
-            format_count(fast.meter.tokens),
-        ),
-        ("accepted length", f"{plain.meter.accepted_length:.2f}", f"{fast.meter.accepted_length:.2f}"),
-    ]
-    if fast.meter.hit is not None:
-        rows.append(("retrieval hits", "–", format_percent(fast.meter.hit)))
-    if found.pairs:
-        for label, figure, form in _FIGURES:
-            values = [(figure(pair.plain), figure(pair.accelerated)) for pair in found.pairs]
-            left, right = (form(median(side)) for side in zip(*values, strict=True))
-            rows.append((f"median text: {label}" if several else label, left, right))
-    made = table("", "plain", "accelerated", numbers=("plain", "accelerated"))
-    for label, left, right in rows:
-        made.add_row(Text(label, style=QUIET), cell(left), cell(right))
+    """Plain decoding and SpecExtend side by side, the verdict, and the load of the machine."""
+    plain, fast = found.plain.meter, found.accelerated.meter
+    made = table("", "plain", "SpecExtend", numbers=("plain", "SpecExtend"))
+    made.add_row(Text("drafter", style=QUIET), cell(found.plain.drafter), cell(found.accelerated.drafter))
+    for label, figure in _FIGURES:
+        made.add_row(Text(label, style=QUIET), figure(plain), figure(fast))
     if found.divergence is None:
         identity = Text("identical tokens", style=GOOD)
     else:
-        why = "half precision rounds trees differently; --dtype float32 is exact"
-        identity = Text(f"the tokens differ from number {found.divergence + 1} on ({why})", style=AMBER)
-    verdict = Text(" · ").join((identity, _speed(found)))
-    return Group(made, Text(), verdict, format_load(found.load))
+        at, why = found.divergence + 1, "half precision rounds trees differently"
+        identity = Text(f"the tokens differ from number {at} on ({why})", style=AMBER)
+    return Group(made, Text(), Text(" · ").join((identity, _speed(found))), format_load(found.load))
 
 
 def side_name(plain: bool) -> str:
@@ -81,29 +63,23 @@ def format_side(name: str, summary: Summary) -> str:
     return f"{name}: {', '.join(pieces)}"
 
 
-_FIGURES: tuple[tuple[str, Callable[[Meter], float], Callable[[float], str]], ...] = (
-    ("tokens a second", lambda meter: meter.tokens_per_second, "{:.1f}".format),
-    ("reading", lambda meter: meter.prefill_seconds, format_seconds),
-    ("writing", lambda meter: meter.decode_seconds, format_seconds),
+_FIGURES: tuple[tuple[str, Callable[[Meter], str]], ...] = (
+    ("tokens", lambda meter: format_count(meter.tokens)),
+    ("tokens a second", lambda meter: f"{meter.tokens_per_second:.1f}"),
+    ("reading", lambda meter: format_seconds(meter.prefill_seconds)),
+    ("writing", lambda meter: format_seconds(meter.decode_seconds)),
+    ("accepted length", lambda meter: f"{meter.accepted_length:.2f}"),
+    ("retrieval hits", lambda meter: "–" if meter.hit is None else format_percent(meter.hit)),
 )
 
 
 def _speed(found: Comparison) -> Text:
-    speedup = found.speedup
-    if speedup is None:
-        nothing = found.pairs and not any(pair.accelerated.drafted_steps for pair in found.pairs)
-        return Text(
-            "nothing was drafted: no gain was expected" if nothing else "too few tokens to compare speeds", style=QUIET
-        )
-    style = AMBER if is_slower(speedup.value) else GOOD
-    text = Text(f"{format_speedup(speedup.value)} plain decoding", style=style)
-    if found.passes == speedup.n == 1:
-        return text.append(" (one text, measured once)", style=QUIET)
-    pairs = format_many(speedup.n, "pair")
-    if speedup.low is None or speedup.high is None:
-        return text.append(f" ({pairs}: too few for an interval)", style=QUIET)
-    interval = f"{format_speedup(speedup.low)} to {format_speedup(speedup.high)}"
-    return text.append(f" (median of {pairs}; 95% interval {interval})", style=QUIET)
+    if found.speedup is None:
+        drafted = found.accelerated.meter.drafted_steps
+        return Text("too few tokens to compare speeds" if drafted else "nothing was drafted", style=QUIET)
+    style = AMBER if is_slower(found.speedup) else GOOD
+    text = Text(f"{format_speedup(found.speedup)} plain decoding", style=style)
+    return text.append(" (one text, measured once)", style=QUIET)
 
 
 def format_load(load: Load) -> Text:
@@ -117,16 +93,11 @@ def format_load(load: Load) -> Text:
 
 def comparison_record(found: Comparison) -> dict[str, Any]:
     """The comparison as a JSON record."""
-    speedup = found.speedup
     return {
         "plain": summary_record(found.plain),
         "accelerated": summary_record(found.accelerated),
         "divergence": found.divergence,
-        "passes": found.passes,
-        "speedup": None
-        if speedup is None
-        else {"median": speedup.value, "low": speedup.low, "high": speedup.high, "pairs": speedup.n},
-        "ratios": [round(pair.ratio, 4) for pair in found.pairs],
+        "speedup": found.speedup,
         "load": {
             "cores": found.load.cores,
             "busy_with_others": round(found.load.others, 2),

@@ -1,11 +1,13 @@
-"""The state of a run, accumulated from its events, and the base of the views that show it."""
+"""The state of a run, accumulated from its events, and its wording: in the panel, in lines and at the end."""
 
 from __future__ import annotations
 
 import time
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+
+from rich.table import Table
+from rich.text import Text
 
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
@@ -25,22 +27,20 @@ from specextend_cli.humanize import (
 from specextend_cli.summarize import events
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.annotations import format_unsupported
-from specextend_cli.ui.streams import Output, sanitize
+from specextend_cli.ui.output import QUIET, sanitize
+from specextend_cli.ui.tables import histogram
 
-RECENT = 64
-_SHORT = 2048  # tokens of a prompt below which reading is not counted
-TAIL = 400
+TAIL = 400  # characters of the text that are kept
+_BRIEF = 0.05  # seconds of a stage that are not worth a word
 
 
 @dataclass
 class Progress:
-    """Add events; read the state."""
+    """Add events; read the state. `age` is how long the process had run before."""
 
-    document: str
     clock: Callable[[], float] = time.monotonic
+    age: float = 0.0
     meter: Meter = field(default_factory=Meter)
-    recent: deque[int] = field(default_factory=lambda: deque(maxlen=RECENT))
     estimate: Estimate = field(default_factory=Estimate)
     plan: events.Plan | None = None
     part: events.Part | None = None
@@ -48,24 +48,16 @@ class Progress:
     prefilling: Prefilling | None = None
     retrieved: Retrieved | None = None
     summary: events.Summary | None = None
-    read: tuple[int, int] | None = None
+    start: dict[str, float] = field(default_factory=dict)  # seconds of each stage before the first words
     saved: int = 0  # chunks whose summaries or scores are stored, including those of earlier runs
-    finished: int = 0  # finished answers of the current level
-    level_read: int = 0  # prompts of the current level that were read
-    level_tokens: int = 0  # written on the current level
-    part_tokens: int = 0
+    finished: int = 0  # answers of the current level
+    tokens: int = 0  # written of the current part; in a batch, of all parts of the level
     batch_size: int = 1
-    tail: str = ""  # the end of the text that is being written; of several that grow side by side, of one
-    answer: str = ""  # the end of the last finished text of the current level
-    preview: str = ""  # what a guided run shows until its summary begins
+    text: str = ""  # the end of what is being written, of several texts of one
 
     def __post_init__(self) -> None:
-        self.started = self.clock()
-
-    @property
-    def unit(self) -> str:
-        """Unit of the document: "page" or "section"."""
-        return self.plan.unit if self.plan else "page"
+        self.began = self.clock()
+        self._doing, self._since = "starting", self.began - self.age
 
     def add(self, event: events.Event) -> None:
         """Take one event."""
@@ -73,35 +65,31 @@ class Progress:
         match event:
             case events.Stage():
                 self.stage = event
+                self._begin(event.name)
             case events.Plan():
                 self.plan = event
             case events.Level():
-                self.finished, self.batch_size, self.answer = 0, 1, ""
-                self.level_read = self.level_tokens = 0
+                self.finished, self.tokens, self.batch_size = 0, 0, 1
             case events.Part():
+                self.part, self.stage, self.prefilling = event, None, None
+                if self.batch_size == 1:
+                    self.tokens, self.text = 0, ""
                 if event.final:
                     self.finished = event.number - 1
-                    self.tail = ""
-                self.part, self.stage, self.prefilling, self.part_tokens = event, None, None, 0
-                first, last = self.read or event.pages
-                self.read = (min(first, event.pages[0]), max(last, event.pages[1]))
-            case events.Preview():
-                self.preview = sanitize(event.text)
             case events.Text():
-                self.preview = ""
-                self.tail = (self.tail + sanitize(event.delta))[-TAIL:]
+                self.text = (self.text + sanitize(event.delta))[-TAIL:]
+                if event.final:
+                    self._begin("")
+            case events.Preview():
+                self.text = sanitize(event.text)
             case events.ChunkSummarized():
-                self.finished += 1
-                self.saved += event.level == 1
-                self.answer = sanitize(event.text).rstrip()[-TAIL:]
-                if self.answer.endswith(self.tail.rstrip()):  # else another one's end came first
-                    self.tail = ""
+                self.finished, self.saved = self.finished + 1, self.saved + (event.level == 1)
             case events.ChunkRead():
                 self.finished, self.saved = event.number, self.saved + 1
+            case events.Retried():
+                self.prefilling, self.tokens, self.text = None, 0, ""
             case events.Summarized():
                 self.summary = event.summary
-            case events.Retried():
-                self.prefilling, self.part_tokens, self.tail = None, 0, ""
             case events.Warned() | events.Sentence():
                 pass
             case _:
@@ -113,18 +101,22 @@ class Progress:
         match event:
             case Prefilling():
                 self.prefilling = event
+                self._begin("reading by the model")
             case Prefilled():
                 self.prefilling = None
-                self.level_read += 1
             case Step():
-                self.part_tokens += event.accepted
-                self.level_tokens += event.accepted
-                if event.nodes:
-                    self.batch_size = event.batch_size
-                if event.nodes and event.batch_size == 1:
-                    self.recent.append(event.accepted)
+                self.tokens += event.accepted
+                self.batch_size = event.batch_size if event.nodes else self.batch_size
+                self._begin("writing")
             case Retrieved():
                 self.retrieved = event
+
+    def _begin(self, doing: str) -> None:
+        """What was done until now ends; what follows "" does not count."""
+        now = self.clock()
+        if self._doing:
+            self.start[self._doing] = self.start.get(self._doing, 0.0) + now - self._since
+            self._doing, self._since = doing, now
 
     @property
     def speed(self) -> float:
@@ -132,51 +124,16 @@ class Progress:
         return self.meter.batched_speed if self.batch_size > 1 else self.meter.single_speed
 
     @property
-    def generates(self) -> bool:
-        """True if the model is to write, as far as is known."""
-        if self.plan is None:
-            return True
-        work = self.plan.work
-        return self.plan.counted == "token" and (not work or any(level.written for level in work))
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the document was started."""
-        return self.clock() - self.started
-
-    @property
     def share(self) -> float | None:
-        """Share of the stage that is done; None if unknown."""
-        if self.stage is None or not self.stage.total:
-            return None
-        return min(self.stage.done / self.stage.total, 1.0)
+        """Share of the stage, or else of the run, that is done; None if unknown."""
+        if self.stage is None:
+            return self.estimate.share
+        return min(self.stage.done / self.stage.total, 1.0) if self.stage.total else None
 
 
-class View:
-    """Takes the events of a document and the text for stdout; this one shows only warnings, for `--quiet`."""
-
-    def __init__(self, output: Output, document: str, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self.output = output
-        self.progress = Progress(document, clock)
-
-    def add(self, event: events.Event) -> None:
-        """Take one event."""
-        self.progress.add(event)
-        if isinstance(event, events.Warned):
-            self.output.warn(event.message)
-
-    def write(self, text: str) -> None:
-        """Write text of the result to stdout without disturbing what the terminal shows."""
-        self.output.write(text)
-
-    def __enter__(self) -> View:
-        return self
-
-    def __exit__(self, kind: object, *error: object) -> None:
-        """Warn of facts that the source lacks. After an error, of the output say, no view says that it is done."""
-        summary = self.progress.summary
-        if summary is not None and (line := format_unsupported(summary.unsupported)):
-            self.output.warn(line)
+def format_size(plan: events.Plan) -> str:
+    """The size of a document: "52 pages, 18,240 words"."""
+    return f"{format_many(plan.pages, plan.unit)}, {format_many(plan.words, 'word')}"
 
 
 def format_stage(stage: events.Stage) -> str:
@@ -190,82 +147,45 @@ def format_stage(stage: events.Stage) -> str:
 def format_left(progress: Progress) -> str:
     """ "about 1:20 left" of the whole run, or "" while unknown."""
     left = progress.estimate.seconds_left
-    if left is None:
-        return ""
-    if left < 1:
-        return "less than 1 s left"
-    return f"about {format_seconds(left) if left > 10 else f'{left:.0f} s'} left"
+    return "" if left is None else f"about {format_seconds(max(left, 1.0))} left"
 
 
-def format_task(progress: Progress) -> tuple[str, str]:
-    """The current task and its count: ("chunk summaries", "3/12"), or ("summary", "") of one part."""
-    part = progress.part
-    if part is None:
-        return "", ""
-    count = f"{min(progress.finished, part.parts)}/{part.parts}"
-    if not progress.generates and part.parts > 1:
-        return "chunks", count
-    if part.final:
-        return "summary", count if part.parts > 1 else ""
-    return "chunk summaries" if part.level == 1 else "merged summaries", count
-
-
-def format_doing(progress: Progress) -> str:
-    """ "reading pages 1-40 (8,192/61,440)", "writing 16 at once: 2,311 tokens", "writing: 37 tokens"."""
+def format_task(progress: Progress) -> tuple[str, str, str]:
+    """The kind of part, its count, what is done: ("chunks", "3/12", "reading pages 1-40 (8,192/61,440 tokens)")."""
     part, reading = progress.part, progress.prefilling
     if part is None:
-        return ""
-    if reading is not None or progress.part_tokens <= 1 or not progress.generates:  # the first token is the prompt's
-        pages = f"reading {format_pages(*part.pages, progress.unit)}"
-        # A batch reads several prompts, of which each gives one token, before it writes on.
-        ahead = progress.level_read if progress.level_tokens <= progress.level_read and progress.generates else 0
-        if reading is not None and ahead:
-            pages += f", {ahead} of {part.parts} read"
-        if reading is None or reading.total <= _SHORT:
-            return pages
-        return f"{pages} ({format_count(reading.done)}/{format_count(reading.total)})"
-    if progress.batch_size > 1:
-        return f"writing {progress.batch_size} at once: {format_many(progress.level_tokens, 'token')}"
-    return f"writing: {format_many(progress.part_tokens, 'token')}"
+        return "", "", ""
+    kind = "summary" if part.final else "chunks" if part.level == 1 else "merging"
+    count = f"{min(progress.finished, part.parts)}/{part.parts}" if part.parts > 1 else ""
+    if reading is None and progress.tokens > 1:  # the first token comes from reading
+        batch = f" {progress.batch_size} at once" if progress.batch_size > 1 else ""
+        return kind, count, f"writing{batch}: {format_many(progress.tokens, 'token')}"
+    done = f" ({format_count(reading.done)}/{format_count(reading.total)} tokens)" if reading else ""
+    unit = progress.plan.unit if progress.plan else "page"
+    return kind, count, f"reading {format_pages(*part.pages, unit)}{done}"
 
 
 def format_level(level: events.Level) -> str:
     """The start of a level: "22 chunk summaries to write", "9 of 22 chunk summaries reused"."""
-    if level.final:
-        if level.reused == level.prompts:
-            return "summary reused" if level.prompts == 1 else f"all {level.prompts} parts of the summary reused"
-        if level.reused:
-            return f"writing the summary; {level.reused} of {level.prompts} parts reused"
-        return "writing the summary" + (f" in {level.prompts} parts" if level.prompts > 1 else "")
-    name = "chunk" if level.level == 1 else "merged"
+    what = "parts of the summary" if level.final else f"{'chunk' if level.level == 1 else 'merged'} summaries"
     if level.reused:
-        return f"{level.reused:,} of {level.prompts:,} {name} summaries reused"
-    return f"{level.prompts:,} {name} summaries to write"
+        return f"{level.reused:,} of {level.prompts:,} {what} reused"
+    return "writing the summary" if level.final else f"{level.prompts:,} {what} to write"
 
 
-def format_coverage(coverage: events.Coverage, span: tuple[int, int] | None = None, counted: str = "token") -> str:
-    """ "pages 1-52 read; 4 without text (31, 88-90); 0 tokens dropped"; `span`: first and last page read, if known.
-
-    That nothing was dropped is not said where words were left out in reading, or parts not opened.
-    """
-    if span is not None and span[1] - span[0] + 1 == coverage.pages:
-        pieces = [f"{format_pages(*span, coverage.unit)} read"]
-    else:
-        pieces = [f"{format_many(coverage.pages, coverage.unit)} read"]
+def format_gaps(coverage: events.Coverage) -> Iterator[str]:
+    """What was not read as text: "4 pages without text (31, 88-90)", "12 words left out"; nothing else."""
     for pages, how in ((coverage.empty, "without text"), (coverage.ocr, "by OCR"), (coverage.failed, "unreadable")):
         if pages:
-            pieces.append(f"{len(pages)} {how} ({format_numbers(pages)})")
-    if coverage.left_out:
-        pieces.append(f"{format_many(coverage.left_out, 'word')} left out")
-    if coverage.unread:
-        pieces.append(f"{format_many(coverage.unread, 'part')} not read")
-    if coverage.dropped or not (coverage.left_out or coverage.unread):
-        pieces.append(f"{format_many(coverage.dropped, counted)} dropped")
-    return "; ".join(pieces)
+            yield f"{format_many(len(pages), coverage.unit)} {how} ({format_numbers(pages)})"
+    lost = ((coverage.left_out, "word", "left out"), (coverage.unread, "part", "not opened"))
+    for count, noun, how in (*lost, (coverage.dropped, "token", "not read")):
+        if count:
+            yield f"{format_many(count, noun)} {how}"
 
 
-def format_drafts(meter: Meter) -> Iterable[str]:
-    """Speedup, accepted length and hit rate of single sequences, as far as measured, one string each."""
+def format_drafts(meter: Meter) -> Iterator[str]:
+    """Speedup, accepted length and hits of single sequences, as far as measured."""
     if meter.speedup is not None:
         yield f"{format_speedup(meter.speedup)} plain"
     if meter.drafted_steps:
@@ -274,41 +194,51 @@ def format_drafts(meter: Meter) -> Iterable[str]:
         yield f"hits {format_percent(meter.hit)}"
 
 
-def format_reused(summary: events.Summary) -> str:
-    """ "9 of 22 chunk summaries reused", "summary reused", "2 of 7 chunks known" where they are only read, or ""."""
-    if not summary.reused:
-        return ""
-    chunks = len(summary.plan.chunks)
-    if summary.method != "abstractive":
-        return f"{summary.reused:,} of {format_many(chunks, 'chunk')} known"
-    return "summary reused" if chunks == 1 else f"{summary.reused:,} of {chunks:,} chunk summaries reused"
+def format_done(summary: events.Summary, name: str = "") -> str:
+    """The last line of a document: time, sizes, how a model wrote, what was not read; its `name`, if it is one of many.
 
-
-def format_done(summary: events.Summary, span: tuple[int, int] | None = None) -> str:
-    """The final line of a document: what was written, or how much of the document is quoted."""
-    reused, took, meter = format_reused(summary), format_seconds(summary.seconds), summary.meter
-    if summary.method != "abstractive":
-        made = f"{format_many(count_words(summary.text), 'word')} quoted in {took}"
-    elif not meter.tokens and reused:
-        made = took
-    else:
-        speed = format_speed(meter.tokens_per_second)
-        rest = max(summary.seconds - meter.prefill_seconds - meter.decode_seconds, 0.0)
-        made = (
-            f"{format_many(meter.tokens, 'token')} written in {took} (reading {format_seconds(meter.prefill_seconds)},"
-            f" writing {format_seconds(meter.decode_seconds)}{f' at {speed}' if speed else ''}, loading and the rest"
-            f" {format_seconds(rest)})"
-        )
-    run = (f"run {summary.run}",) if summary.run else ()
-    coverage = format_coverage(summary.coverage, span, summary.plan.counted)
-    pieces = (reused, made, *format_drafts(meter), coverage, *run)
-    return " · ".join(filter(None, pieces))
+    "done in 1.6 s · report.pdf · 5 pages · 293 words".
+    """
+    coverage, meter = summary.coverage, summary.meter
+    pieces = ["done", name, format_many(coverage.pages, coverage.unit), format_many(count_words(summary.text), "word")]
+    pieces[0] += f" in {format_seconds(summary.seconds)}"
+    if summary.method == "abstractive" and summary.reused:
+        pieces.append(f"{summary.reused:,} of {len(summary.plan.chunks):,} chunk summaries reused")
+    if meter.tokens:
+        pieces += [format_speed(meter.tokens_per_second), *format_drafts(meter)]
+    return " · ".join(filter(None, (*pieces, *format_gaps(coverage))))
 
 
 def incomplete(name: str, summary: events.Summary) -> PartialError | None:
     """The error for a summary that does not cover its whole document; None for one that does."""
     if summary.coverage.complete:
         return None
-    why = format_coverage(summary.coverage, counted=summary.plan.counted)
-    fix = "the summary covers the rest; --strict fails instead"
-    return PartialError(f"{name} was not read completely", why=why, fix=fix)
+    fix = "the summary covers the rest; specextend extract shows what was read"
+    return PartialError(f"{name} was not read completely", why="; ".join(format_gaps(summary.coverage)), fix=fix)
+
+
+def format_details(progress: Progress, model: str = "") -> Table:
+    """For --verbose, after a run: the `model` (which and why, if one ran), start, reading, writing, drafting."""
+    assert progress.summary is not None
+    meter, start = progress.summary.meter, progress.start
+    stages = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in start.items() if spent >= _BRIEF)
+    lines = {"model": model} if model else {}
+    lines["start"] = f"{format_seconds(sum(start.values()))} to the first words: {stages}"
+    if meter.prompt_tokens:
+        lines["reading"] = f"{format_many(meter.prompt_tokens, 'token')} in {format_seconds(meter.prefill_seconds)}"
+    if meter.tokens:
+        written, speed = format_many(meter.tokens, "token"), format_speed(meter.tokens_per_second)
+        batched = f", {format_count(meter.batched_tokens)} of them in batches" if meter.batched_tokens else ""
+        lines["writing"] = f"{written} in {format_seconds(meter.decode_seconds)}{batched} · {speed}"
+    if meter.steps:
+        lengths = ", ".join(f"{n} {format_percent(share)}" for n, share in histogram(meter.accepted_lengths) if share)
+        times = (
+            f"drafting {format_seconds(meter.draft_seconds)}, verifying {format_seconds(meter.verify_seconds)}, "
+            f"retrieving {format_seconds(meter.retrieve_seconds)}"
+        )
+        drafts = (*format_drafts(meter), f"accepted lengths {lengths}", times)
+        lines["drafting"] = " · ".join((progress.summary.drafter, *drafts))
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for name, text in lines.items():
+        grid.add_row(Text(name, style=QUIET), Text(sanitize(text)))
+    return grid

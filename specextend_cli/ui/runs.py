@@ -14,24 +14,17 @@ from specextend_cli.humanize import format_count, format_many, format_percent, f
 from specextend_cli.summarize.events import Sentence
 from specextend_cli.summarize.result_store import Run
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.annotations import Annotations, format_page
-from specextend_cli.ui.streams import QUIET, sanitize
-from specextend_cli.ui.tables import WHOLE, cell, table
-
-_BEGINNING = 40
+from specextend_cli.ui.annotations import annotated, format_page
+from specextend_cli.ui.output import QUIET, sanitize
+from specextend_cli.ui.tables import cell, table
 
 
-def run_table(runs: Sequence[Run], *, width: int) -> Table:
-    """One row per run, in `width` columns; how each begins is left out of a narrow table."""
-    whole = width >= WHOLE
-    names = ["run", "made", "document", "pages", "words", "preset", *(["begins"] if whole else [])]
-    made = table(*names, numbers=("pages", "words"))
+def run_table(runs: Sequence[Run]) -> Table:
+    """One row per run."""
+    made = table("run", "made", "document", "pages", "words", "preset", numbers=("pages", "words"))
     for column in made.columns:  # a long name is folded
-        column.no_wrap = column.header not in ("document", "begins")
+        column.no_wrap = column.header != "document"
     for run in runs:
-        beginning = " ".join(run.text.split())
-        begins = cell(beginning if len(beginning) <= _BEGINNING else beginning[: _BEGINNING - 1] + "…", QUIET)
-        begins.no_wrap, begins.overflow = True, "ellipsis"
         made.add_row(
             cell(run.id, "bold"),
             cell(_when(run.made)),
@@ -39,7 +32,6 @@ def run_table(runs: Sequence[Run], *, width: int) -> Table:
             format_count(run.pages),
             format_count(count_words(run.text)),
             cell(_preset(run)),
-            *([begins] if whole else []),
         )
     return made
 
@@ -49,7 +41,7 @@ def format_run(run: Run) -> Text:
     facts = (
         sanitize(run.document),
         format_many(run.pages, run.unit),
-        *((format_many(run.tokens, "token"),) if run.read else ()),  # else no model has read it
+        f"summary of {format_many(count_words(run.text), 'word')}",
         sanitize(_preset(run)),
         format_seconds(run.seconds),
         _when(run.made),
@@ -57,7 +49,7 @@ def format_run(run: Run) -> Text:
     lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
     width = number_width(run) - 2
     for sentence in run.sentences:
-        said = Annotations(cite=True, check=True).mark(sentence.text, sentence, run.unit)
+        said = annotated(sentence.text, sentence, run.unit)
         lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
     lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
     return Text("\n").join(lines)

@@ -1,28 +1,19 @@
-"""The three standard streams of the process, made safe before anything is opened or written, and their characters.
+"""The three standard streams of the process, made safe before anything is opened or written. Imports no Rich: `--help`.
 
 A closed descriptor would be reused by the next file that is opened, which would then receive output. Errors on stderr
-(a full disk, a reader that is gone) lose messages, never the result. Characters that a stream's encoding or locale
-lacks are replaced: with `LC_ALL=C` Python would write UTF-8 although the locale is ASCII; `fit` follows the locale.
+(a full disk, a reader that is gone) lose messages, never the result.
 """
 
 from __future__ import annotations
 
-import codecs
 import fcntl
 import io
-import locale
 import os
 import stat
 import sys
 from typing import TextIO
 
 STDIN, STDOUT, STDERR = 0, 1, 2
-
-PLAIN = dict(
-    zip("▁▂▃▄▅▆▇█━─│╭╮╰╯┌┐└┘├┤╴╶╸╺·×…–—✓✗→", "_.:-=+*#=-|++++++++||-----x.--+x>", strict=True)  # one cell each
-)
-LACKING, BOTH = "specextend.lacking", "specextend.both"
-"""Error handlers: LACKING for encodings that lack characters; BOTH for ASCII locales, where only drawings change."""
 
 
 def prepare() -> None:
@@ -39,37 +30,8 @@ def prepare() -> None:
     if sys.stdout is None:
         sys.stdout = os.fdopen(STDOUT, "w", closefd=False)
     encoding = "utf-8" if sys.stderr is None else sys.stderr.encoding
-    sys.stderr = forgiving(STDERR, encoding)
-
-
-def forgiving(descriptor: int, encoding: str, errors: str = "backslashreplace") -> TextIO:
-    """A text stream onto `descriptor` that drops what cannot be written."""
-    buffer = io.BufferedWriter(_Forgiving(descriptor, "w", closefd=False))
-    return io.TextIOWrapper(buffer, encoding=encoding, errors=errors, line_buffering=True)
-
-
-def is_writable(stream: TextIO) -> bool:
-    """True if the descriptor of the stream is writable; True without one."""
-    try:
-        return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
-    except (OSError, ValueError):
-        return True
-
-
-def are_one(first: TextIO, second: TextIO) -> bool:
-    """True if two streams are the same terminal, file (`> all.txt 2>&1`) or pipe (`2>&1 | less`)."""
-    try:
-        return os.path.samestat(os.fstat(first.fileno()), os.fstat(second.fileno()))
-    except (OSError, ValueError):
-        return False
-
-
-def is_pipe(stream: TextIO) -> bool:
-    """True if the stream is a pipe."""
-    try:
-        return stat.S_ISFIFO(os.fstat(stream.fileno()).st_mode)
-    except (OSError, ValueError):
-        return False
+    stderr = io.BufferedWriter(_Forgiving(STDERR, "w", closefd=False))
+    sys.stderr = io.TextIOWrapper(stderr, encoding=encoding, errors="backslashreplace", line_buffering=True)
 
 
 class _Forgiving(io.FileIO):
@@ -90,47 +52,28 @@ def _is_open(descriptor: int) -> bool:
     return True
 
 
-def fit(stream: TextIO, *, drawn: bool) -> TextIO:
-    """`stream`, made to replace characters that its encoding lacks or, if it is `drawn` on, its locale."""
-    reconfigure = getattr(stream, "reconfigure", None)
-    if reconfigure is None:
-        return stream
-    if drawn and (stream.encoding or "").lower().startswith("utf") and _ascii_locale():
-        reconfigure(encoding="ascii", errors=BOTH)
-    elif stream.errors != BOTH:
-        reconfigure(errors=LACKING)
-    return stream
-
-
-def encodable(text: str, stream: TextIO) -> str:
-    """`text` with replacements for the characters that the encoding of `stream` lacks."""
-    encoding = stream.encoding or "utf-8"
-    return text.encode(encoding, LACKING).decode(encoding)
-
-
-def _ascii_locale() -> bool:
-    """True if the user chose an ASCII locale. A locale that is not installed does not count."""
-    chosen = next(filter(None, map(os.environ.get, ("LC_ALL", "LC_CTYPE", "LANG"))), "")
-    if chosen not in ("C", "POSIX"):
-        return False
+def is_writable(stream: TextIO) -> bool:
+    """True if the descriptor of the stream is writable; True without one."""
     try:
-        return codecs.lookup(locale.nl_langinfo(locale.CODESET)).name == "ascii"
-    except LookupError:
-        return False
+        return fcntl.fcntl(stream.fileno(), fcntl.F_GETFL) & os.O_ACCMODE != os.O_RDONLY
+    except (OSError, ValueError):
+        return True
 
 
-def _lacking(error: UnicodeError) -> tuple[str, int]:
-    """Replace drawing characters by similar ones, others by a question mark."""
-    assert isinstance(error, UnicodeEncodeError)  # the handlers are for writing only
-    return "".join(PLAIN.get(one, "?") for one in error.object[error.start : error.end]), error.end
+def are_one(first: TextIO, second: TextIO) -> bool:
+    """True if two streams are the same terminal, file (`> all.txt 2>&1`) or pipe (`2>&1 | less`)."""
+    one, other = _status(first), _status(second)
+    return one is not None and other is not None and os.path.samestat(one, other)
 
 
-def _both(error: UnicodeError) -> tuple[bytes, int]:
-    """Replace drawing characters by similar ones; others stay, in UTF-8."""
-    assert isinstance(error, UnicodeEncodeError)
-    text = "".join(PLAIN.get(one, one) for one in error.object[error.start : error.end])
-    return text.encode("utf-8", "replace"), error.end
+def is_pipe(stream: TextIO) -> bool:
+    """True if the stream is a pipe."""
+    status = _status(stream)
+    return status is not None and stat.S_ISFIFO(status.st_mode)
 
 
-codecs.register_error(LACKING, _lacking)
-codecs.register_error(BOTH, _both)
+def _status(stream: TextIO) -> os.stat_result | None:
+    try:
+        return os.fstat(stream.fileno())
+    except (OSError, ValueError):
+        return None

@@ -1,45 +1,28 @@
-"""Tables, lists and small charts: plans, presets, models, failures, checks. `Output` prints what is returned here."""
+"""Tables and lists: plans, presets, findings of `doctor`. `Output` prints what is returned here."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.humanize import (
-    format_bytes,
-    format_count,
-    format_many,
-    format_percent,
-    format_seconds,
-    format_speed,
-    format_speedup,
-)
-from specextend_cli.ui.streams import AMBER, GOOD, QUIET, sanitize
+from specextend_cli.humanize import format_bytes, format_count, format_seconds
+from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.meter import Meter
-    from specextend_cli.errors import SpecextendError
-    from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.events import Plan
-    from specextend_cli.ui.stage_times import StageTimes
-
-
-LABELS = 10  # columns of the names of statistics
-BLOCKS = "▁▂▃▄▅▆▇█"
-BINS = 6  # of accepted lengths
-WHOLE = 96  # columns; of a narrower table, parts are left out
 
 
 def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
     """An empty table in the common style; the columns named in `numbers` are right-aligned."""
     numbers = set(numbers)
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style=QUIET, pad_edge=False, show_edge=False)
+    made.padding = (0, 1, 0, 0)
     for column in columns:
         made.add_column(column, justify="right" if column in numbers else "left", overflow="fold")
     return made
@@ -50,226 +33,103 @@ def cell(value: object, style: str = "") -> Text:
     return Text(sanitize(str(value)), style=style)
 
 
-def plan_table(plans: Sequence[Plan], seconds: Sequence[float | None], memory: int | None, *, width: int) -> Table:
-    """One row per document, in `width` columns: its plan, expected seconds, and bytes of memory; None: unknown."""
-    whole = width >= WHOLE
-    numbers = ("pages", "tokens", "prompts", *(["largest"] if whole else []), "levels", "time", "memory")
+@dataclass(frozen=True)
+class PlanRow:
+    """What the summary of a document takes: `prompts` of a model (0: none reads it), bytes of memory; None: unknown."""
+
+    document: str
+    unit: str
+    pages: int
+    words: int
+    prompts: int
+    levels: int
+    seconds: float | None
+    memory: int | None
+
+    @classmethod
+    def of(cls, name: str, plan: Plan, memory: int | None) -> PlanRow:
+        """The row of a plan; `memory` None: no model runs, or its size is not known."""
+        prompts = len(plan.chunks) if plan.counted == "token" else 0
+        return cls(name, plan.unit, plan.pages, plan.words, prompts, plan.levels, plan.seconds, memory)
+
+
+def plan_table(rows: Sequence[PlanRow]) -> Table:
+    """One row per document."""
+    numbers = ("pages", "words", "prompts", "levels", "time", "memory")
     made = table("document", *numbers, numbers=numbers)
-    made.padding = (0, 1, 0, 0)
     for column in made.columns[1:]:  # a long name is folded first
         column.no_wrap = True
-    for plan, expected in zip(plans, seconds, strict=True):
+    for row in rows:
         made.add_row(
-            cell(plan.document),
-            format_count(plan.pages),
-            format_count(plan.tokens),
-            format_count(len(plan.chunks)),
-            *([format_count(max(plan.chunks, default=0))] if whole else []),
-            "one pass" if plan.levels == 1 else str(plan.levels),
-            "–" if expected is None else f"about {format_seconds(expected)}",
-            "–" if memory is None else format_bytes(memory),
+            cell(row.document),
+            format_count(row.pages),
+            format_count(row.words),
+            format_count(row.prompts),
+            str(row.levels),
+            "–" if row.seconds is None else f"about {format_seconds(row.seconds)}",
+            "–" if row.memory is None else format_bytes(row.memory),
         )
-    return made
-
-
-def failure_table(failures: Sequence[tuple[str, SpecextendError]]) -> Table:
-    """The failures of a batch, with reasons."""
-    made = table("failed", "why")
-    for name, error in failures:
-        made.add_row(cell(name, "red"), cell(f"{error.what} ({error.why})" if error.why else error.what))
     return made
 
 
 @dataclass(frozen=True)
 class PresetRow:
-    """A preset in a list; None: unknown. Not `complete`: `memory` excludes the draft's.
+    """A preset in a list; None: unknown. Not `complete`: `memory` excludes the draft's. `disk` counts what was fetched.
 
-    `lacks_gpu`: it is made for one that this machine does not have.
+    `obstacle`: why it does not run on this machine, or "".
     """
 
     name: str
     title: str
-    drafter: str
     licence: str
     gated: bool
-    tested: bool
     rank: int | None
     hallucinated: float | None
-    context: int
+    window: int
     memory: int | None
     complete: bool
     disk: int
     present: bool
-    fits: bool | None
-    lacks_gpu: bool = False
+    obstacle: str
 
     @property
-    def obstacle(self) -> str:
-        """Why it does not run on this machine, in two words; "" if it may."""
-        return "too big" if self.fits is False else "on GPUs" if self.lacks_gpu else ""
-
-    @property
-    def order(self) -> tuple[int, float, str]:
+    def order(self) -> tuple[bool, float, str]:
         """What runs on this machine first, then by rank, those without one last, then by name."""
-        last = {"": self.fits is None, "on GPUs": 2, "too big": 3}[self.obstacle]
-        return last, self.rank or float("inf"), self.name
+        return bool(self.obstacle), self.rank or float("inf"), self.name
 
 
-def preset_table(rows: Sequence[PresetRow], *, width: int | None = None, chosen: str | None = None) -> Table:
-    """The presets, whether they are on disk and fit this machine, in `PresetRow.order`; `chosen` is the name to mark.
-
-    `width` is the terminal's; None is a pipe, which gets all columns and no mark. A terminal's licence is the target's.
-    """
-    full, wide = width is None, width is None or width >= WHOLE
-    names = ["preset", "context", "memory", "on disk", *(["invents", "tested"] if wide else []), "licence"]
-    made = table(*names, *(["title"] if full else []), numbers=("context", "memory", "invents"))
-    made.padding = (0, 1, 0, 0)
-    made.columns[0].min_width = 2 + max((len(row.name) for row in rows), default=0)  # names are typed: never cut them
-    for column in made.columns[1:-1]:
-        column.no_wrap = not full
-    for row in sorted(rows, key=lambda row: row.order):
-        memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
-        mark = "› " if row.name == chosen else "  "
-        share = None if row.hallucinated is None else f"{100 * row.hallucinated:.1f}%"
-        said = [
-            Text(share or "–", style="" if share else QUIET),
-            Text("yes", style=GOOD) if row.tested else Text("no", style=QUIET),
-        ]
-        licence = row.licence if full else row.licence.partition(";")[0]
-        made.add_row(
-            cell(row.name if full else f"{mark}{row.name}", "bold"),
-            format_count(row.context),
-            Text(f"{row.obstacle} {memory}", style=AMBER)
-            if row.obstacle
-            else Text(memory, style=GOOD if row.fits else ""),
-            Text(format_bytes(row.disk), style=GOOD) if row.present else Text("no", style=QUIET),
-            *(said if wide else ()),
-            cell(f"{licence}{', gated' if row.gated else ''}"),
-            *([cell(row.title)] if full else ()),
-        )
-    return made
-
-
-def model_table(rows: Sequence[PresetRow]) -> Table:
-    """The presets of which models are on disk, how large those are, and whether something is missing."""
-    made = table("preset", "on disk", "missing", "licence", numbers=("on disk",))
+def preset_table(rows: Sequence[PresetRow], *, chosen: str) -> Table:
+    """One line a preset; `chosen` is the name to mark."""
+    made = table("", "preset", "on disk", "memory", "window", "invents", "licence", numbers=("memory", "window"))
+    for column in made.columns[:-1]:
+        column.no_wrap = True
     for row in rows:
-        missing = Text("–", style=QUIET) if row.present else Text("a part", style=AMBER)
-        made.add_row(cell(row.name, "bold"), format_bytes(row.disk), missing, cell(row.licence))
+        memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
+        shown = f"{row.obstacle}, {memory}" if row.obstacle else memory
+        disk = format_bytes(row.disk) if row.present else f"{format_bytes(row.disk)} of it" if row.disk else "no"
+        made.add_row(
+            "›" if row.name == chosen else "",
+            cell(row.name, "bold"),
+            Text(disk, style=GOOD if row.present else QUIET),
+            Text(shown, style=AMBER if row.obstacle else ""),
+            format_count(row.window),
+            "–" if row.hallucinated is None else f"{100 * row.hallucinated:.1f}%",
+            cell(f"{row.licence.partition(';')[0]}{', gated' if row.gated else ''}"),
+        )
     return made
 
 
-def format_choice(choice: Choice) -> Text:
-    """Which model ran and why, for --verbose, and why those that would be preferred did not."""
-    reasons = {
-        "named": "as named",
-        "quotes": "which quotes",
-        "configured": "as configured",
-        "on disk": "the first of the list that is on disk and fits",
-        "none fits": "because none that writes is on disk and fits",
-    }
-    by_reason: dict[str, list[str]] = {}
-    for name, why, detail in choice.passed:
-        by_reason.setdefault(why, []).append(f"{name} ({detail})" if detail else name)
-    passed = [f"{why}: {', '.join(names)}" for why, names in by_reason.items()]
-    return _labelled([("model", sanitize("; ".join([f"{choice.preset}, {reasons[choice.reason]}", *passed])))])
+BLOCKS = "▁▂▃▄▅▆▇█"
+BINS = 6  # of accepted lengths
+_MARKS: Mapping[str, tuple[str, str]] = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
 
 
-def format_stages(times: StageTimes) -> Text:
-    """What passed before the first words of a summary, for --verbose."""
-    return _labelled([("start", sanitize(str(times)))])
-
-
-def format_statistics(meter: Meter, drafter: str, seconds: float) -> Text:
-    """The statistics of a run of so many seconds, for --verbose; times and tokens add up to all there were."""
-    if not meter.prompt_tokens and not meter.tokens:
-        return _labelled([("reading", "no model was needed")])
-    rest = max(seconds - meter.prefill_seconds - meter.decode_seconds, 0.0)
-    read = ("reading", f"{format_many(meter.prompt_tokens, 'token')} in {format_seconds(meter.prefill_seconds)}")
-    other = ("the rest", f"{format_seconds(rest)}: loading, the document, evidence")
-    if not meter.tokens:
-        return _labelled([read, other])
-    lines = [("drafter", sanitize(drafter)), read, ("writing", _format_written(meter))]
-    if meter.steps:
-        bins = histogram(meter.accepted_lengths)
-        peak = max(share for _, share in bins) or 1.0
-        lengths = "  ".join(f"{size} {format_percent(share)} {block(share / peak)}" for size, share in bins)
-        times = (
-            f"drafting {format_seconds(meter.draft_seconds)}, verifying {format_seconds(meter.verify_seconds)}, "
-            f"retrieving {format_seconds(meter.retrieve_seconds)}"
-        )
-        nodes = f"{meter.nodes / meter.steps:.1f} nodes each"
-        lines += [
-            ("steps", f"{format_count(meter.steps)} with one text at a time, {nodes}: {times}"),
-            ("accepted", f"{meter.accepted_length:.2f} tokens a step, bonus included: {lengths}"),
-        ]
-    if meter.hit is not None:
-        chosen = format_many(meter.retrievals, "retrieval")
-        lines.append(("hits", f"{format_percent(meter.hit)} of the target's attention, {chosen}"))
-    if meter.speedup is not None:
-        lines.append(("speedup", f"{format_speedup(meter.speedup)} plain decoding, in this run's steps of one text"))
-    return _labelled([*lines, other])
-
-
-def _format_written(meter: Meter) -> str:
-    """ "1,113 tokens in 5.2 s: 12 by reading, 697 in batches in 3.1 s (225 tok/s), 404 one text at a time in …"."""
-    single = meter.decode_seconds - meter.batched_seconds
-    parts = [f"{format_count(meter.tokens - meter.batched_tokens - meter.stepped)} by reading, one a prompt"]
-    for tokens, where, seconds in (
-        (meter.batched_tokens, "in batches", meter.batched_seconds),
-        (meter.stepped, "one text at a time", single),
-    ):
-        if tokens:
-            speed = f" ({format_speed(tokens / seconds)})" if seconds else ""
-            parts.append(f"{format_count(tokens)} {where} in {format_seconds(seconds)}{speed}")
-    written = f"{format_many(meter.tokens, 'token')} in {format_seconds(meter.decode_seconds)}"
-    return f"{written}: {', '.join(parts)}"
-
-
-def _labelled(lines: Sequence[tuple[str, str]]) -> Text:
-    return Text("\n").join(Text.assemble((label.ljust(LABELS), QUIET), text) for label, text in lines)
-
-
-@dataclass(frozen=True)
-class Check:
-    """One finding of `doctor`: the value, what it costs, and the command that fixes it.
-
-    "bad": a required part is missing; "poor": a part is missing that makes things slower or impossible.
-    """
-
-    name: str
-    value: str
-    state: Literal["ok", "poor", "bad"] = "ok"
-    fix: str = ""
-    cost: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.value}; {self.cost}" if self.cost else self.value
-
-
-_MARKS = {"ok": ("✓", GOOD), "poor": ("!", AMBER), "bad": ("✗", "red")}
-
-
-def format_checks(checks: Sequence[Check]) -> Text:
-    """One line per check; what is found begins at `names_width`."""
-    width = names_width(checks)
-    return Text("\n").join(
-        Text.assemble(_MARKS[check.state], f" {check.name}".ljust(width - 1), sanitize(str(check))) for check in checks
-    )
-
-
-def names_width(checks: Sequence[Check]) -> int:
-    """Columns of the marks and names of checks."""
-    return max((len(check.name) for check in checks), default=0) + 4
-
-
-def worst(checks: Sequence[Check]) -> Check | None:
-    """The finding to fix first: the first bad one, else the first poor one that has a fix."""
-    for state in ("bad", "poor"):
-        for check in checks:
-            if check.state == state and check.fix:
-                return check
-    return None
+def format_checks(checks: Sequence[tuple[str, str, str]]) -> Table:
+    """One line per check of `doctor`: its state, its name and what was found."""
+    grid = Table.grid(padding=(0, 1))
+    for state, name, found in checks:
+        grid.add_row(Text(*_MARKS[state]), name, cell(found))
+    return grid
 
 
 def block(share: float) -> str:

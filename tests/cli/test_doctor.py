@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.cli import doctor_checks
-from specextend_cli.ui.streams import Output, _wrapped
+from specextend_cli.ui.output import Output, _wrapped
 from specextend_cli.ui.tables import Check, format_checks, names_width
 
 

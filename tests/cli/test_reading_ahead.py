@@ -17,8 +17,8 @@ from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.source import Documents, Source, begin_reading
 from specextend_cli.errors import Exit, InputError
 from specextend_cli.summarize.events import Stage
-from specextend_cli.ui.progress import View
-from specextend_cli.ui.streams import Output
+from specextend_cli.ui.output import Output
+from specextend_cli.ui.panel import View
 from tests import ROOT
 from tests.cli.shell import LIMIT, environment
 

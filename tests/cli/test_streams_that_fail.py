@@ -9,7 +9,7 @@ import re
 import pytest
 
 from specextend_cli.ui.destination import destination
-from specextend_cli.ui.streams import Output
+from specextend_cli.ui.output import Output
 from tests.cli.shell import Terminal, bash, run
 from tests.ui.fake_stream import SUMMARY
 

@@ -198,3 +198,10 @@ def test_rows_of_typed_tables_stay_rows() -> None:
     assert read(text, "a.csv").text == f"{wanted}\n\n{story}"
     assert read(text.replace(";", "\t"), "a.tsv").text == f"{wanted.replace('; by', ' by')}\n\n{story}"
     assert read("No table at all.\n", "a.csv").text == "No table at all."
+
+
+def test_a_table_from_a_pipe_keeps_its_rows():
+    table = "name,city,amount\nAnna,Berlin,12\nBob,Paris,40\n"
+    assert read(table, "stdin").text == "| name | city | amount |\n| Anna | Berlin | 12 |\n| Bob | Paris | 40 |"
+    prose = "One, two, three\nfour, five, six and then\nmore words, without a second comma in this line.\n"
+    assert "|" not in read(prose, "stdin").text

@@ -13,8 +13,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.ui.jsonl import summary_record
-from specextend_cli.ui.writers import format_footer
+from specextend_cli.ui.results import format_footer, summary_record
 from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import guided, text, write

@@ -13,7 +13,7 @@ from specextend_cli.models.prompt_templates import Style, spell_out
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.ui.jsonl import format_event, summary_record
+from specextend_cli.ui.results import format_event, summary_record
 from tests.helpers.flat_options import flat_options
 from tests.summarize import tiny_preset
 from tests.summarize.scribe import Recorder, Scribe, document, full, run

@@ -17,7 +17,7 @@ from specextend_cli.summarize.ranking.topics import title, topics
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.word_count import count_words
 from specextend_cli.ui.annotations import Annotations
-from specextend_cli.ui.writers import WRITERS
+from specextend_cli.ui.results import WRITERS
 from tests.helpers.flat_options import flat_options
 
 LONG = " ".join(

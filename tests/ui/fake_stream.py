@@ -85,7 +85,7 @@ def stream(
     pages, tokens = 52, 9120 * parts
     final = LevelWork(1, 9120 if parts == 1 else 400 * parts, 96)
     work = (final,) if parts == 1 else (LevelWork(parts, tokens, 18 * parts), final)
-    plan = Plan(document, pages, tokens, (9120,) * parts, len(work), work=work)
+    plan = Plan(document, pages, tokens, (9120,) * parts, len(work), work=work, words=21_340)
     notes: list[str] = []
 
     def count(events: Iterator[Event]) -> Iterator[Event]:

@@ -9,8 +9,8 @@ import pytest
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Citation, Coverage, Plan, Sentence, Summarized, Summary, Text
 from specextend_cli.summarize.factcheck import Unsupported
-from specextend_cli.ui.annotations import Annotations, format_citations, format_unsupported
-from specextend_cli.ui.writers import TextWriter
+from specextend_cli.ui.annotations import format_citations, format_unsupported
+from specextend_cli.ui.results import TextWriter
 
 PLAN = Plan("a", 9, 100, (100,), 1)
 SAID = "Port Ellery cost 1,001 euro."
@@ -21,9 +21,9 @@ TWO = Sentence(2, len(SAID) + 2, len(SAID) + 2 + 10, "It \x1b[2Jed.", (), ())
 SUMMARY = Summarized(Summary("a", ONE.text, PLAN, Coverage(9, (), (), 100), (), Meter(), 1.0, "p", "none", (ONE, TWO)))
 
 
-def written(marks: Annotations, unit: str = "page") -> list[str]:
+def written(cite: bool, unit: str = "page") -> list[str]:
     pieces: list[str] = []
-    writer = TextWriter(pieces.append, marks)
+    writer = TextWriter(pieces.append, cite)
     plan = Plan("a", 9, 100, (100,), 1, unit)
     for event in (plan, Text(ONE.text, True), ONE, Text("\n\n" + TWO.text, True), TWO, SUMMARY):
         writer.add(event)
@@ -31,17 +31,15 @@ def written(marks: Annotations, unit: str = "page") -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("marks", "unit", "expected"),
+    ("cite", "unit", "expected"),
     [
-        (Annotations(), "page", "Port Ellery cost 1,001 euro.\n\nIt ed.\n"),
-        (Annotations(cite=True), "page", "Port Ellery cost 1,001 euro. [p. 3, 7]\n\nIt ed.\n"),
-        (Annotations(cite=True), "section", "Port Ellery cost 1,001 euro. [s. 3, 7]\n\nIt ed.\n"),
-        (Annotations(check=True), "page", "Port Ellery [?] cost 1,001 [?] euro.\n\nIt ed.\n"),
-        (Annotations(cite=True, check=True), "page", "Port Ellery [?] cost 1,001 [?] euro. [p. 3, 7]\n\nIt ed.\n"),
+        (False, "page", "Port Ellery cost 1,001 euro.\n\nIt ed.\n"),
+        (True, "page", "Port Ellery [?] cost 1,001 [?] euro. [p. 3, 7]\n\nIt ed.\n"),
+        (True, "section", "Port Ellery [?] cost 1,001 [?] euro. [s. 3, 7]\n\nIt ed.\n"),
     ],
 )
-def test_marks_stand_behind_what_they_mark(marks: Annotations, unit: str, expected: str) -> None:
-    pieces = written(marks, unit)
+def test_marks_stand_behind_what_they_mark(cite: bool, unit: str, expected: str) -> None:
+    pieces = written(cite, unit)
     assert "".join(pieces) == expected
     assert len(pieces) == 3  # each sentence as soon as it is known
 
@@ -55,7 +53,7 @@ def test_citations_say_which_pages_were_ocr() -> None:
 
 def test_text_that_no_sentence_claims_is_not_lost() -> None:
     pieces: list[str] = []
-    writer = TextWriter(pieces.append, Annotations(cite=True))
+    writer = TextWriter(pieces.append, cite=True)
     for event in (PLAN, Text("It rained.", True), SUMMARY):
         writer.add(event)
     assert "".join(pieces) == "It rained.\n"

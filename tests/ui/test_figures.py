@@ -1,7 +1,10 @@
+import io
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.cells import cell_len
+from rich.console import Console
 
 from specextend_cli.humanize import (
     format_bytes,
@@ -11,7 +14,7 @@ from specextend_cli.humanize import (
     format_seconds,
     format_speedup,
 )
-from specextend_cli.ui.live import Lines
+from specextend_cli.ui.panel import wrap
 from specextend_cli.ui.tables import block, density, histogram
 
 
@@ -61,17 +64,16 @@ def test_density_keeps_every_covered_position(gaps, cells):
     assert sum(shares) * length / cells == pytest.approx(sum(b - a for a, b in spans))
 
 
-@given(st.text(alphabet=st.sampled_from("ab cé漢 \n")), st.integers(2, 20), st.integers(1, 7))
-def test_folding_fits_and_loses_nothing_but_white_space(text, width, size):
-    lines = Lines()
-    done = [line for i in range(0, len(text), size) for line in lines.feed(text[i : i + size], width)]
-    assert cell_len(lines.tail.rstrip()) <= width
-    done += lines.close()
-    assert all(cell_len(line) <= width for line in done)
-    assert "".join("".join(done).split()) == "".join(text.split())
+@given(st.text(alphabet=st.sampled_from("ab cé漢 \n")), st.integers(12, 20), st.integers(1, 7))
+def test_wrapping_fits_and_loses_nothing_but_white_space(text, width, size):
+    console, done, tail = Console(width=width, file=io.StringIO()), [], ""
+    for at in range(0, len(text), size):
+        lines, tail = wrap(tail + text[at : at + size], console)
+        done += lines
+    assert all(cell_len(line) <= width - 4 for line in (*done, tail.rstrip()))
+    assert "".join(" ".join((*done, tail)).split()) == "".join(text.split())
 
 
-def test_folding_breaks_between_words():
-    lines = Lines()
-    assert lines.feed("the quays silted up; by 1931\n\nonly two", 12) == ["the quays", "silted up;", "by 1931", ""]
-    assert lines.close() == ["only two"]
+def test_lines_break_between_words():
+    lines, tail = wrap("the quays silted up; by 1931\n\nonly two ", Console(width=16, file=io.StringIO()))
+    assert (lines, tail) == (["the quays", "silted up;", "by 1931", ""], "only two ")

@@ -1,10 +1,16 @@
 import io
+import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
 
-from specextend_cli.ui.streams import Output, Sanitizer, sanitize
+from specextend_cli.errors import InputError
+from specextend_cli.ui.output import Output, format_error, sanitize
+from specextend_cli.ui.tables import cell, table
 
 HOSTILE = [
     ("\x1b[31mred\x1b[0m", "red"),
@@ -24,17 +30,9 @@ def test_sanitize(text, clean):
     assert sanitize(text) == clean
 
 
-@pytest.mark.parametrize(("text", "clean"), HOSTILE[:-1])
-def test_sequences_cut_anywhere_are_still_removed(text, clean):
-    for cut in range(len(text) + 1):
-        sanitizer = Sanitizer()
-        assert sanitizer.feed(text[:cut]) + sanitizer.feed(text[cut:]) + sanitizer.close() == clean
-
-
 @given(st.text(alphabet=st.sampled_from("ab \n\t\x1b[]0;m\x07\\\x9b\x9d\x00\r")), st.integers(1, 5))
 def test_no_control_character_survives_in_any_cut(text, size):
-    sanitizer = Sanitizer()
-    out = "".join(sanitizer.feed(text[i : i + size]) for i in range(0, len(text), size)) + sanitizer.close()
+    out = "".join(sanitize(text[i : i + size]) for i in range(0, len(text), size))
     assert not any((ord(c) < 32 and c not in "\n\t") or 0x7F <= ord(c) < 0xA0 for c in out)
 
 
@@ -64,3 +62,22 @@ def test_characters_that_the_encoding_lacks_are_replaced():
     output = Output(io.TextIOWrapper(raw, encoding="ascii"), io.StringIO())
     output.write("naïve\n")
     assert raw.getvalue() == b"na?ve\n"
+
+
+def test_errors_and_records_are_inert():
+    stderr, stdout = io.StringIO(), io.StringIO()
+    Output(stdout, stderr).note(format_error(InputError("a\x1b[2J[b].pdf is \x9b2Jempty", why="no [red]text", fix="b")))
+    assert stderr.getvalue() == "error: a[b].pdf is empty\nwhy:   no [red]text\ntry:   b\n"
+    Output(stdout, stderr).write_json({"text": "\x1b[2J\x9b2J"})
+    assert json.loads(stdout.getvalue()) == {"text": "\x1b[2J\x9b2J"}
+    assert not {"\x1b", "\x9b"} & set(stdout.getvalue())
+
+
+def test_a_table_is_lines_between_tabs_in_a_pipe():
+    stdout, stderr = io.StringIO(), io.StringIO()
+    headed, grid = table("name", "size"), Table.grid()
+    headed.add_row(cell("a\tb\nc"), cell("1\x1b[2J"))
+    grid.add_row("start", "1.0 s")
+    Output(stdout, stderr).show(Group(headed, Text("two  spaces")))
+    Output(stdout, stderr).note(grid)
+    assert (stdout.getvalue(), stderr.getvalue()) == ("name\tsize\na b c\t1\ntwo  spaces\n", "start\t1.0 s\n")

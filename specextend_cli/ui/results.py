@@ -1,0 +1,168 @@
+"""Results as text, Markdown and JSON: a writer takes events and calls `write`, to stdout, a file or the panel."""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, TypeAlias
+
+from specextend_cli import __version__
+from specextend_cli.engine.meter import Meter
+from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary, Text
+from specextend_cli.ui import Format
+from specextend_cli.ui.annotations import annotated
+from specextend_cli.ui.output import format_json, sanitize
+from specextend_cli.ui.progress import format_gaps, format_size
+
+Write: TypeAlias = Callable[[str], object]
+
+_MADE: dict[Method, str] = {
+    "extractive": "Sentences of the source, chosen without a model",
+    "guided": "Sentences of the source, chosen with {}",
+    "abstractive": "Written by {} (drafter: {})",
+    "lead": "The first sentences of the source, taken",
+    "verbatim": "The source as it is, which is no longer than a summary: read",
+}
+_MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
+
+
+@dataclass
+class Writer(ABC):
+    """Formats the events of one `document` and passes the text to `write`, below a `heading` if it is for people.
+
+    `cite`: with marks (see `annotations`).
+    """
+
+    write: Write
+    cite: bool = False
+    document: str = ""
+    heading: str = ""
+
+    @abstractmethod
+    def add(self, event: Event) -> None:
+        """Take one event."""
+
+
+@dataclass
+class TextWriter(Writer):
+    """The summary as it is generated, sanitized; with marks sentence by sentence, when their citations are known."""
+
+    _last: str = ""  # character written
+    _unit: str = "page"
+    _waiting: str = ""
+    _end: int = 0  # of the last sentence written
+
+    def add(self, event: Event) -> None:
+        """Write the text of the summary; chunk summaries are ignored."""
+        match event:
+            case Plan():
+                self._unit = event.unit
+            case Text() if event.final and self.cite:
+                self._waiting += event.delta
+            case Text() if event.final:
+                self._put(event.delta)
+            case Sentence() if self.cite:
+                size, self._end = event.end - self._end, event.end
+                text, self._waiting = self._waiting[:size], self._waiting[size:]
+                self._put(annotated(text, event, self._unit))
+            case Summarized():
+                self._put(self._waiting)
+                if self._last not in ("", "\n"):
+                    self.write("\n")
+
+    def _put(self, text: str) -> None:
+        text = sanitize(text)
+        if not self._last and (text := text.lstrip()) and self.heading:
+            text = f"==> {sanitize(self.heading)} <==\n\n{text}"
+        if text:
+            self._last = text[-1]
+            self.write(text)
+
+
+class MarkdownWriter(TextWriter):
+    """The summary, and a footer: the source with its size and what of it was not read; what made the summary."""
+
+    def add(self, event: Event) -> None:
+        """Write the text of the summary and, at its end, the footer."""
+        super().add(event)
+        if isinstance(event, Summarized):
+            self.write(format_footer(event.summary))
+
+
+def format_footer(summary: Summary) -> str:
+    """A rule and two lines."""
+    pieces = (escape(summary.document), format_size(summary.plan), *format_gaps(summary.coverage))
+    made = _MADE[summary.method].format(escape(summary.preset), escape(summary.drafter))
+    return f"\n---\n\n*Source: {', '.join(pieces)}.*\n*{made} with specextend {__version__}.*\n"
+
+
+def escape(text: str) -> str:
+    """`text` escaped for Markdown."""
+    return _MARKDOWN.sub(r"\\\1", sanitize(text).replace("\n", " "))
+
+
+class JsonWriter(Writer):
+    """One JSON object at the end of the document."""
+
+    indent: ClassVar[int | None] = 2
+
+    def add(self, event: Event) -> None:
+        """Write the result with the last event."""
+        if isinstance(event, Summarized):
+            named = {"document": self.document} if self.document else {}
+            self.write(format_json({**summary_record(event.summary), **named}, indent=self.indent) + "\n")
+
+
+class JsonLinesWriter(JsonWriter):
+    """The same object on one line."""
+
+    indent = None
+
+
+WRITERS: dict[Format, type[Writer]] = {
+    "text": TextWriter,
+    "md": MarkdownWriter,
+    "json": JsonWriter,
+    "jsonl": JsonLinesWriter,
+}
+
+
+def summary_record(summary: Summary) -> dict[str, Any]:
+    """The result for one document. Keys are stable: new ones may be added, none changes its meaning."""
+    coverage = {**asdict(summary.coverage), "words": summary.plan.words, "complete": summary.coverage.complete}
+    del coverage["tokens"]
+    return {
+        "document": summary.document,
+        "text": summary.text,
+        "mode": summary.method,
+        "sentences": [asdict(sentence) for sentence in summary.sentences],
+        "coverage": coverage,
+        "warnings": list(summary.warnings),
+        "seconds": round(summary.seconds, 3),
+        "settings": asdict(summary.request),
+        "model": _model_record(summary) if summary.method in ("guided", "abstractive") else None,
+        "run": summary.run,
+        "version": __version__,
+    }
+
+
+def _model_record(summary: Summary) -> dict[str, Any]:
+    return {
+        "preset": summary.preset,
+        "drafter": summary.drafter,
+        "chunks": list(summary.plan.chunks),
+        "chunk_summaries": list(summary.chunk_summaries),
+        "reused": summary.reused,
+        "retried": [asdict(one) for one in summary.retried],
+        **statistics(summary.meter),
+    }
+
+
+def statistics(meter: Meter) -> dict[str, Any]:
+    """Statistics of a run; null: not measured. Accepted length counts the bonus token: plain decoding has 1.0."""
+    counted = {one.name: getattr(meter, one.name) for one in fields(meter) if not one.name.startswith("_")}
+    derived = {name: getattr(meter, name) for name in ("tokens_per_second", "speedup", "accepted_length", "hit")}
+    figures = {**counted, **derived, "accepted_lengths": dict(sorted(meter.accepted_lengths.items()))}
+    return {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
