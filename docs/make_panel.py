@@ -1,46 +1,41 @@
-"""The picture of the panel in the README: a frame of a real `compare --quick`, late in what SpecExtend writes."""
+"""The picture of the panel in the README: a frame of a real `compare`, late in what SpecExtend writes."""
 
 from __future__ import annotations
 
 import io
-import threading
 from pathlib import Path
 
 from rich.console import Console
 from rich.text import Text
 
 from specextend_cli import Options, SummaryRequest, read
-from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
+from specextend_cli.bench.comparison import SideBegins, compare_once
 from specextend_cli.summarize.events import Summarized
 from specextend_cli.ui.compared import format_side, side_name
-from specextend_cli.ui.panel import Dashboard, format_memory
+from specextend_cli.ui.panel import draw
 from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent
 SAMPLE = DOCS / "samples" / "flood-warning.pdf"
-TOKENS = 100
+TOKENS = 60
 """The frame is taken when so many tokens are written with drafts."""
 
 
 def main() -> None:
     """Run, and keep the frame."""
     console = Console(record=True, width=84, height=30, file=io.StringIO(), force_terminal=True, highlight=False)
-    console.print(Text(f"$ specextend compare --quick {SAMPLE.name}\n", style="bold"))
-    progress, plain = Progress(SAMPLE.name), True
+    console.print(Text(f"$ specextend compare {SAMPLE.name}\n", style="bold"))
+    progress, side = Progress(), ""
     for event in compare_once(read(SAMPLE), Options(request=SummaryRequest(mode="abstractive"))):
-        match event:
-            case SideBegins():
-                progress, plain = Progress(f"{SAMPLE.name}, {side_name(event.plain)}"), event.plain
-            case Summarized() if plain:
-                console.print(Text(format_side(side_name(True), event.summary)))
-            case Summarized() | Comparison():
-                break
-            case _:
-                progress.add(event)
-        if not plain and progress.part_tokens >= TOKENS:
-            console.print(Dashboard(progress, "", format_memory(), threading.Lock()))
+        if isinstance(event, SideBegins):
+            progress, side = Progress(), side_name(event.plain)
+        elif isinstance(event, Summarized):
+            console.print(Text(format_side(side, event.summary)))
+        elif side:
+            progress.add(event)
+        if side == side_name(False) and progress.tokens >= TOKENS:
+            console.print(draw(f"{SAMPLE.name}, {side}", progress, progress.text, console))
             (DOCS / "panel.svg").write_text(console.export_svg(title="specextend"), encoding="utf-8")
-            print(progress.meter.accepted_length, progress.meter.hit, progress.speed, progress.meter.speedup)
             return
     raise SystemExit("the text was too short for a picture")
 
