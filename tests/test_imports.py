@@ -14,10 +14,9 @@ from tests import ROOT
 PACKAGE = ROOT / "specextend_cli"
 
 ALLOWED = {
-    "cli": {"ui", "bench", "train", "summarize", "runtime", "documents", "models", "engine"},
-    "ui": {"bench", "train", "summarize", "runtime", "documents", "models", "engine"},
+    "cli": {"ui", "bench", "summarize", "runtime", "documents", "models", "engine"},
+    "ui": {"bench", "summarize", "runtime", "documents", "models", "engine"},
     "bench": {"summarize", "runtime", "documents", "models", "engine"},
-    "train": {"summarize", "documents", "models", "engine"},
     "summarize": {"runtime", "documents", "models", "engine"},
     "runtime": {"models", "engine"},
     "documents": set(),

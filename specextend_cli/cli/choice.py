@@ -7,15 +7,21 @@ import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from shlex import quote
-from typing import TYPE_CHECKING
 
 from specextend_cli.cli.options import AUTO
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.humanize import format_bytes, format_seconds
-
-if TYPE_CHECKING:
-    from specextend_cli.models.choice import Candidate, Choice, Machine
-    from specextend_cli.ui.output import Output
+from specextend_cli.humanize import format_bytes
+from specextend_cli.models.candidates import candidates
+from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Choice, Machine, choose
+from specextend_cli.models.configuration import configuration_file, configure, read_configuration
+from specextend_cli.models.preset import DEFAULT
+from specextend_cli.models.presets import load_preset
+from specextend_cli.models.sources import fetch_pair, offline_by_environment
+from specextend_cli.runtime.loading_thread import result_of
+from specextend_cli.runtime.machine import measured_speed, this_machine
+from specextend_cli.summarize.result_store import RunStore, results_file
+from specextend_cli.ui.output import Output, format_error
+from specextend_cli.ui.panel import open_view
 
 REASONS: Mapping[str, str] = {
     "named": "as named",
@@ -41,10 +47,6 @@ def chosen_model(
     `tokens` reads the document, where its size matters. With `asking`, the speed of a processor is measured where it is
     not known, and on a terminal the best model that is not on disk is offered and fetched with consent.
     """
-    from specextend_cli.models.choice import Choice
-    from specextend_cli.models.sources import offline_by_environment
-    from specextend_cli.runtime.machine import this_machine
-
     if model not in (None, AUTO):
         return Choice(model, "named")
     machine, count = this_machine(device), None
@@ -64,10 +66,6 @@ def chosen_model(
 
 def configured_model(*, quoting: bool) -> Choice:
     """Where nothing is chosen: the embedded preset for a mode that is `quoting`, else the configured one, if any."""
-    from specextend_cli.models.choice import Choice
-    from specextend_cli.models.configuration import read_configuration
-    from specextend_cli.models.preset import DEFAULT
-
     configured = None if quoting else read_configuration().model
     return Choice(DEFAULT, "quotes") if configured is None else Choice(configured, "configured")
 
@@ -90,14 +88,13 @@ def hint(choice: Choice, *, writes: bool) -> str:
 
 
 def _choose(machine: Machine, tokens: int | None) -> Choice:
-    from specextend_cli.models.candidates import candidates
-    from specextend_cli.models.choice import USUAL_TOKENS, choose
-    from specextend_cli.models.configuration import read_configuration
-    from specextend_cli.summarize.result_store import RunStore, results_file
-
     configuration = read_configuration()
     if configuration.model is not None:
-        _check_configured(configuration.model)
+        try:
+            load_preset(configuration.model)
+        except (UsageError, ModelError) as error:
+            why, fix = f"{configuration_file()} names it where no model is named", "specextend models use auto"
+            raise type(error)(error.what, why=why, fix=fix) from error
         return choose(machine, (), configuration.model)
     known = RunStore(results_file()).all_rates("abstractive", "cpu") if machine.device == "cpu" else {}
     rates = {name: (one.read, one.written) for name, one in known.items()}
@@ -105,25 +102,8 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     return choose(machine, found)
 
 
-def _check_configured(name: str) -> None:
-    """Errors of `load_preset`, which say who named the model."""
-    from specextend_cli.models.configuration import configuration_file
-    from specextend_cli.models.presets import load_preset
-
-    try:
-        load_preset(name)
-    except (UsageError, ModelError) as error:
-        why = f"{configuration_file()} names it where no model is named"
-        fix = "specextend models use auto, or another model instead of auto"
-        raise type(error)(error.what, why=why, fix=fix) from error
-
-
 def _measured(output: Output, machine: Machine) -> Machine:
     """The machine with its speed, measured where it is not known."""
-    from specextend_cli.runtime.loading_thread import result_of
-    from specextend_cli.runtime.machine import measured_speed
-    from specextend_cli.ui.panel import open_view
-
     if machine.speed is not None:
         return machine
     with open_view(output, "this machine") as view:
@@ -132,8 +112,6 @@ def _measured(output: Output, machine: Machine) -> Machine:
 
 def _may_ask(output: Output) -> bool:
     """Whether somebody is there to answer, and was not asked never to be."""
-    from specextend_cli.models.configuration import read_configuration
-
     if output.quiet or not (sys.stdin.isatty() and output.stderr.isatty()) or not read_configuration().offer:
         return False
     try:
@@ -144,18 +122,12 @@ def _may_ask(output: Output) -> bool:
 
 def _agrees(output: Output, one: Candidate) -> bool:
     """Ask once; "never" is kept. The end of the input is a no."""
-    from specextend_cli.models.configuration import configure
-    from specextend_cli.models.presets import load_preset
-    from specextend_cli.models.store import expected_download
-
     preset = load_preset(one.name)
-    seconds = None if one.fetch is None else expected_download(one.fetch)
     facts = [
         preset.title.partition(",")[0],
-        "" if one.fetch is None else format_bytes(one.fetch),
-        "" if one.disk is None else f"{format_bytes(one.disk)} on disk with its conversion",
-        "" if seconds is None else f"about {format_seconds(seconds)} to download",
         preset.licence,
+        "" if one.fetch is None else f"{format_bytes(one.fetch)} to download",
+        "" if one.disk is None else f"{format_bytes(one.disk)} on disk with its conversion",
         "" if one.rate is None else f"about {one.rate:.0f} tokens a second here",
     ]
     output.note(f"A model can write the summary in its own words: {', '.join(filter(None, facts))}.")
@@ -163,25 +135,15 @@ def _agrees(output: Output, one: Candidate) -> bool:
         output.stderr.write("Fetch it? [Y/n/never] ")
         output.stderr.flush()
         line = sys.stdin.readline()
-        if not line.endswith("\n"):
-            output.stderr.write("\n")
         answer = _ANSWERS.get(line.strip().lower()) if line else "no"
         if answer == "never":
-            try:
-                configure("offer", False)
-            except UsageError as error:
-                output.warn(f"{error}: {error.why}")
+            configure("offer", False)
         if answer is not None:
             return answer == "yes"
 
 
 def _fetched(output: Output, name: str) -> bool:
     """Fetch a preset's models; whether that succeeded. What went wrong is said, and the run goes on without."""
-    from specextend_cli.models.presets import load_preset
-    from specextend_cli.models.sources import fetch_pair
-    from specextend_cli.ui.output import format_error
-    from specextend_cli.ui.panel import open_view
-
     try:
         with open_view(output, name) as view:
             fetch_pair(load_preset(name), progress=view.fetched)

@@ -6,8 +6,6 @@ from contextlib import ExitStack
 from shlex import quote
 
 from specextend_cli.cli import options, signals
-from specextend_cli.cli.choice import chosen_model
-from specextend_cli.cli.inputs import STDIN, Reading, one_source
 from specextend_cli.runtime.options import EngineOptions
 
 
@@ -32,9 +30,9 @@ def compare(
     Example:
       specextend compare report.pdf
     """
-    source = one_source(file, Reading.of(pages, False, None), command="compare", offline=offline)
-
     from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
+    from specextend_cli.cli.choice import chosen_model
+    from specextend_cli.cli.inputs import STDIN, Reading, one_source
     from specextend_cli.engine.events import Prefilling, Step
     from specextend_cli.summarize.events import Stage, Summarized
     from specextend_cli.summarize.request import SummaryRequest
@@ -42,6 +40,8 @@ def compare(
     from specextend_cli.ui.compared import comparison, comparison_record, format_side, side_name
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.panel import open_view
+
+    source = one_source(file, Reading.of(pages, False, None), command="compare", offline=offline)
 
     settings = Options(
         request=SummaryRequest(length=options.length(length), mode="abstractive"),
@@ -72,7 +72,7 @@ def compare(
                         view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
                     case Summarized():
                         shown.close()
-                        output.status(format_side(side or "", event.summary))
+                        output.status(format_side(side or "", event.summary.meter))
                     case Prefilling() | Step() if side is None:  # of the warm-up
                         pass
                     case _ if side is not None or isinstance(event, Stage):

@@ -11,7 +11,6 @@ from importlib import metadata
 from typing import TYPE_CHECKING, Literal
 
 from specextend_cli.cli import options
-from specextend_cli.cli.choice import chosen_model
 from specextend_cli.errors import Exit, SpecextendError
 from specextend_cli.humanize import format_bytes
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from specextend_cli.ui.output import Output
 
 NEED_DISK = 1 << 30
-NEED_MEMORY = 2 << 30
-FOR_PROCESSORS = "pip install torch --index-url https://download.pytorch.org/whl/cpu"
+_WHEELS = "https://download.pytorch.org/whl/cpu"
 """PyTorch's CPU build, a tenth of the size of the CUDA build on PyPI."""
 
 
@@ -56,26 +54,32 @@ def doctor(json: options.Json = False) -> None:
     else:
         output.show(format_checks([(one.state, one.name, one.found) for one in checks]))
         fixes = [one.fix for state in ("bad", "poor") for one in checks if one.state == state and one.fix]
-        ending = Text.assemble(("try:   ", "bold"), fixes[0]) if fixes else Text("everything is there", style=GOOD)
-        output.show(Text("\n") + ending)
+        output.show(Text.assemble("\n", ("try:   ", "bold"), fixes[0]) if fixes else Text("\nall is there", style=GOOD))
     if any(check.state == "bad" for check in checks):
         raise SystemExit(int(Exit.MODEL))
 
 
 def examine(output: Output) -> Iterator[Check]:
     """The ten checks, in display order."""
-    from specextend_cli import __version__
+    import psutil
 
-    gpu = _gpu_names()
+    from specextend_cli import __version__
+    from specextend_cli.documents.ocr_engine import INSTALL, has_engine
+
+    gpu, memory = _gpu_names(), psutil.virtual_memory()
     yield Check("specextend", f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}")
-    yield _torch(gpu)
+    yield _required("torch", "pip install torch" if gpu else f"pip install torch --index-url {_WHEELS}")
     yield _required("transformers", "pip install transformers")
     yield _gpu(gpu)
     yield _gpu_kernels() if gpu else _native_code()
-    yield _memory()
+    free = f"{format_bytes(memory.available)} free of {format_bytes(memory.total)}"
+    yield Check("memory", f"{free}, {os.cpu_count()} cores")
     yield _cache()
     yield _model()
-    yield _ocr()
+    if has_engine():
+        yield Check("OCR", "--ocr reads scans and images")
+    else:
+        yield Check("OCR", "neither tesseract nor ocrmypdf: scans and images cannot be read", "poor", INSTALL)
     console, stderr = output.console, output.stderr
     kind = f"{console.width} columns, {console.color_system or 'no'} colours" if stderr.isatty() else "none"
     yield Check("terminal", f"{kind}, TERM={os.environ.get('TERM', '')}, encoding {stderr.encoding}")
@@ -86,24 +90,18 @@ def _required(package: str, fix: str) -> Check:
     return Check(package, version) if version else Check(package, "not installed: no model can be run", "bad", fix)
 
 
-def _torch(gpu: str | None) -> Check:
-    from specextend_cli.runtime.machine import built_for_cuda
-
-    check, cuda = _required("torch", "pip install torch" if gpu else FOR_PROCESSORS), built_for_cuda()
-    if check.state == "bad" or cuda is None or gpu is not None:
-        return check
-    found = f"{check.found}, for CUDA {cuda}: gigabytes that are useless without a GPU"
-    return Check("torch", found, "poor", f"{FOR_PROCESSORS} --force-reinstall")
-
-
 def _gpu(gpu: str | None) -> Check:
+    """The GPU, and whether torch was built for what is there."""
     from specextend_cli.runtime.machine import built_for_cuda
 
+    cuda, again = built_for_cuda(), "pip install --force-reinstall torch --index-url"
+    if not gpu and cuda:
+        return Check("gpu", f"none: torch for CUDA {cuda} takes gigabytes for nothing", "poor", f"{again} {_WHEELS}")
     if not gpu:
         return Check("gpu", "none: models run on the processor, where only the smallest presets are fast")
-    if not gpu.startswith("Apple") and _version("torch") and built_for_cuda() is None:
-        fix = "pip install --force-reinstall torch --index-url https://pypi.org/simple"
-        return Check("gpu", f"{gpu}, which torch cannot use: it is built without CUDA", "poor", fix)
+    if not (gpu.startswith("Apple") or cuda) and _version("torch"):
+        found = f"{gpu}, which torch cannot use: it is built without CUDA"
+        return Check("gpu", found, "poor", f"{again} https://pypi.org/simple")
     return Check("gpu", gpu)
 
 
@@ -133,16 +131,6 @@ def _native_code() -> Check:
         return Check("native code", f"none, as {error}: decoding takes several times as long", "poor", fix)
 
 
-def _memory() -> Check:
-    import psutil
-
-    memory = psutil.virtual_memory()
-    found = f"{format_bytes(memory.available)} free of {format_bytes(memory.total)}, {os.cpu_count()} cores"
-    if memory.available >= NEED_MEMORY:
-        return Check("memory", found)
-    return Check("memory", f"{found}: the embedded model may not fit", "poor", "close other programs")
-
-
 def _cache() -> Check:
     """The directory of models and results must be writable and have room."""
     from specextend_cli.models.store import cache_root
@@ -150,16 +138,16 @@ def _cache() -> Check:
     cache = cache_root()
     existing = next(folder for folder in (cache, *cache.parents) if folder.exists())
     free = shutil.disk_usage(existing).free
-    found, fix = f"{cache} ({format_bytes(free)} free)", "export XDG_CACHE_HOME=/a/disk/with/space"
-    if not os.access(existing, os.W_OK | os.X_OK):
-        return Check("cache", f"{found}: it cannot be written to, and nothing is stored", "poor", fix)
-    if free < NEED_DISK:
-        return Check("cache", f"{found}: models and results may not fit", "poor", fix)
-    return Check("cache", found)
+    found = f"{cache} ({format_bytes(free)} free)"
+    if os.access(existing, os.W_OK | os.X_OK) and free >= NEED_DISK:
+        return Check("cache", found)
+    fix = "export XDG_CACHE_HOME=/a/disk/with/space"
+    return Check("cache", f"{found}: models and results cannot be stored there", "poor", fix)
 
 
 def _model() -> Check:
     """The model that runs where none is named, and whether it is on disk."""
+    from specextend_cli.cli.choice import chosen_model
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import is_present, offline_by_environment
 
@@ -168,23 +156,14 @@ def _model() -> Check:
         is_on_disk = is_present(load_preset(choice.preset))
     except SpecextendError as error:
         return Check("model", f"{error.what}: only --mode extractive works", "bad", error.fix)
-    name = f"{choice.preset}, as configured," if choice.reason == "configured" else choice.preset
+    name, fix = choice.preset, f"specextend models pull {choice.preset}"
     if is_on_disk:
-        writes = "" if choice.reason != "none fits" else "; it quotes: specextend models list has some that write"
+        writes = "; it quotes: specextend models list has some that write" if choice.reason == "none fits" else ""
         return Check("model", f"{name} is on disk{writes}")
-    fix = f"specextend models pull {choice.preset}"
     if offline_by_environment():
         fix = f"env -u SPECEXTEND_OFFLINE -u HF_HUB_OFFLINE {fix}"
         return Check("model", f"{name} is not on disk, and the environment forbids downloading it", "bad", fix)
     return Check("model", f"{name} is not on disk, and is downloaded at its first use", "poor", fix)
-
-
-def _ocr() -> Check:
-    from specextend_cli.documents.ocr_engine import INSTALL, has_engine
-
-    if has_engine():
-        return Check("OCR", "--ocr reads scans and images")
-    return Check("OCR", "neither tesseract nor ocrmypdf: scans and images cannot be read", "poor", INSTALL)
 
 
 def _version(package: str) -> str | None:

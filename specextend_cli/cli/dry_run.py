@@ -5,25 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict
 from functools import partial
-from typing import TYPE_CHECKING
 
 from specextend_cli.cli.failures import Failures
+from specextend_cli.cli.inputs import Source
 from specextend_cli.humanize import format_bytes
-
-if TYPE_CHECKING:
-    from specextend_cli.cli.inputs import Source
-    from specextend_cli.models.choice import Choice
-    from specextend_cli.summarize.summarizer import Summarizer
-    from specextend_cli.ui.output import Output
+from specextend_cli.models.choice import Choice
+from specextend_cli.models.memory import estimate, fits
+from specextend_cli.runtime.machine import this_machine
+from specextend_cli.summarize.summarizer import Summarizer
+from specextend_cli.ui.output import Output
+from specextend_cli.ui.tables import PlanRow, plan_table
 
 
 def print_plans(
     output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool, choice: Choice
 ) -> None:
     """Plan every input; print the plans on stdout, and on stderr which model they are for, where none was named."""
-    from specextend_cli.models.memory import estimate, fits
-    from specextend_cli.runtime.machine import this_machine
-    from specextend_cli.ui.tables import PlanRow, plan_table
 
     rows: list[PlanRow] = []
     failures = Failures(output, len(inputs))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
-from specextend_cli.cli.inputs import Reading, one_source, read_files
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_many
 
@@ -35,6 +35,7 @@ def extract(
       specextend extract report.pdf --diff
       specextend extract report.pdf -o report.txt
     """
+    from specextend_cli.cli.inputs import Reading, one_source, read_files
     from specextend_cli.ui.changes import diff as pages_of_diff
     from specextend_cli.ui.destination import destination, refuse_existing
     from specextend_cli.ui.output import Output, format_json, sanitize
@@ -66,19 +67,16 @@ def extract(
 
 
 def _record(document: Document) -> dict[str, object]:
-    extraction = document.extraction
+    found = asdict(replace(document.extraction, edits=(), page_diffs=(), warnings=()))
+    for name in ("edits", "page_diffs", "warnings"):
+        del found[name]
     return {
         "document": document.name,
         "kind": document.kind,
         "title": document.title,
-        "pages": extraction.pages,
-        "empty": list(extraction.empty),
-        "failed": list(extraction.failed),
-        "ocr": list(extraction.ocr),
-        "left_out": extraction.left_out,
-        "unread": extraction.unread,
-        "changes": dict(extraction.changes),
         "unit": document.unit,
+        **found,
+        "left_out": document.extraction.left_out,
         "places": [[page.number, page.start, page.end, page.title] for page in document.pages],
         "labels": {page.number: page.label for page in document.pages if page.label},
         "text": document.text,

@@ -6,13 +6,10 @@ import shlex
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from specextend_cli.cli.inputs import Source
 from specextend_cli.errors import ModelError, PartialError, SpecextendError
-
-if TYPE_CHECKING:
-    from specextend_cli.cli.inputs import Source
-    from specextend_cli.ui.output import Output
+from specextend_cli.ui.output import Output
 
 
 @dataclass
@@ -24,26 +21,19 @@ class Failures:
     failed: list[Source] = field(default_factory=list)
 
     def attempt(self, source: Source, work: Callable[[], object]) -> None:
-        """Do the work for one document and note its error. The error of an only one, or of all documents, is raised."""
+        """Do the work for one document, and name it if it fails. Errors of an only one, or of all, are raised."""
         try:
             work()
         except (ModelError, OSError):
             raise
-        except SpecextendError as error:
-            if self.total == 1:
-                raise
-            self.add(source, error)
         except Exception as error:
             if self.total == 1:
                 raise
-            self.add(source, SpecextendError("something unexpected went wrong", why=f"{type(error).__name__}: {error}"))
-
-    def add(self, source: Source, error: SpecextendError) -> None:
-        """Name a document that failed, and why."""
-        self.failed.append(source)
-        why = f" ({error.why})" if error.why else ""
-        about = "" if source.name in error.what else f"{source.name}: "
-        self.output.note(f"failed: {about}{error.what}{why}")
+            what = error.what if isinstance(error, SpecextendError) else f"{type(error).__name__}: {error}"
+            why = f" ({error.why})" if isinstance(error, SpecextendError) and error.why else ""
+            about = "" if source.name in what else f"{source.name}: "
+            self.output.note(f"failed: {about}{what}{why}")
+            self.failed.append(source)
 
     def report(self) -> None:
         """PartialError if documents failed."""

@@ -6,23 +6,30 @@ import os
 import re
 import sys
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import Any, get_args
 
+from specextend_cli.documents.document import Document
+from specextend_cli.documents.fetch import fetch, file_name
+from specextend_cli.documents.find import find
+from specextend_cli.documents.ocr import Ocr
+from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
+from specextend_cli.documents.read import read, read_bytes
+from specextend_cli.documents.read_errors import MAX_BYTES, unreadable
+from specextend_cli.documents.request import PageRange, parse_pages
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of
-
-if TYPE_CHECKING:
-    from specextend_cli.documents.document import Document
-    from specextend_cli.ui.output import Output
-    from specextend_cli.ui.panel import View
+from specextend_cli.ui import Format, suffix_of
+from specextend_cli.ui.destination import refuse_inputs
+from specextend_cli.ui.output import Output
+from specextend_cli.ui.panel import View, open_view
 
 PASSWORD = "SPECEXTEND_PDF_PASSWORD"
 """The environment variable with the password of PDFs: on the command line other users could see it."""
-STDIN: Literal["-"] = "-"
+STDIN = "-"
 STDIN_DESCRIPTOR, STDOUT_DESCRIPTOR = 0, 1
 _URL = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _CHARACTERS = 4  # of a token, roughly
@@ -31,39 +38,29 @@ _SHOWN = 3  # names in a message
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How documents are read: `pages` as `--pages` names them, `languages` for OCR as tesseract does; None: neither.
+    """How documents are read: which pages, with OCR for `languages` as tesseract names them; None: all, without OCR.
 
     `password` opens those that are locked.
     """
 
-    pages: str | None = None
+    pages: PageRange | None = None
     languages: str | None = None
     password: str | None = field(default_factory=lambda: os.environ.get(PASSWORD), repr=False)
 
     @classmethod
     def of(cls, pages: str | None, ocr: bool, ocr_languages: str | None) -> Reading:
         """The options of a command. `--ocr-lang` alone asks for OCR, too. UsageError: no pages, or no language."""
-        from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
-        from specextend_cli.documents.request import parse_pages
-
-        if pages is not None:
-            parse_pages(pages)
-        return cls(pages, check_languages(ocr_languages) if ocr_languages is not None else LANGUAGE if ocr else None)
+        languages = check_languages(ocr_languages) if ocr_languages is not None else LANGUAGE if ocr else None
+        return cls(None if pages is None else parse_pages(pages), languages)
 
     def settings(self, put: Callable[[Stage], None] = lambda stage: None) -> dict[str, Any]:
         """Arguments of the library's `read`; the stages of reading, in pages, go to `put`."""
-        from specextend_cli.documents.ocr import Ocr
-        from specextend_cli.documents.request import parse_pages
 
         def stage(name: str) -> Callable[[int, int], None]:
             return lambda done, total: put(Stage(name, done, total, "pages"))
 
-        return {
-            "pages": None if self.pages is None else parse_pages(self.pages),
-            "password": self.password,
-            "progress": stage("reading"),
-            "ocr": None if self.languages is None else Ocr(self.languages, stage("recognizing")),
-        }
+        ocr = None if self.languages is None else Ocr(self.languages, stage("recognizing"))
+        return {"pages": self.pages, "password": self.password, "progress": stage("reading"), "ocr": ocr}
 
 
 @dataclass(frozen=True)
@@ -80,34 +77,22 @@ class Source:
     @property
     def name(self) -> str:
         """The document's name in messages and in names of results."""
-        if self.path == STDIN:
-            return "stdin"
-        if not is_url(self.path):
-            return self.within or Path(self.path).name
-        from specextend_cli.documents.fetch import file_name
-
-        return file_name(self.path)
+        if is_url(self.path):
+            return file_name(self.path)
+        return "stdin" if self.path == STDIN else self.within or Path(self.path).name
 
     @property
     def file(self) -> Path | int | None:
         """What is read, so that nothing is written there: a path, stdin's descriptor, or None for a web address."""
-        if self.path == STDIN:
-            return STDIN_DESCRIPTOR
-        return None if is_url(self.path) else Path(self.path)
+        return STDIN_DESCRIPTOR if self.path == STDIN else None if is_url(self.path) else Path(self.path)
 
     def read(self, put: Callable[[Stage], None] = lambda stage: None) -> Document:
         """Read it; the stages go to `put`."""
-        from specextend_cli.documents.read import read, read_bytes
-
         settings = self.reading.settings(put)
-        if is_url(self.path):
-            return read_bytes(self.name, self.data(), **settings)
-        return read(STDIN if self.path == STDIN else Path(self.path), **settings)
+        return read_bytes(self.name, self.data(), **settings) if is_url(self.path) else read(self.path, **settings)
 
     def read_shown(self, output: Output) -> Document:
         """Read it with its progress and the warnings on stderr."""
-        from specextend_cli.ui.panel import open_view
-
         with open_view(output, self.name) as view:
             document = self.read(view.add)
         for message in document.extraction.warnings:
@@ -115,42 +100,34 @@ class Source:
         return document
 
     def data(self) -> bytes:
-        """The whole file, for a reader elsewhere; InputError if it is missing or too large."""
-        from specextend_cli.documents.fetch import fetch
-        from specextend_cli.documents.read_errors import MAX_BYTES, check_size, unreadable
-
+        """The whole file, for a reader elsewhere; InputError if it cannot be read."""
         if is_url(self.path):
             return fetch(self.path)
-        if self.path == STDIN:
-            return sys.stdin.buffer.read(MAX_BYTES + 1)
-        path = Path(self.path)
         try:
-            check_size(self.name, path.stat().st_size)
-            return path.read_bytes()
+            with open(STDIN_DESCRIPTOR if self.path == STDIN else self.path, "rb", closefd=self.path != STDIN) as file:
+                return file.read(MAX_BYTES + 1)  # one more is refused by who reads it
         except OSError as error:
-            raise unreadable(path, self.name, error) from error
+            raise unreadable(Path(self.path), self.name, error) from error
 
 
 class Documents:
     """Reads documents, each once: the first while modules are imported, or when its size decides about the model."""
 
     def __init__(self) -> None:
-        self._begun: tuple[Source, Generator[Stage, None, Document]] | None = None
-        self._kept: tuple[Source, Document] | None = None
+        self._ahead: dict[Source, Callable[[View], Document]] = {}
 
     def begin(self, files: Sequence[str] | None, reading: Reading) -> None:
         """Begin to read the first of these files in a thread; not stdin, and not where OCR might be begun in vain."""
         if files and files[0] != STDIN and reading.languages is None and os.path.isfile(files[0]):  # noqa: PTH113 - never raises
             source = Source(files[0], reading=reading)
-            self._begun = source, in_thread(source.read)
+            stages = in_thread(source.read)
+            self._ahead[source] = lambda view: result_of(stages, view.add)
 
     def tokens(self, sources: Sequence[Source], output: Output) -> int | None:
         """About how many tokens the first document has, whatever the vocabulary.
 
         None: it cannot be read. The error of an only document is raised; those of several are reported in their turn.
         """
-        from specextend_cli.ui.panel import open_view
-
         if not sources:
             return None
         try:
@@ -160,17 +137,13 @@ class Documents:
             if len(sources) == 1:
                 raise
             return None
-        self._kept = sources[0], document
+        self._ahead[sources[0]] = lambda view: document
         return len(document.text) // _CHARACTERS + 1
 
     def read(self, source: Source, view: View) -> Document:
         """The document, with what is done in the view."""
-        (kept, self._kept), (begun, self._begun) = (self._kept, None), (self._begun, None)
-        if kept is not None and kept[0] == source:
-            return kept[1]
-        if begun is not None and begun[0] == source:
-            return result_of(begun[1], view.add)
-        return source.read(view.add)
+        ahead = self._ahead.pop(source, None)
+        return source.read(view.add) if ahead is None else ahead(view)
 
 
 def is_url(path: str) -> bool:
@@ -192,19 +165,13 @@ def sources(
     stdin is read only with `-`, or with no file at all and something piped into it. Results of earlier runs in
     `results` are left out. UsageError if stdout is redirected into an input.
     """
-    from specextend_cli.ui.destination import refuse_inputs
-
     files = _named(files, listed, command)
     for url in filter(is_url, files):
         _check_url(url, offline=offline)
     found: dict[str, str] = {}
     for file in files:
-        for path, within in _paths(file):
+        for path, within in _paths(file, results):
             found.setdefault(path, within)
-    for path in _earlier_results(found, results):
-        del found[path]
-    if not found:
-        raise InputError("there is no document", why="every file found is the result of an earlier run")
     inputs = _with_distinct_names([Source(path, within, reading) for path, within in found.items()])
     refuse_inputs([STDOUT_DESCRIPTOR], [source.file for source in inputs if source.file is not None])
     return inputs
@@ -226,22 +193,20 @@ def read_files(*named: Path | str | int | None) -> list[Path | int]:
 
 def _named(files: Sequence[str] | None, listed: str | None, command: str) -> Sequence[str]:
     """The arguments and the lines of the list; stdin if there are neither."""
+    example = f"specextend {command} FILE"
+    if [*(files or ()), listed].count(STDIN) > 1:
+        raise UsageError("stdin can be read only once", fix="give - once")
     if listed is not None:
-        if listed == STDIN and STDIN in (files or ()):
-            raise UsageError("stdin can be read only once", why="it is the list of files", fix="leave out -")
         files = [*(files or ()), *_lines(listed)]
         if not files:
             raise InputError(f"{'the list' if listed == STDIN else listed} names no file")
     if not files:
         if sys.stdin is None or sys.stdin.isatty():
-            fix = f"specextend {command} FILE, or: specextend {command} -h"
+            fix = f"{example}, or: specextend {command} -h"
             raise UsageError("no document is named", why="nothing is piped into stdin, either", fix=fix)
         return [STDIN]
     if "" in files:
-        fix = f"specextend {command} FILE"
-        raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=fix)
-    if list(files).count(STDIN) > 1:
-        raise UsageError("stdin can be read only once", fix="give - once")
+        raise UsageError("the name of a file is empty", why="perhaps a shell variable is not set", fix=example)
     return files
 
 
@@ -251,32 +216,6 @@ def _lines(listed: str) -> list[str]:
     except OSError as error:
         raise InputError(f"cannot read the list {listed}", why=cause(error)) from error
     return [line for line in os.fsdecode(data).splitlines() if line.strip()]
-
-
-def _earlier_results(found: Mapping[str, str], results: Path | None) -> list[str]:
-    """Those of the files `found` in directories that an earlier run has probably written into the directory `results`.
-
-    They have a result's format and, where that directory itself is summarized, the name of another document in it.
-    """
-    from specextend_cli.ui import Format, suffix_of
-    from specextend_cli.ui.output import Output
-
-    if results is None or not results.is_dir():
-        return []
-    suffixes, folder = set(map(suffix_of, get_args(Format))), results.resolve()
-    files = {path: (Path(path).resolve(), Path(within)) for path, within in found.items() if within}
-    names = {within for _, within in files.values()}
-
-    def is_result(real: Path, within: Path) -> bool:
-        if real.suffix not in suffixes or folder not in real.parents:
-            return False
-        is_below = len(real.relative_to(folder).parts) < len(within.parts)
-        return is_below or within.with_suffix("") in names
-
-    earlier = [path for path, (real, within) in files.items() if is_result(real, within)]
-    if earlier:
-        Output().note(f"left out, as results of an earlier run: {_some([Path(path).name for path in earlier])}")
-    return earlier
 
 
 def _with_distinct_names(found: Sequence[Source]) -> list[Source]:
@@ -301,26 +240,29 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(map(printable, names[:_SHOWN])) + more
 
 
-def _paths(file: str) -> Iterator[tuple[str, str]]:
+def _paths(file: str, results: Path | None) -> Iterator[tuple[str, str]]:
     """A file, or the documents of a directory, each with its path below it, or ""."""
-    path = Path(file)
-    if file == STDIN or is_url(file):
-        yield file, ""
-    elif path.is_dir():
-        yield from _in_directory(path)
+    if file != STDIN and not is_url(file) and Path(file).is_dir():
+        yield from _in_directory(Path(file), results)
     else:
         yield file, ""
 
 
-def _in_directory(folder: Path) -> Iterator[tuple[str, str]]:
-    from specextend_cli.documents.find import find
-    from specextend_cli.ui.output import Output
-
+def _in_directory(folder: Path, results: Path | None) -> Iterator[tuple[str, str]]:
+    """Without results of earlier runs: those in the directory `results` below it; report.pdf.md for report.pdf."""
     found = find(folder)
-    if not found.documents:
-        why = f"skipped: {found.account}" if found.account else "it is empty"
+    documents, suffixes = set(found.documents), set(map(suffix_of, get_args(Format)))
+    below = None if results is None or results.resolve() == folder.resolve() else results.resolve()
+    earlier = {
+        path
+        for path in documents
+        if path.suffix in suffixes and (path.with_suffix("") in documents or below in path.resolve().parents)
+    }
+    if not documents - earlier:
+        why = f"skipped: {found.account}" if found.account else "every file is a result" if earlier else "it is empty"
         raise InputError(f"there is no document in {folder}", why=why, fix="name a file, or a directory with documents")
     if found.account:
         Output().note(f"{folder}: {found}")
-    for path in found.documents:
-        yield str(path), path.relative_to(folder).as_posix()
+    if earlier:
+        Output().note(f"left out, as results of an earlier run: {_some(sorted(path.name for path in earlier))}")
+    yield from ((str(path), path.relative_to(folder).as_posix()) for path in found.documents if path not in earlier)

@@ -58,35 +58,21 @@ app = typer.Typer(
 )
 
 
-def _version(wanted: bool) -> None:
-    if wanted:
-        typer.echo(f"specextend {__version__}")
-        raise typer.Exit
-
-
 @app.callback(invoke_without_command=True)
 def _program(
     context: typer.Context,
-    version: Annotated[
-        bool, typer.Option("--version", "-V", callback=_version, is_eager=True, help="Show the version.")
-    ] = False,
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Show tracebacks instead of short errors; in any position.")
-    ] = False,
+    version: Annotated[bool, typer.Option("--version", "-V", help="Show the version.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks, in any position.")] = False,
 ) -> None:
+    if version:
+        typer.echo(f"specextend {__version__}")
+        raise typer.Exit
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit(Exit.USAGE)
 
 
-for _command in (
-    summarize.summarize,
-    compare.compare,
-    # bench.bench,
-    extract.extract,
-    show.show,
-    doctor.doctor,
-):
+for _command in (summarize.summarize, compare.compare, extract.extract, show.show, doctor.doctor):
     app.command()(_command)
 app.add_typer(models.app, name="models")
 
@@ -97,9 +83,9 @@ def main() -> None:
 
     prepare()
     fast_import.own_process = True
+    signals.handle()
     try:
-        with signals.handled():
-            code = run(sys.argv[1:])
+        code = run(sys.argv[1:])
     except KeyboardInterrupt:
         code = Exit.SIGINT
     if is_busy():  # with what nobody waits for: shutting Python down would abort native code of models that load

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import asdict
 from pathlib import Path
 from shlex import quote
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from specextend_cli.cli import options
-from specextend_cli.cli.choice import chosen_model
 from specextend_cli.errors import ModelError
 from specextend_cli.humanize import format_bytes
 
@@ -32,6 +30,7 @@ def list_(
 
     "Invents" is the share of the model's summaries with something that their text does not say, where it was measured.
     """
+    from specextend_cli.cli.choice import chosen_model
     from specextend_cli.models.presets import list_presets
     from specextend_cli.runtime.machine import this_machine
     from specextend_cli.ui.output import Output
@@ -41,7 +40,7 @@ def list_(
     found = sorted((_row(preset, machine) for preset in list_presets()), key=lambda row: row.order)
     rows = [row for row in found if everything or not row.obstacle or row.disk]
     if json:
-        output.write_json([asdict(row) for row in rows])
+        output.write_json([row.record for row in rows])
         return
     output.show(preset_table(rows, chosen=chosen_model(None).preset))
     if more := len(found) - len(rows):
@@ -141,25 +140,13 @@ def _row(preset: Preset, machine: Machine) -> PresetRow:
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
-    on_cpu, lacks_gpu = machine.device == "cpu", machine.device != "cuda" and needs_cuda(preset)
+    on_cpu = machine.device == "cpu"
+    # What lies beside a preset's file came with it, and is no model that was fetched.
+    disk = sum(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
     try:
-        lacks_gpu = lacks_gpu or (on_cpu and is_slow_on_cpu(preset))
+        lacks_gpu = (machine.device != "cuda" and needs_cuda(preset)) or (on_cpu and is_slow_on_cpu(preset))
         need, room = estimate(preset, on_cpu=on_cpu), fits(preset, machine.free, on_cpu=on_cpu)
     except ModelError:  # a damaged local model: using it raises, listing does not
-        need = room = None
-    # What lies beside a preset's file came with it, and is no model that was fetched.
-    fetched = sum(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
-    return PresetRow(
-        name=preset.name,
-        title=preset.title,
-        licence=preset.licence,
-        gated=preset.gated,
-        rank=preset.rank,
-        hallucinated=preset.evidence.hallucinated if preset.evidence else None,
-        window=preset.window.context,
-        memory=need.total if need else None,
-        complete=need is None or need.complete,
-        disk=fetched,
-        present=is_present(preset),
-        obstacle="too large" if room is False else "for GPUs" if lacks_gpu else "",
-    )
+        need = room = lacks_gpu = None
+    obstacle = "too large" if room is False else "for GPUs" if lacks_gpu else ""
+    return PresetRow(preset, need, disk, is_present(preset), obstacle)

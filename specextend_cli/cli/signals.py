@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from types import FrameType
 from typing import TYPE_CHECKING
 
@@ -23,22 +21,15 @@ class Terminated(SystemExit):
     """Raised on SIGTERM; unwinds the stack as an exit does."""
 
 
-@contextmanager
-def handled() -> Iterator[None]:
-    """Handle SIGINT and SIGTERM as described above while the body runs."""
-    interrupt = signal.signal(signal.SIGINT, _first)
-    terminate = signal.signal(signal.SIGTERM, _terminate)
-    unraisable, sys.unraisablehook = sys.unraisablehook, _raise_again
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, interrupt)
-        signal.signal(signal.SIGTERM, terminate)
-        sys.unraisablehook = unraisable
+def handle() -> None:
+    """From now on, handle SIGINT and SIGTERM as described above."""
+    signal.signal(signal.SIGINT, _first)
+    signal.signal(signal.SIGTERM, _terminate)
+    sys.unraisablehook = _raise_again
 
 
 def interrupted() -> bool:
-    """Whether ^C was pressed while signals are handled."""
+    """Whether ^C was pressed since `handle`."""
     return signal.getsignal(signal.SIGINT) is _second
 
 

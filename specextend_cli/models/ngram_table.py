@@ -34,9 +34,8 @@ def load_table(directory: Path, vocabulary: int) -> NgramTable:
     try:
         return _read(path, path.stat().st_mtime_ns, vocabulary)
     except (OSError, ValueError) as error:
-        raise ModelError(
-            f"{path} holds no n-gram table", why=str(error), fix="take the table of the preset's own head"
-        ) from error
+        fix = "copy it again from where the head came from, or remove it"
+        raise ModelError(f"{path} holds no n-gram table", why=str(error), fix=fix) from error
 
 
 @lru_cache(maxsize=1)

@@ -216,7 +216,7 @@ class Evidence(Table):
 
 
 class Ranker(Table):
-    """A directory with a ranker: weights for the target's hidden states, and trees.
+    """A directory of weights for the target's hidden states, and perhaps trees.
 
     Without trees of its own it has the shipped ones. The document is read in chunks of at most `chunk` tokens. A
     relative `path` is relative to the preset's file.

@@ -43,7 +43,8 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
     path = Path(directory).expanduser().absolute()
     if not path.is_dir():
         why = "--draft-head names a directory with a draft head: config.json beside its weights"
-        raise UsageError(f"there is no directory {directory}", why=why, fix="name the directory of a head")
+        fix = "fetch or train one for this model: docs/models.md"
+        raise UsageError(f"there is no directory {directory}", why=why, fix=fix)
     kind = "assistant" if is_assistant(path) else "block" if is_block_head(path) else "eagle"
     if kind != "assistant":
         (BlockSettings if kind == "block" else HeadSettings).read(path)

@@ -39,6 +39,11 @@ class EngineOptions:
     compile: bool = True
     attention: Attention = "auto"
 
+    @property
+    def generating(self) -> list[str]:
+        """The options that were chosen and matter only where text is generated, as flags."""
+        return [f"--{name.replace('_', '-')}" for name in GENERATING if getattr(self, name) is not None]
+
     def __post_init__(self) -> None:
         if self.draft is not None and self.draft not in DRAFTERS:
             raise UsageError(f"there is no drafter {self.draft!r}", fix=format_or(DRAFTERS))

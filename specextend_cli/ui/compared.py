@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Group, RenderableType
@@ -18,6 +19,7 @@ from specextend_cli.humanize import (
     is_slower,
 )
 from specextend_cli.ui.output import AMBER, GOOD, QUIET
+from specextend_cli.ui.progress import format_drafts
 from specextend_cli.ui.results import summary_record
 from specextend_cli.ui.tables import cell, table
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     from specextend_cli.bench.comparison import Comparison
     from specextend_cli.bench.machine import Load
     from specextend_cli.engine.meter import Meter
-    from specextend_cli.summarize.events import Summary
 
 
 def comparison(found: Comparison) -> RenderableType:
@@ -48,19 +49,13 @@ def side_name(plain: bool) -> str:
     return "plain decoding" if plain else "SpecExtend"
 
 
-def format_side(name: str, summary: Summary) -> str:
-    """ "SpecExtend: read in 4.1 s, 192 tokens written in 0.8 s at 240 tok/s, accepted length 1.9, hits 83%"."""
-    meter = summary.meter
+def format_side(name: str, meter: Meter) -> str:
+    """ "SpecExtend: read in 4.1 s, 192 tokens written in 0.8 s, 240 tok/s, accepted 1.9, hits 83%"."""
     if not meter.tokens:
         return f"{name}: nothing to write"
     written = f"{format_many(meter.tokens, 'token')} written in {format_seconds(meter.decode_seconds)}"
-    speed = format_speed(meter.tokens_per_second)
-    pieces = [f"read in {format_seconds(meter.prefill_seconds)}", f"{written} at {speed}" if speed else written]
-    if meter.drafted_steps:
-        pieces.append(f"accepted length {meter.accepted_length:.2f}")
-    if meter.hit is not None:
-        pieces.append(f"hits {format_percent(meter.hit)}")
-    return f"{name}: {', '.join(pieces)}"
+    pieces = (f"read in {format_seconds(meter.prefill_seconds)}", written, format_speed(meter.tokens_per_second))
+    return f"{name}: {', '.join(filter(None, (*pieces, *format_drafts(meter))))}"
 
 
 _FIGURES: tuple[tuple[str, Callable[[Meter], str]], ...] = (
@@ -93,14 +88,5 @@ def format_load(load: Load) -> Text:
 
 def comparison_record(found: Comparison) -> dict[str, Any]:
     """The comparison as a JSON record."""
-    return {
-        "plain": summary_record(found.plain),
-        "accelerated": summary_record(found.accelerated),
-        "divergence": found.divergence,
-        "speedup": found.speedup,
-        "load": {
-            "cores": found.load.cores,
-            "busy_with_others": round(found.load.others, 2),
-            "averages": [round(one, 2) for one in found.load.averages],
-        },
-    }
+    sides = {"plain": summary_record(found.plain), "accelerated": summary_record(found.accelerated)}
+    return {**sides, "divergence": found.divergence, "speedup": found.speedup, "load": asdict(found.load)}

@@ -43,11 +43,6 @@ class Destination:
         """True if results go to stdout."""
         return not self.paths
 
-    @property
-    def is_prose(self) -> bool:
-        """True if results are for people: they have headings on stdout, and a terminal wraps them."""
-        return self.format in ("text", "md")
-
     def path(self, name: str) -> Path | None:
         """The file for the document `name`, which may contain directories; None for stdout."""
         return self.paths.get(name)
@@ -85,14 +80,12 @@ class Destination:
 
     @contextmanager
     def all(self, write: Write) -> Iterator[None]:
-        """Write the array of results at the end of the body; after an error, of those there are."""
-        ended = False
+        """Write the array of results, if there is one, at the end of the body; after an error, of those there are."""
         try:
             yield
-            ended = True
         finally:
-            if self.array or (self.array is not None and ended):
-                write("[\n" + ",\n".join(map(str.rstrip, self.array)) + "\n]\n")
+            if self.array is not None:
+                write(f"[{','.join(self.array).rstrip()}]\n")
 
 
 def destination(
@@ -129,7 +122,8 @@ def _in_directory(
 
     So it is, too, if the document itself is in the directory, where flood-warning.md may be no result.
     """
-    short = {name: name.removesuffix(Path(name).suffix) if _is_document(name) else name for name, _ in documents}
+    suffixes = {name: Path(name).suffix for name, _ in documents if kind_by_suffix(Path(name).suffix) is not None}
+    short = {name: name.removesuffix(suffixes.get(name, "")) for name, _ in documents}
     counts = Counter(short.values())
     paths = {}
     for name, file in documents:
@@ -138,10 +132,6 @@ def _in_directory(
         unique = counts[short[name]] == 1 and (short[name] == name or short[name] not in short)
         paths[name] = directory / f"{short[name] if unique and not beside else name}{suffix}"
     return paths
-
-
-def _is_document(name: str) -> bool:
-    return kind_by_suffix(Path(name).suffix) is not None
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import stat
 import sys
 from collections.abc import Iterator
 from io import TextIOWrapper
@@ -16,12 +17,13 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.errors import SpecextendError, UsageError
-from specextend_cli.ui.standard_streams import are_one, is_pipe, is_writable
+from specextend_cli.ui.standard_streams import is_writable, status_of
 
 # Colours only repeat what words and figures say.
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
 WIDE = 200  # columns of tables in a pipe or file
+_DUMB = "", "dumb", "unknown"  # what TERM is where escape sequences are not understood
 _TABLE = 80  # columns of a table that a narrower terminal has no room for: it breaks the lines, and loses no column
 _unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
 
@@ -55,31 +57,28 @@ class Output:
         self.pager = _console(self.stdout)
 
     @property
-    def stdout_is_terminal(self) -> bool:
-        """True if stdout is a terminal."""
-        return self.stdout.isatty()
-
-    @property
     def animated(self) -> bool:
         """True if stderr can show a live panel, which erases no text. FORCE_COLOR enables colours, not animation."""
         if self._wrote and self.piped:
             return False
-        return self.stderr.isatty() and os.environ.get("TERM", "") not in ("", "dumb", "unknown")
+        return self.stderr.isatty() and os.environ.get("TERM", "") not in _DUMB
 
     @property
     def piped(self) -> bool:
         """True if stdout is a pipe: its reader (`| tee FILE`) may print the result on the terminal of stderr."""
-        return is_pipe(self.stdout)
+        status = status_of(self.stdout)
+        return status is not None and stat.S_ISFIFO(status.st_mode)
 
     @property
     def shared(self) -> bool:
         """True if both streams are the same terminal, file or pipe."""
-        return are_one(self.stdout, self.stderr)
+        one, other = status_of(self.stdout), status_of(self.stderr)
+        return one is not None and other is not None and os.path.samestat(one, other)
 
     @property
     def width(self) -> int:
         """Columns of a table on stdout."""
-        return self.pager.width if self.stdout_is_terminal else WIDE
+        return self.pager.width if self.stdout.isatty() else WIDE
 
     def require_stdout(self) -> None:
         """UsageError if stdout is not writable, before a result is computed."""
@@ -100,7 +99,7 @@ class Output:
 
     def show(self, what: RenderableType) -> None:
         """Print a table or text on stdout; in a pipe or file, tables are tab-separated lines."""
-        if self.stdout_is_terminal:
+        if self.stdout.isatty():
             _print(self.pager, what)
         else:
             self.write("".join(f"{line}\n" for line in tab_separated(what)))
@@ -174,7 +173,9 @@ def _plain(content: RenderableType) -> str:
 
 
 def _console(stream: IO[str], width: int | None = None) -> Console:
-    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)
+    is_dumb = os.environ.get("TERM", "") in _DUMB and "FORCE_COLOR" not in os.environ
+    plain = False if is_dumb else None
+    return Console(file=stream, width=width, force_terminal=plain, markup=False, highlight=False, emoji=False)
 
 
 def _print(console: Console, what: RenderableType) -> None:

@@ -221,7 +221,7 @@ def wrap(text: str, console: Console) -> tuple[list[str], str]:
 
 def draw(title: str, progress: Progress, tail: str, console: Console) -> Frame:
     """One frame: of the rows, the most important ones for which the terminal has room."""
-    width = min(console.width, WIDTH)
+    width = min(console.width - 2, WIDTH)  # room for the ^C that a terminal echoes: else it begins another line
     rows = list(_rows(progress, tail, width - 4))
     shown = sorted(rank for rank, _ in rows)[: max(console.height - _FRAME, 1)]
     return Frame(

@@ -137,11 +137,11 @@ def format_size(plan: events.Plan) -> str:
 
 
 def format_stage(stage: events.Stage) -> str:
-    """ "41.2 MB of 93.0 MB", "12 pages" or nothing."""
-    if stage.total:
-        done = format_amount(stage.done, stage.unit if stage.unit == "bytes" else "")
-        return f"{done} of {format_amount(stage.total, stage.unit)}"
-    return format_amount(stage.done, stage.unit) if stage.done else ""
+    """ "41.2 MB of 93.0 MB", "12 of 52 pages" or nothing."""
+    if not stage.total:
+        return ""
+    done = format_amount(stage.done, stage.unit if stage.unit == "bytes" else "")
+    return f"{done} of {format_amount(stage.total, stage.unit)}"
 
 
 def format_left(progress: Progress) -> str:

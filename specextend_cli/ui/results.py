@@ -133,6 +133,15 @@ def summary_record(summary: Summary) -> dict[str, Any]:
     """The result for one document. Keys are stable: new ones may be added, none changes its meaning."""
     coverage = {**asdict(summary.coverage), "words": summary.plan.words, "complete": summary.coverage.complete}
     del coverage["tokens"]
+    model = {
+        "preset": summary.preset,
+        "drafter": summary.drafter,
+        "chunks": list(summary.plan.chunks),
+        "chunk_summaries": list(summary.chunk_summaries),
+        "reused": summary.reused,
+        "retried": [asdict(one) for one in summary.retried],
+        **statistics(summary.meter),
+    }
     return {
         "document": summary.document,
         "text": summary.text,
@@ -142,21 +151,9 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "warnings": list(summary.warnings),
         "seconds": round(summary.seconds, 3),
         "settings": asdict(summary.request),
-        "model": _model_record(summary) if summary.method in ("guided", "abstractive") else None,
+        "model": model if summary.method in ("guided", "abstractive") else None,
         "run": summary.run,
         "version": __version__,
-    }
-
-
-def _model_record(summary: Summary) -> dict[str, Any]:
-    return {
-        "preset": summary.preset,
-        "drafter": summary.drafter,
-        "chunks": list(summary.plan.chunks),
-        "chunk_summaries": list(summary.chunk_summaries),
-        "reused": summary.reused,
-        "retried": [asdict(one) for one in summary.retried],
-        **statistics(summary.meter),
     }
 
 

@@ -47,17 +47,12 @@ def format_run(run: Run) -> Text:
         _when(run.made),
     )
     lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
-    width = number_width(run) - 2
+    width = len(str(len(run.sentences)))
     for sentence in run.sentences:
         said = annotated(sentence.text, sentence, run.unit)
         lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
     lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
     return Text("\n").join(lines)
-
-
-def number_width(run: Run) -> int:
-    """Columns of a sentence's number in `format_run`, with what divides it from the sentence."""
-    return len(str(len(run.sentences))) + 2
 
 
 def format_sentence(run: Run, sentence: Sentence) -> Text:
@@ -106,9 +101,7 @@ def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
 
 def _preset(run: Run) -> str:
     """The preset whose model made the summary."""
-    # Records of earlier versions do not say how it was made; without a model nothing was read, or could be drafted.
-    known = run.method or ("abstractive" if run.read or run.written or run.drafter != "none" else "extractive")
-    return run.preset if known in ("guided", "abstractive") else "no model"
+    return run.preset if run.method in ("guided", "abstractive") else "no model"
 
 
 def _line(text: str) -> str:

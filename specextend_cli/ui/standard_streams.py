@@ -9,8 +9,8 @@ from __future__ import annotations
 import fcntl
 import io
 import os
-import stat
 import sys
+from contextlib import suppress
 from typing import TextIO
 
 STDIN, STDOUT, STDERR = 0, 1, 2
@@ -20,11 +20,13 @@ def prepare() -> None:
     """Open closed streams on /dev/null, and make writing to stderr never fail. Called at the start of `main`."""
     # stdout gets a read-only descriptor: a result that goes nowhere is an error.
     for descriptor, mode in ((STDIN, os.O_RDONLY), (STDOUT, os.O_RDONLY), (STDERR, os.O_WRONLY)):
-        if not _is_open(descriptor):
-            opened = os.open(os.devnull, mode)
-            if opened != descriptor:
-                os.dup2(opened, descriptor)
-                os.close(opened)
+        with suppress(OSError):
+            os.fstat(descriptor)
+            continue
+        opened = os.open(os.devnull, mode)
+        if opened != descriptor:
+            os.dup2(opened, descriptor)
+            os.close(opened)
     if sys.stdin is None:
         sys.stdin = os.fdopen(STDIN, closefd=False)
     if sys.stdout is None:
@@ -44,14 +46,6 @@ class _Forgiving(io.FileIO):
         return len(data) if written is None else written  # type: ignore[arg-type]
 
 
-def _is_open(descriptor: int) -> bool:
-    try:
-        os.fstat(descriptor)
-    except OSError:
-        return False
-    return True
-
-
 def is_writable(stream: TextIO) -> bool:
     """True if the descriptor of the stream is writable; True without one."""
     try:
@@ -60,19 +54,8 @@ def is_writable(stream: TextIO) -> bool:
         return True
 
 
-def are_one(first: TextIO, second: TextIO) -> bool:
-    """True if two streams are the same terminal, file (`> all.txt 2>&1`) or pipe (`2>&1 | less`)."""
-    one, other = _status(first), _status(second)
-    return one is not None and other is not None and os.path.samestat(one, other)
-
-
-def is_pipe(stream: TextIO) -> bool:
-    """True if the stream is a pipe."""
-    status = _status(stream)
-    return status is not None and stat.S_ISFIFO(status.st_mode)
-
-
-def _status(stream: TextIO) -> os.stat_result | None:
+def status_of(stream: TextIO) -> os.stat_result | None:
+    """What the descriptor of the stream is; None without one."""
     try:
         return os.fstat(stream.fileno())
     except (OSError, ValueError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.table import Table
@@ -15,6 +15,8 @@ from specextend_cli.humanize import format_bytes, format_count, format_seconds
 from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
+    from specextend_cli.models.footprint import Estimate
+    from specextend_cli.models.preset import Preset
     from specextend_cli.summarize.events import Plan
 
 
@@ -74,20 +76,13 @@ def plan_table(rows: Sequence[PlanRow]) -> Table:
 
 @dataclass(frozen=True)
 class PresetRow:
-    """A preset in a list; None: unknown. Not `complete`: `memory` excludes the draft's. `disk` counts what was fetched.
+    """A preset in a list: its memory (None: unknown), bytes that were fetched, whether all of it is there.
 
     `obstacle`: why it does not run on this machine, or "".
     """
 
-    name: str
-    title: str
-    licence: str
-    gated: bool
-    rank: int | None
-    hallucinated: float | None
-    window: int
-    memory: int | None
-    complete: bool
+    preset: Preset
+    memory: Estimate | None
     disk: int
     present: bool
     obstacle: str
@@ -95,7 +90,25 @@ class PresetRow:
     @property
     def order(self) -> tuple[bool, float, str]:
         """What runs on this machine first, then by rank, those without one last, then by name."""
-        return bool(self.obstacle), self.rank or float("inf"), self.name
+        return bool(self.obstacle), self.preset.rank or float("inf"), self.preset.name
+
+    @property
+    def invents(self) -> float | None:
+        """The share of its summaries with something that their text does not say, where it was measured."""
+        return self.preset.evidence.hallucinated if self.preset.evidence else None
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As JSON."""
+        return {
+            **{name: getattr(self.preset, name) for name in ("name", "title", "licence", "gated", "tested", "rank")},
+            "invents": self.invents,
+            "window": self.preset.window.context,
+            "memory": self.memory.total if self.memory else None,
+            "disk": self.disk,
+            "present": self.present,
+            "obstacle": self.obstacle,
+        }
 
 
 def preset_table(rows: Sequence[PresetRow], *, chosen: str) -> Table:
@@ -104,17 +117,17 @@ def preset_table(rows: Sequence[PresetRow], *, chosen: str) -> Table:
     for column in made.columns[:-1]:
         column.no_wrap = True
     for row in rows:
-        memory = "?" if row.memory is None else "over " * (not row.complete) + format_bytes(row.memory)
-        shown = f"{row.obstacle}, {memory}" if row.obstacle else memory
+        preset, need = row.preset, row.memory
+        memory = "?" if need is None else "over " * (not need.complete) + format_bytes(need.total)
         disk = format_bytes(row.disk) if row.present else f"{format_bytes(row.disk)} of it" if row.disk else "no"
         made.add_row(
-            "›" if row.name == chosen else "",
-            cell(row.name, "bold"),
+            "›" if preset.name == chosen else "",
+            cell(preset.name, "bold"),
             Text(disk, style=GOOD if row.present else QUIET),
-            Text(shown, style=AMBER if row.obstacle else ""),
-            format_count(row.window),
-            "–" if row.hallucinated is None else f"{100 * row.hallucinated:.1f}%",
-            cell(f"{row.licence.partition(';')[0]}{', gated' if row.gated else ''}"),
+            Text(f"{row.obstacle}, {memory}" if row.obstacle else memory, style=AMBER if row.obstacle else ""),
+            format_count(preset.window.context),
+            "–" if row.invents is None else f"{100 * row.invents:.1f}%",
+            cell(f"{preset.licence.partition(';')[0]}{', gated' if preset.gated else ''}"),
         )
     return made
 

@@ -25,7 +25,7 @@ from tests.documents.made_pdfs import report_bytes
 from tests.helpers.error_lines import said
 from tests.summarize.examples import stand_in
 
-LONG = ("bench", "train-draft", "train-ranker")
+LONG = ("bench",)
 COMMANDS = [" ".join(words) for words in make_cli._commands(app)]
 
 
@@ -37,10 +37,10 @@ def empty(tmp_path):
     return folder
 
 
-@pytest.mark.parametrize("command", ["summarize", "compare", "bench", "train-draft"])
+@pytest.mark.parametrize("command", ["summarize", "compare", "bench"])
 @pytest.mark.parametrize("device", ["tpu", "cuda:x", ""])
 def test_devices_that_there_are_not(cli, command, device):
-    wanted = ("--corpus", "absent") if command == "train-draft" else () if command == "bench" else ("absent.pdf",)
+    wanted = () if command == "bench" else ("absent.pdf",)
     done = cli(command, *wanted, "--device", device)
     assert (done.returncode, done.stdout) == (2, "")
     assert "there is no device" in said(done)["error"]
@@ -240,7 +240,6 @@ def test_examples_that_take_long_are_understood(line):
         ("presets",),
         ("presets", "nonsense"),
         ("presets", "show"),
-        ("train-draft",),
         ("summarize", "absent", "--json", "-f", "md"),
         ("runs", "rm"),
     ],

@@ -206,12 +206,3 @@ def test_a_benchmark_overwrites_nothing_without_force(cli, document, arguments):
         path.parent.mkdir(exist_ok=True)
         path.write_text("mine")
     refused(cli("bench", *arguments), "exists already", "--force")
-
-
-@pytest.mark.parametrize("output", ["corpus", "head", "report.txt"])
-def test_training_never_overwrites_its_input(cli, document, output):
-    for name in ("corpus/a.txt", "head/model.safetensors"):
-        path = document.parent / name
-        path.parent.mkdir()
-        path.write_text(WORDS)
-    refused(cli("train-draft", "--corpus", "corpus", "--init", "head", "-o", output))

@@ -13,11 +13,11 @@ from types import SimpleNamespace
 
 import psutil
 import pytest
+from specextend_cli.cli.ray_worker import RemoteCache, Result, Worker
+from specextend_cli.cli.source import Source
 
 from specextend_cli.cli.options import ReadOptions
 from specextend_cli.cli.ray_pool import TRIES, PoolSize, WorkerPool, pool_size
-from specextend_cli.cli.ray_worker import RemoteCache, Result, Worker
-from specextend_cli.cli.source import Source
 from specextend_cli.errors import InputError, ModelError, PartialError, UsageError
 from specextend_cli.summarize.result_store import GenerationCache
 from specextend_cli.summarize.summarizer import Options

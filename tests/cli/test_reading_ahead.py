@@ -11,10 +11,10 @@ from pathlib import Path
 
 import psutil
 import pytest
+from specextend_cli.cli.source import Documents, Source, begin_reading
 
 from specextend_cli.cli import source
 from specextend_cli.cli.options import ReadOptions
-from specextend_cli.cli.source import Documents, Source, begin_reading
 from specextend_cli.errors import Exit, InputError
 from specextend_cli.summarize.events import Stage
 from specextend_cli.ui.output import Output

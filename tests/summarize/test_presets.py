@@ -178,7 +178,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
     with pytest.raises(UsageError, match="no directory") as caught:
         with_head(preset, tmp_path / "nowhere")
-    assert "train-draft" in caught.value.fix
+    assert "docs/models.md" in caught.value.fix
 
 
 def test_a_block_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:

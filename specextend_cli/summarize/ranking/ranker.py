@@ -1,8 +1,8 @@
 """The learnt salience of sentences: gradient boosted trees over their features, and the target's hidden states.
 
-Both were fitted by `presets/sentence-ranker/fit.py` to predict which part of a sentence's word pairs its document's
-human summary has; their cards are beside them. For the states, the target reads each chunk of a document behind the beginning
-of the preset's prompt, and nothing is generated.
+Both were fitted, by the programs beside them in `presets/`, to predict which part of a sentence's word pairs its
+document's human summary has; their cards are there, too. For the states, the target reads each chunk of a document
+behind the beginning of the preset's prompt, and nothing is generated.
 """
 
 from __future__ import annotations
@@ -141,7 +141,7 @@ class StateWeights:
         """What the states [sentences, hidden size] say, [sentences]. ModelError where they are of another model."""
         if states.shape[1] != len(self.weights):
             why = f"it has {len(self.weights)} weights, and the model's states have {states.shape[1]} numbers"
-            raise ModelError("the preset's sentence ranker cannot be used", why=why, fix="install specextend again")
+            raise ModelError("the preset's sentence ranker cannot be used", why=why, fix="--mode extractive")
         return (states @ self.weights + self.bias).astype(np.float32)
 
 
