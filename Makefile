@@ -18,7 +18,7 @@ unexport PYTHONDONTWRITEBYTECODE
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
-	$(BIN)/specextend compare --quick docs/samples/flood-warning.pdf
+	$(BIN)/specextend compare docs/samples/flood-warning.pdf
 
 test: $(VENV)/.developing
 	$(VENV)/$(PYTEST)

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from specextend_cli import Options, SummaryRequest, read
-from specextend_cli.bench.comparison import SideBegins, compare_once
+from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
 from specextend_cli.summarize.events import Summarized
 from specextend_cli.ui.compared import format_side, side_name
 from specextend_cli.ui.panel import draw
@@ -22,20 +22,24 @@ TOKENS = 60
 
 
 def main() -> None:
-    """Run, and keep the frame."""
+    """Run, and save the frame."""
     console = Console(record=True, width=84, height=30, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(Text(f"$ specextend compare {SAMPLE.name}\n", style="bold"))
-    progress, side = Progress(), ""
+    progress, plain = Progress(), True
     for event in compare_once(read(SAMPLE), Options(request=SummaryRequest(mode="abstractive"))):
-        if isinstance(event, SideBegins):
-            progress, side = Progress(), side_name(event.plain)
-        elif isinstance(event, Summarized):
-            console.print(Text(format_side(side, event.summary)))
-        elif side:
-            progress.add(event)
-        if side == side_name(False) and progress.tokens >= TOKENS:
-            console.print(draw(f"{SAMPLE.name}, {side}", progress, progress.text, console))
+        match event:
+            case SideBegins():
+                progress, plain = Progress(), event.plain
+            case Summarized() if plain:
+                console.print(Text(format_side(side_name(True), event.summary.meter)))
+            case Summarized() | Comparison():
+                break
+            case _:
+                progress.add(event)
+        if not plain and progress.tokens >= TOKENS:
+            console.print(draw(f"{SAMPLE.name}, {side_name(False)}", progress, "", console))
             (DOCS / "panel.svg").write_text(console.export_svg(title="specextend"), encoding="utf-8")
+            print(progress.meter.accepted_length, progress.meter.hit, progress.speed, progress.meter.speedup)
             return
     raise SystemExit("the text was too short for a picture")
 

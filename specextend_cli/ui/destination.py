@@ -107,6 +107,9 @@ def destination(
         return Destination(kind, cite=cite, array=[] if many and format == "json" else None)
     path = Path(output)
     if not (many or path.is_dir() or output.endswith("/")):
+        if kind_by_suffix(path.suffix) not in (None, "text", "markdown"):
+            fix = f"--output {quote(str(path.with_suffix(suffix_of(kind))))}"
+            raise UsageError(f"--output {output} names a format that is only read", fix=fix)
         return Destination(kind, {name: path for name, _ in documents}, force=force, cite=cite)
     is_file = path.suffix in map(suffix_of, get_args(Format)) and not output.endswith("/")
     if not path.is_dir() and (path.exists() or is_file):
