@@ -55,9 +55,7 @@ def test_the_seven_commands_are_in_it():
 
 
 def test_what_presets_need_is_what_is_computed():
-    rows = re.findall(
-        r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \| (.*?)[:,| ]", (DOCS / "models.md").read_text(), re.M
-    )
+    rows = re.findall(r"^\| `([\w.-]+)` \| ([\d,]+) \| ([\d.]+) \| (.*?)[:,| ]", (DOCS / "models.md").read_text(), re.M)
     presets = {preset.name: preset for preset in list_presets()}
     assert len(rows) >= 10
     assert {where for *_, where in rows} >= {"processors", "80", "8"}
