@@ -36,7 +36,7 @@ test-settings: $(VENV)/.developing
 # What a GPU would run, on a device that pretends to be one: every drafter, policy and back end, CUDA graphs, machine code.
 test-pretend: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m full tests/*/test_on_pretend_device.py tests/engine/test_graph_rehearsal.py \
-		tests/engine/test_host_reads.py tests/engine/test_kernel_resources.py tests/bench/test_suite.py
+		tests/engine/test_host_reads.py tests/engine/test_kernel_resources.py tests/bench/test_gpu_script.py
 
 # The kernels for every instruction set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
 test-processors: $(VENV)/.developing

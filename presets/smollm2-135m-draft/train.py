@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers import DynamicCache
 
 from specextend_cli.arrays import read_arrays
@@ -462,23 +462,12 @@ class ChainAttention:
     ) -> Tensor:
         """q [1, H, r, d]; k, v [1, H_kv, prompt + r * (step + 1), d] -> [1, H, r, d]."""
         rows = len(self.numbers)
-        sample = (self.numbers == 0).cumsum(0)
-        hidden = (sample[:, None] == sample).tril(-self.step).logical_not()
-        queries = (q[0] * scale).unflatten(0, (k.shape[1], -1))  # [H_kv, H / H_kv, r, d]
-        dense = k.shape[2] - self.step * rows
-        keys, *later_keys = k[0].split((dense, *[rows] * self.step), 1)
-        values, *later_values = v[0].split((dense, *[rows] * self.step), 1)
-        scores = (queries.flatten(1, 2) @ keys.mT).unflatten(1, (-1, rows))
-        parts = [scores[..., :-rows], scores[..., -rows:].masked_fill(hidden, -torch.inf)]
-        # Row i of a later step m meets row i - (step - m) there; rows before the first one are never counted.
-        ago = range(self.step - 1, -1, -1)
-        parts += [(queries * x.roll(n, 1)[:, None]).sum(-1, True) for x, n in zip(later_keys, ago, strict=True)]
-        weights, *own = torch.cat(parts, -1).softmax(-1).split((dense, *[1] * self.step), -1)
-        out = (weights.flatten(1, 2) @ values).unflatten(1, (-1, rows))
-        for weight, x, n in zip(own, later_values, ago, strict=True):
-            out = out + weight * x.roll(n, 1)[:, None]
-        attended: Tensor = out.flatten(0, 1)[None]
-        return attended
+        sample, row = (self.numbers == 0).cumsum(0), torch.arange(rows, device=q.device)
+        ago = row[:, None] - row
+        prompt = ago.new_ones(rows, k.shape[2] - (self.step + 1) * rows, dtype=torch.bool)
+        later = [ago == self.step - m for m in range(1, self.step + 1)]
+        seen = torch.cat((prompt, (sample[:, None] == sample) & (ago >= self.step), *later), 1)
+        return scaled_dot_product_attention(q, k, v, seen, scale=scale, enable_gqa=True)
 
 
 # Loss and measurement

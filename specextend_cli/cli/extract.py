@@ -45,7 +45,7 @@ def extract(
         raise UsageError("--diff and --json contradict each other", fix="leave one of them out")
     source = one_source(file, Reading.of(pages, ocr, ocr_languages), command="extract", offline=offline)
     place = destination(output, "json" if json else "text", [(source.name, source.file)], many=False, force=force)
-    place.check([source.name], read_files(source.file))
+    place.check(read_files(source.file))
     path = place.path(source.name)
     refuse_existing([path] if path is not None else [], force=force)  # in a directory, too: nothing is to be resumed
     terminal = Output(quiet=quiet)

@@ -99,7 +99,7 @@ def summarize(
         if ray is None:
             options.usable(device)
         read = read_files(*(source.file for source in inputs), template, files_from, model)
-        place.check([source.name for source in inputs], read)
+        place.check(read)
         if place.is_stdout:
             terminal.require_stdout()
     left = [source for source in inputs if not place.keeps(source.name)]

@@ -3,7 +3,7 @@
 from typing import Literal, TypeAlias, get_args
 
 Format: TypeAlias = Literal["text", "md", "json", "jsonl"]
-"""The formats of a result: the one list of them. Each is its file's suffix, but for text; `writers` has its writer."""
+"""The formats of a result: the one list of them. Each is its file's suffix, but for text; `results` has its writer."""
 
 
 def suffix_of(format: Format) -> str:

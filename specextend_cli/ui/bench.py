@@ -1,107 +1,59 @@
-"""A benchmark on a terminal: one table that fits its width, and what qualifies it; the tables of experiments."""
+"""A benchmark on a terminal: the tables of its experiments, as many columns as fit, and what they were measured on."""
 
 from __future__ import annotations
-
-import re
-from collections.abc import Callable, Mapping, Sequence
-from itertools import groupby
 
 from rich.console import Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from specextend_cli.bench.records import PLAIN, Benchmark, format_length
-from specextend_cli.bench.report import caveats, provenance
-from specextend_cli.bench.rows import Row, summarize
-from specextend_cli.bench.statistics import Interval
-from specextend_cli.bench.tables import MISSING, Experiment, format_cell, is_number_column, one_line
-from specextend_cli.bench.tables import Table as Results
-from specextend_cli.humanize import format_bytes, format_percent, format_seconds, is_slower
+from specextend_cli.bench.formats import Table as Results
+from specextend_cli.bench.formats import format_cell, format_length, is_number_column
+from specextend_cli.bench.report import facts
+from specextend_cli.bench.results import Benchmark, Record
+from specextend_cli.humanize import format_seconds, format_speed
 from specextend_cli.ui import tables
-from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
+from specextend_cli.ui.output import QUIET, sanitize
 
-WIDE, NARROW = 120, 64  # columns of a terminal from which more is shown
-_INTERVAL = re.compile(r" \([\d.]+-[\d.]+\)$")
-
-
-def report(benchmark: Benchmark, width: int = WIDE) -> RenderableType:
-    """The table, with the notes below it."""
-    rows = summarize(benchmark)
-    legend = "Times plain decoding, with 95% intervals over documents; accepted: tokens a step, bonus included."
-    notes = [Text(sanitize(sentence), AMBER) for sentence in caveats(benchmark, rows)]
-    facts = [Text(f"{name}: {sanitize(value)}", QUIET) for name, value in provenance(benchmark).items()]
-    return Group(table(rows, width), Text(), Text("\n").join([Text(legend, QUIET), *notes, *facts]))
+_LEAST = 2  # columns that are shown on the narrowest terminal
+_GAP = 3  # columns of a terminal between two of a table
 
 
-def table(rows: Sequence[Row], width: int = WIDE) -> Table:
-    """A row a method, grouped by length; fewer columns where `width` is small. Colour only repeats figures."""
-    columns = [column for column in _COLUMNS if width >= column[1]]
-    names = [name for name, _, _ in columns]
-    made = tables.table("method", *names, numbers=names)
-    for length, group in groupby(rows, key=lambda row: row.length):
-        of_one = list(group)
-        scaled = ", scaled" if any(row.scaled for row in of_one) else ""
-        made.add_row(Text(f"{format_length(length)} tokens{scaled}", "bold"), *[""] * len(columns))
-        for row in of_one:
-            made.add_row(tables.cell(one_line(row.method)), *(show(row) for _, _, show in columns))
-        made.add_section()
-    return made
-
-
-def _speedup(interval: Interval | None, row: Row, *, ranges: bool) -> Text:
-    if interval is None or row.method == PLAIN:
-        return Text("1.00×" if interval else MISSING)
-    style = AMBER if is_slower(interval.value) else GOOD if interval.value > 1.03 else ""
-    shown = Text(f"{interval.value:.2f}×", style)
-    if ranges and interval.low is not None:
-        shown.append(f" {interval.low:.2f}-{interval.high:.2f}", QUIET)
-    return shown
-
-
-def _equal(row: Row) -> Text:
-    if not row.compared:
-        return Text(MISSING)
-    return Text(f"{row.equal} of {row.compared}", "" if row.equal == row.compared else AMBER)
-
-
-def _or_missing(value: float | None, show: Callable[[float], str]) -> Text:
-    return Text(MISSING if value is None else show(value))
-
-
-_COLUMNS: tuple[tuple[str, int, Callable[[Row], Text]], ...] = (
-    ("prefill", WIDE, lambda row: Text(format_seconds(row.prefill_seconds))),
-    ("tokens/s", 0, lambda row: _or_missing(row.tokens_per_second, "{:.1f}".format)),
-    ("decoding", 0, lambda row: _speedup(row.decode_speedup, row, ranges=True)),
-    ("end to end", NARROW, lambda row: _speedup(row.total_speedup, row, ranges=True)),
-    ("accepted", NARROW, lambda row: Text(MISSING if row.accepted is None else f"{row.accepted.value:.2f}")),
-    ("hit", WIDE, lambda row: _or_missing(row.hit, format_percent)),
-    ("memory", WIDE, lambda row: _or_missing(row.peak_bytes or None, format_bytes)),
-    ("repeated", WIDE, lambda row: Text(format_percent(row.repeated))),
-    ("equal", 0, _equal),
-)
-
-
-def experiments_report(
-    experiments: Sequence[Experiment], facts: Mapping[str, str], skipped: Mapping[str, str], width: int = WIDE
-) -> RenderableType:
-    """Every table under its experiment's question; without intervals where `width` is small."""
+def report(benchmark: Benchmark, width: int) -> RenderableType:
+    """Every table under its experiment's question, in `width` columns, then the machine and the settings."""
     parts: list[RenderableType] = []
-    for experiment in experiments:
+    for experiment in benchmark.experiments:
         parts.append(Text.assemble((experiment.name, "bold"), "  ", experiment.question))
         for made in experiment.tables:
-            parts += [Text(), Text(sanitize(made.title), "bold"), _rich(made, width)]
+            parts += [Text(), Text(sanitize(made.title), "bold"), table(made, width)]
             if made.note:
                 parts.append(Text(sanitize(made.note), QUIET))
         parts.append(Text())
-    parts += [Text(sanitize(f"Left out: {name}: {why}"), AMBER) for name, why in skipped.items()]
-    parts += [Text(sanitize(f"{name}: {value}"), QUIET) for name, value in facts.items()]
+    parts += [Text(sanitize(f"{name}: {value}"), QUIET) for name, value in facts(benchmark).items()]
     return Group(*parts)
 
 
-def _rich(made: Results, width: int) -> Table:
-    numbers = [name for column, name in enumerate(made.header) if is_number_column(made, column)]
-    shown = tables.table(*made.header, numbers=numbers)
-    for row in made.rows:
-        texts = map(format_cell, row)
-        shown.add_row(*(tables.cell(text if width >= WIDE else _INTERVAL.sub("", text)) for text in texts))
+def table(made: Results, width: int) -> Table:
+    """The first columns of a table that fit into `width`; a heading is broken between its words."""
+    rows = [[format_cell(cell) for cell in row] for row in made.rows]
+    widths: list[int] = []
+    for at, name in enumerate(made.header):
+        needed = max(map(len, [*name.split(), *(row[at] for row in rows)]))
+        if at >= _LEAST and sum(widths) + _GAP * at + needed > width:
+            break
+        widths.append(needed)
+    header = made.header[: len(widths)]
+    shown = tables.table(*header, numbers=[name for at, name in enumerate(header) if is_number_column(made, at)])
+    if sum(widths) + _GAP * (len(widths) - 1) <= width:
+        for column, needed in zip(shown.columns, widths, strict=True):
+            column.width = needed
+    for row in rows:
+        shown.add_row(*map(tables.cell, row[: len(widths)]))
     return shown
+
+
+def format_record(record: Record) -> str:
+    """One run in a line."""
+    seconds = record.decode_seconds
+    speed = f"{format_speed((len(record.tokens) - 1) / seconds)}, " if seconds else ""
+    where = f"{record.method} · {format_length(record.length)} {record.document}"
+    return f"{where} · {speed}prefill {format_seconds(record.prefill_seconds)}"

@@ -51,12 +51,8 @@ class Destination:
         """True if the result of an earlier run for the document `name` is kept."""
         return self.in_directory and not self.force and self.paths[name].exists()
 
-    def check(self, names: Sequence[str], inputs: Sequence[Path | int]) -> None:
-        """UsageError if a result would overwrite an input, a file, or another result, or cannot be written."""
-        twice = [name for name, count in Counter(names).items() if count > 1]
-        if self.in_directory and twice:
-            why, fix = f"both would be written to {self.path(twice[0])}", "summarize them into different directories"
-            raise UsageError(f"two of the inputs are named {twice[0]}", why=why, fix=fix)
+    def check(self, inputs: Sequence[Path | int]) -> None:
+        """UsageError if a result would overwrite an input or a file, or cannot be written."""
         refuse_inputs(self.paths.values(), inputs)
         if not self.in_directory:
             refuse_existing(self.paths.values(), force=self.force)

@@ -24,7 +24,6 @@ from specextend_cli.humanize import (
     format_clock,
     format_count,
     format_percent,
-    format_speed,
     format_speedup,
     is_slower,
 )
@@ -46,7 +45,8 @@ from specextend_cli.ui.tables import block, density, histogram
 EVERY = 10.0  # seconds of silence after which a plain line says where things stand
 WIDTH = 80  # columns of the panel
 PROSE = 96  # columns of the summary on a terminal; longer lines are hard to read
-_LABEL, _VALUE, _DETAIL = 10, 7, 30  # columns of a row; bars start after them
+_LABEL, _VALUE, _DETAIL = 9, 7, 30  # columns of a row; bars start after them
+_TOLD = 0, 1, 3  # ranks of the rows that a line has
 _FRAME = 3  # rows of the terminal that no row of the panel has: its frame, and the cursor's
 
 
@@ -88,7 +88,8 @@ class View:
             case Stage() | Prefilling() | Step() | ChunkRead() if (
                 self.progress.clock() - self._spoke >= EVERY and not self._shares
             ):
-                self.say(self._status())
+                rows = (row.plain.split() for rank, row in _rows(self.progress, "", 0) if rank in _TOLD)
+                self.say(" · ".join(map(" ".join, rows)))
 
     def fetched(self, step: str, done: int, total: int) -> None:
         """Take progress of a download, in bytes."""
@@ -98,16 +99,6 @@ class View:
         """Write text of the result to stdout without disturbing what the terminal shows."""
         self._shares = self.output.shared
         self.output.write(text)
-
-    def _status(self) -> str:
-        progress = self.progress
-        if progress.stage is not None:
-            return f"{progress.stage.name} {format_stage(progress.stage)}".rstrip()
-        kind, count, doing = format_task(progress)
-        done = "" if progress.share is None else format_percent(progress.share)
-        drafts = format_drafts(progress.meter) if progress.batch_size == 1 else ()
-        pieces = (done, format_left(progress), f"{kind} {count}".strip(), doing, format_speed(progress.speed), *drafts)
-        return " · ".join(filter(None, pieces))
 
     def say(self, line: str) -> None:
         """Write a line to stderr, unless quiet."""
@@ -221,7 +212,7 @@ def wrap(text: str, console: Console) -> tuple[list[str], str]:
 
 def draw(title: str, progress: Progress, tail: str, console: Console) -> Frame:
     """One frame: of the rows, the most important ones for which the terminal has room."""
-    width = min(console.width - 2, WIDTH)  # room for the ^C that a terminal echoes: else it begins another line
+    width = max(min(console.width - 2, WIDTH), 1)  # room for the ^C that a terminal echoes: else it begins another line
     rows = list(_rows(progress, tail, width - 4))
     shown = sorted(rank for rank, _ in rows)[: max(console.height - _FRAME, 1)]
     return Frame(
@@ -298,6 +289,6 @@ def _end(line: str, width: int) -> str:
     """The end of a line, in `width` columns."""
     if cell_len(line) <= width:
         return line
-    while cell_len(line) > width - 2:
+    while cell_len(line) > max(width - 2, 0):
         line = line[1:]
     return f"… {line.lstrip()}"

@@ -53,7 +53,7 @@ def test_an_output_that_an_input_links_to_is_2(cli, document):
 def test_a_result_in_a_directory_that_is_the_input_is_2(cli, document, kind):
     out = document.parent / "out"
     out.mkdir()
-    result = out / "report.txt.txt"
+    result = out / "report.txt"
     {"symbolic": result.symlink_to, "hard": result.hardlink_to}[kind](document)
     refused(cli("summarize", document, "-o", out, "--force"), "is read by this command")
     assert document.read_text() == WORDS
@@ -106,7 +106,7 @@ def test_a_file_is_overwritten_when_forced_only(fake, document, command):
 
 @pytest.mark.parametrize("command", ["summarize", "extract"])
 def test_no_text_is_written_under_the_name_of_another_format(fake, document, command):
-    refused(fake(command, document, "-o", "my out.docx"), "named as a Word document", "try:   --output 'my out.txt'")
+    refused(fake(command, document, "-o", "my out.docx"), "names a format that is only read", "try:   --output 'my out.txt'")
     assert [path.name for path in document.parent.iterdir()] == ["report.txt"]
     assert fake(command, document, "-o", "out.summary").returncode == 0
 
@@ -114,9 +114,9 @@ def test_no_text_is_written_under_the_name_of_another_format(fake, document, com
 def test_an_extract_is_not_taken_for_done_because_a_summary_of_its_name_is_there(cli, document):
     out = document.parent / "out"
     assert cli("summarize", document, "-o", f"{out}/", "--mode", "extractive").returncode == 0
-    summary = (out / "report.txt.txt").read_text()
-    refused(cli("extract", document, "-o", out), "report.txt.txt exists already", "--force")
-    assert (out / "report.txt.txt").read_text() == summary
+    summary = (out / "report.txt").read_text()
+    refused(cli("extract", document, "-o", out), "report.txt exists already", "--force")
+    assert (out / "report.txt").read_text() == summary
 
 
 def test_what_appears_meanwhile_is_not_overwritten(tmp_path):

@@ -189,9 +189,9 @@ def test_a_low_terminal_shows_the_most_important_rows(document):
     terminal.until_match(rb"(?s)Trade.*\r\x1b\[2K")
     frame, progress, chunks, text, end = terminal.last_frame()
     assert (frame[:13], end[-2:]) == ("╭─ harbour.tx", "─╯")
-    assert re.match("│ progress  .* left", progress)
-    assert re.match(r"│ chunks    ./3    writing: \d+ tokens", chunks)
-    assert "Trade" in text
+    assert re.match("│ progress .* left", progress)
+    assert re.match(r"│ (chunks   ./3|summary) +\w+", chunks)
+    assert text.startswith("│ ")
     assert terminal.wait() == 0
     assert "customs house." in " ".join(" ".join(terminal.screen()).split())
 

@@ -21,7 +21,7 @@ TWO = Sentence(2, len(SAID) + 2, len(SAID) + 2 + 10, "It \x1b[2Jed.", (), ())
 SUMMARY = Summarized(Summary("a", ONE.text, PLAN, Coverage(9, (), (), 100), (), Meter(), 1.0, "p", "none", (ONE, TWO)))
 
 
-def written(cite: bool, unit: str = "page") -> list[str]:
+def written(cite: bool, unit: str) -> list[str]:
     pieces: list[str] = []
     writer = TextWriter(pieces.append, cite)
     plan = Plan("a", 9, 100, (100,), 1, unit)

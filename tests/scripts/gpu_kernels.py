@@ -17,10 +17,7 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.roofline import seconds
-from specextend_cli.bench.suite.device_info import Sizes
-from specextend_cli.bench.suite.synthetic_models import SyntheticModels
-from specextend_cli.bench.tables import Cell
+from specextend_cli.bench.formats import Cell
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_packages import installed
 from specextend_cli.engine.attention.reference import reference
@@ -30,6 +27,7 @@ from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.target import Target
+from tests.scripts.gpu_models import Sizes, SyntheticModels, seconds
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 """Largest difference of an output; inputs are normal, so outputs are of order one."""

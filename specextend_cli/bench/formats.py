@@ -1,4 +1,4 @@
-"""What an experiment returns: a question, tables and plots as plain data; and tables as text.
+"""What an experiment returns: a question, tables and plots as plain data; and tables as Markdown, CSV and JSON.
 
 `bench.plots` draws the plots, `bench.report` writes the HTML page.
 """
@@ -11,14 +11,24 @@ import json
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
 from specextend_cli.humanize import printable
 
-Cell: TypeAlias = str | float | int | None  # None is "not measured", never zero
 
-Format: TypeAlias = Literal["md", "csv", "json", "jsonl"]
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """An estimate over documents. One document has no interval: `low` and `high` are None."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+Cell: TypeAlias = str | float | int | Interval | None  # None is "not measured", never zero
+
+Format: TypeAlias = Literal["md", "csv", "json"]
 
 MISSING = "–"  # a cell without a value, for people; files for programs have an empty field or null
 
@@ -31,11 +41,6 @@ class Table:
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
     note: str = ""
-
-    def __post_init__(self) -> None:
-        wrong = [row for row in self.rows if len(row) != len(self.header)]
-        if wrong:
-            raise ValueError(f"a row of {len(wrong[0])} cells under a header of {len(self.header)}: {wrong[0]!r}")
 
     @classmethod
     def of(cls, title: str, rows: Iterable[Mapping[str, Cell]], note: str = "") -> Table:
@@ -54,7 +59,7 @@ class Point(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class LinePlot:
+class Plot:
     """Named lines of points by ascending x, on a logarithmic axis. Labels carry the units ("prompt (tokens)").
 
     A line's place decides its colour and mark, also if it has no points, so that a method looks alike in all plots.
@@ -70,19 +75,6 @@ class LinePlot:
 
 
 @dataclass(frozen=True, slots=True)
-class HeatMap:
-    """`values[row][column]`, shares of one as colours and percentages; None is not measured."""
-
-    title: str
-    x_label: str
-    y_label: str
-    values: Mapping[str, Mapping[str, float | None]]
-
-
-Plot: TypeAlias = LinePlot | HeatMap
-
-
-@dataclass(frozen=True, slots=True)
 class Experiment:
     """A named experiment, the question it answers in one sentence, and its results."""
 
@@ -93,11 +85,14 @@ class Experiment:
 
 
 def format_cell(value: Cell) -> str:
-    """A cell for people: three significant digits, thousands apart, "–" for not measured.
+    """A cell for people: three significant digits, thousands apart, "–" for not measured; "1.92 (1.80-2.05)".
 
     >>> format_cell(1.23456), format_cell(12345.6), format_cell(None)
     ('1.23', '12,346', '–')
     """
+    if isinstance(value, Interval):
+        alone = value.low is None or value.low == value.high
+        return f"{value.value:.2f}" if alone else f"{value.value:.2f} ({value.low:.2f}-{value.high:.2f})"
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return MISSING
     if isinstance(value, str):
@@ -109,15 +104,19 @@ def format_cell(value: Cell) -> str:
     return f"{value:.{max(2 - math.floor(math.log10(abs(value))), 0)}f}"
 
 
+def format_length(length: int) -> str:
+    """`16K`, or the number itself if it is no multiple of 1,024."""
+    return f"{length // 1024}K" if length and length % 1024 == 0 else str(length)
+
+
 def one_line(text: str) -> str:
     """Untrusted text on one line, without control characters."""
     return printable(" ".join(text.split()))
 
 
 def is_number_column(table: Table, column: int) -> bool:
-    """True if to align a column to the right: numbers, or text that starts like one ("1.9× (1.7-2.1)")."""
-    known = [row[column] for row in table.rows if row[column] is not None]
-    return bool(known) and all(not isinstance(cell, str) or cell[:1].isdigit() or cell == MISSING for cell in known)
+    """True if to align a column to the right."""
+    return not any(isinstance(row[column], str) for row in table.rows)
 
 
 def to_markdown(table: Table) -> str:
@@ -134,42 +133,24 @@ def to_markdown(table: Table) -> str:
 
 
 def to_csv(table: Table) -> str:
-    """The header and the rows, numbers in full, an empty field for not measured."""
+    """The header and the rows, numbers in full, an empty field for not measured; an interval has three columns."""
+    split = [any(isinstance(row[at], Interval) for row in table.rows) for at in range(len(table.header))]
+    header = [
+        (name, f"{name} low", f"{name} high") if of else (name,) for name, of in zip(table.header, split, strict=True)
+    ]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow([one_line(name) for name in table.header])
-    writer.writerows([one_line(cell) if isinstance(cell, str) else _finite(cell) for cell in row] for row in table.rows)
+    writer.writerow([one_line(name) for names in header for name in names])
+    for row in table.rows:
+        cells = [_fields(cell, of) for cell, of in zip(row, split, strict=True)]
+        writer.writerow([cell for of in cells for cell in of])
     return buffer.getvalue()
 
 
-def render(experiment: Experiment, format: Format, facts: Mapping[str, str] | None = None, **more: object) -> str:
-    """An experiment as text that ends with a newline. CSV separates its tables by an empty line.
-
-    JSON lines have one line a row, each with the table's title. Markdown and JSON have the `facts`, which say what the
-    tables belong to; only JSON has the plots and `more`.
-    """
-    match format:
-        case "md":
-            head = f"## {escape(experiment.name)}\n\n{escape(experiment.question)}\n"
-            listed = "".join(f"- {escape(name)}: {escape(value)}\n" for name, value in (facts or {}).items())
-            return "\n".join([head, *map(to_markdown, experiment.tables), *([listed] if listed else [])])
-        case "csv":
-            return "\n".join(map(to_csv, experiment.tables))
-        case "json":
-            return dumps(to_plain(experiment) | ({"facts": facts} if facts else {}) | more, indent=2) + "\n"
-        case "jsonl":
-            lines = (
-                {"experiment": experiment.name, "table": table.title, **dict(zip(table.header, row, strict=True))}
-                for table in experiment.tables
-                for row in table.rows
-            )
-            return "".join(f"{dumps(line)}\n" for line in lines)
-
-
-def to_plain(experiment: Experiment) -> dict[str, object]:
-    """An experiment as JSON values; each plot says its kind."""
-    plots = [{"kind": type(plot).__name__, **asdict(plot)} for plot in experiment.plots]
-    return {**asdict(experiment), "plots": plots}
+def _fields(cell: Cell, split: bool) -> tuple[object, ...]:
+    if split:
+        return (cell.value, cell.low, cell.high) if isinstance(cell, Interval) else (None,) * 3
+    return (one_line(cell) if isinstance(cell, str) else _finite(cell),)
 
 
 def dumps(value: object, indent: int | None = None) -> str:

@@ -1,8 +1,18 @@
-"""The suite's parts in order, within the time for which a GPU is typically borrowed."""
+"""What a GPU makes of this program: kernels, steps, prompts, batches and the embedded pair, in a few minutes, offline.
+
+    python -m tests.scripts.gpu [--device cuda:1] [--json] > gpu.md
+
+Every Triton kernel is compared with the reference; kernels and steps are timed beside what the machine can do at best.
+Without a GPU it is a rehearsal: the same code at tiny sizes, the kernels in Triton's interpreter, and every table says
+that its figures are no GPU's. Needs torch, transformers, safetensors, numpy and triton; what else is missing is left
+out. Exits with 1, after the result, if anything computed wrong values.
+"""
 
 from __future__ import annotations
 
+import argparse
 import gc
+import os
 import re
 import subprocess
 import sys
@@ -15,35 +25,29 @@ from time import monotonic
 
 import torch
 
-from specextend_cli import __version__
-from specextend_cli.bench import roofline
-from specextend_cli.bench.roofline import Roofline
-from specextend_cli.bench.suite.device_info import MOST_LAYERS, Sizes, sizes_for
-from specextend_cli.bench.suite.kernels import RIGHT, check, timings
-from specextend_cli.bench.suite.synthetic_models import (
+if __name__ == "__main__" and not torch.cuda.is_available():  # triton reads it when it is imported
+    os.environ.setdefault("TRITON_INTERPRET", "1")
+
+from specextend_cli.bench.formats import Cell, Table, dumps, escape, to_markdown
+from tests.scripts.gpu_kernels import RIGHT, check, timings
+from tests.scripts.gpu_models import (
     GRAPHS,
     LATER,
+    MOST_LAYERS,
     PROMPT,
     RETRIEVAL,
     TOKENS,
+    Ceilings,
+    Sizes,
     SyntheticModels,
     batches,
     counting_captures,
     prompts,
+    sizes_for,
 )
-from specextend_cli.bench.tables import Cell, Experiment, Format, Table, render
-from specextend_cli.errors import Exit, SpecextendError
-from specextend_cli.humanize import format_many
 
 SECONDS = 7.5 * 60  # after which no new part starts, so that everything ends within nine minutes
-QUESTION = "Are the kernels right on this GPU, and how near do steps come to what it can do?"
 REHEARSAL = "There is no GPU here: this was a rehearsal at tiny sizes, and no figure in it is a GPU's."
-
-
-class WrongError(SpecextendError):
-    """A kernel or a method computed wrong values."""
-
-    exit = Exit.INTERNAL
 
 
 @dataclass
@@ -51,46 +55,10 @@ class Suite:
     """A run and its result. `wrong`: what computed wrong values; `skipped`: what was left out, and why."""
 
     sizes: Sizes
-    say: Callable[[str], object]
     ends: float
     tables: list[Table] = field(default_factory=list)
     wrong: list[str] = field(default_factory=list)
     skipped: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def experiment(self) -> Experiment:
-        """The tables."""
-        return Experiment("gpu", QUESTION, tuple(self.tables))
-
-    @property
-    def facts(self) -> dict[str, str]:
-        """Device and software."""
-        names = ", ".join(f"{name} {_version(name)}" for name in ("torch", "transformers", "triton"))
-        software = f"specextend {__version__}, {names}"
-        if not self.sizes.is_gpu:
-            return {"device": self.sizes.label, "no GPU": REHEARSAL, "software": software}
-        gpu = torch.cuda.get_device_properties(self.sizes.device)
-        size = f"{gpu.total_memory / 1e9:.0f} GB, {gpu.multi_processor_count} multiprocessors"
-        return {"device": f"{self.sizes.label}, {size}, CUDA {torch.version.cuda}", "software": software}
-
-    @property
-    def left_out(self) -> dict[str, str]:
-        """`skipped` as facts."""
-        return {f"left out: {name}": why for name, why in self.skipped.items()}
-
-    def render(self, kind: Format) -> str:
-        """The result as text."""
-        facts = self.facts if kind == "json" else self.facts | self.left_out
-        return render(self.experiment, kind, facts, skipped=self.skipped)
-
-    def judge(self) -> None:
-        """WrongError if something is wrong. Call it after the result was shown."""
-        if self.wrong:
-            raise WrongError(
-                f"{format_many(len(self.wrong), 'check')} failed",
-                why=", ".join(self.wrong),
-                fix="please report this with the result: specextend bench --suite gpu --json",
-            )
 
     def table(self, title: str, rows: Iterable[Mapping[str, Cell]], note: str) -> None:
         """Add a table, if it has rows; every row names its device."""
@@ -104,7 +72,7 @@ class Suite:
         if monotonic() > self.ends:
             self.skipped[what] = "time was up"
             return
-        self.say(what)
+        print(what, file=sys.stderr, flush=True)
         try:
             part()
         except Exception as error:  # triton's own have no common class
@@ -114,26 +82,37 @@ class Suite:
         """Note that a part was skipped."""
         self.skipped[what] = f"{type(error).__name__}: {error}".splitlines()[0]
 
+    def facts(self) -> dict[str, str]:
+        """Device and software, and what was left out."""
+        device = self.sizes.label
+        if self.sizes.is_gpu:
+            gpu = torch.cuda.get_device_properties(self.sizes.device)
+            size = f"{gpu.total_memory / 1e9:.0f} GB, {gpu.multi_processor_count} multiprocessors"
+            device = f"{device}, {size}, CUDA {torch.version.cuda}"
+        software = ", ".join(f"{name} {_version(name)}" for name in ("torch", "transformers", "triton"))
+        left_out = {f"left out: {name}": why for name, why in self.skipped.items()}
+        return {"device": device, "software": software, **left_out, "wrong": ", ".join(self.wrong) or "nothing"}
 
-def run(device: torch.device, say: Callable[[str], object] = lambda line: None, *, seconds: float = SECONDS) -> Suite:
-    """`say` gets a line for every part that starts."""
-    suite = Suite(sizes_for(device), say, monotonic() + seconds)
+
+def run(device: torch.device, *, limit: float = SECONDS) -> Suite:
+    """All parts in order."""
+    suite = Suite(sizes_for(device), monotonic() + limit)
     sizes = suite.sizes
-    say(f"{sizes.label}: what it can do at best")
-    machine = roofline.measure(device, sizes.dtype, scale=sizes.ceiling)
+    ceilings = Ceilings.measured(sizes)
     best: dict[str, Cell] = {
-        "memory (GB/s)": machine.bandwidth / 1e9,
-        "products (TFLOP/s)": machine.arithmetic / 1e12,
+        "memory (GB/s)": ceilings.bandwidth / 1e9,
+        "products (TFLOP/s)": ceilings.arithmetic / 1e12,
         "number format": _name(sizes.dtype),
     }
-    note = "The best of a few: reading or copying a large buffer; the product of two large square matrices."
-    suite.table("Ceilings", [best], note)
-    if why := _no_triton(sizes):
+    suite.table(
+        "Ceilings", [best], "The best of a few: reading or copying a large buffer; a product of large matrices."
+    )
+    if why := no_triton(sizes):
         suite.skipped["Triton's kernels"] = why
     else:
         suite.attempt("kernels against the reference", lambda: _kernels(suite))
-        _timings(suite, machine)
-    _synthetic(suite, machine)
+        _timings(suite, ceilings)
+    _synthetic(suite, ceilings)
     suite.attempt("the embedded pair", lambda: _pair(suite))
     suite.attempt("the command", lambda: _command(suite))
     return suite
@@ -146,38 +125,35 @@ def _kernels(suite: Suite) -> None:
     suite.table("Triton's kernels against the reference", found, note)
 
 
-def _timings(suite: Suite, machine: Roofline) -> None:
-    found = list[dict[str, Cell]]()
-    for length in suite.sizes.lengths:
-        timed = timings(suite.sizes, machine.bandwidth, length)
+def _timings(suite: Suite, ceilings: Ceilings) -> None:
+    sizes, found = suite.sizes, list[dict[str, Cell]]()
+    for length in sizes.lengths:
+        timed = timings(sizes, ceilings.bandwidth, length)
         suite.attempt(f"kernels' times behind {length:,} tokens", partial(found.extend, timed))
     suite.table(
         "A layer's attention",
         found,
-        f"{suite.sizes.heads} heads, {suite.sizes.kv_heads} key heads of {suite.sizes.head_dim}, "
-        f"{_name(suite.sizes.dtype)}. Reading them: keys and values once, at the measured bandwidth.",
+        f"{sizes.heads} heads, {sizes.kv_heads} key heads of {sizes.head_dim}, {_name(sizes.dtype)}. Reading: keys and "
+        "values once, at the measured bandwidth.",
     )
 
 
-def _synthetic(suite: Suite, machine: Roofline) -> None:
+def _synthetic(suite: Suite, ceilings: Ceilings) -> None:
     sizes, found = suite.sizes, list[dict[str, Cell]]()
     what = f"a model of Llama 3.1 8B's shape, {sizes.layers} of its {MOST_LAYERS} layers"
     if not sizes.is_gpu:
         what = "a tiny model, drafted for by a tiny head"
     if sizes.layers < 2:
-        suite.skipped["a model of Llama 3.1 8B's shape"] = "there is no memory for two of its layers"
+        suite.skipped[what] = "there is no memory for two of its layers"
         return
     made: list[SyntheticModels] = []
     suite.attempt(what, lambda: made.append(SyntheticModels.create(sizes)))
-    backends = ("auto",) if _no_triton(sizes) else (*([GRAPHS] if sizes.is_gpu else []), "triton", "auto")
+    has_triton = not no_triton(sizes)
+    backends = (*([GRAPHS] if sizes.is_gpu else []), "triton", "auto") if has_triton else ("auto",)
     for length in sizes.lengths if made else ():
-        measured = made[0].measured(length, machine, backends, suite.failed)
+        measured = made[0].measured(length, ceilings, backends, suite.failed)
         suite.attempt(f"the model behind {length:,} tokens", partial(found.extend, measured))
     suite.wrong += ["captures after load, in steps"] * any(row[LATER] for row in found)
-    if made and sizes.is_gpu and not _no_triton(sizes):
-        _batches(suite, made[0])
-    if made:
-        _prompts(suite, made[0])
     suite.table(
         f"Steps of {what}",
         found,
@@ -185,6 +161,14 @@ def _synthetic(suite: Suite, machine: Roofline) -> None:
         f"{RETRIEVAL.size:,} tokens at most, and over all. A working set is chosen every {RETRIEVAL.every} steps. "
         "Floor: what must be read and multiplied, at the ceilings above.",
     )
+    if not made:
+        return
+    rows = list[dict[str, Cell]]()
+    suite.attempt("prompts by kernel", lambda: rows.extend(prompts(made[0], fused=has_triton)))
+    by = "the fused forward" if has_triton else "transformers' layers"
+    suite.table("Prompts by kernel", rows, f"The same model, by {by}, in pieces of {sizes.piece:,} tokens.")
+    if sizes.is_gpu and has_triton:
+        _batches(suite, made[0])
 
 
 def _batches(suite: Suite, models: SyntheticModels) -> None:
@@ -199,57 +183,34 @@ def _batches(suite: Suite, models: SyntheticModels) -> None:
     )
 
 
-def _prompts(suite: Suite, models: SyntheticModels) -> None:
-    fused, found = not _no_triton(suite.sizes), list[dict[str, Cell]]()
-    suite.attempt("prompts by kernel", lambda: found.extend(prompts(models, fused=fused)))
-    by = "the fused forward" if fused else "transformers' layers"
-    suite.table("Prompts by kernel", found, f"The same model, by {by}, in pieces of {suite.sizes.piece:,} tokens.")
-
-
 def _pair(suite: Suite) -> None:
     """The benchmark itself on the embedded pair, one prompt, if its weights and the program are installed here."""
-    from specextend_cli.bench import session
-    from specextend_cli.bench.events import Finished, Running
-    from specextend_cli.bench.rows import summarize
+    from specextend_cli.bench import experiments
+    from specextend_cli.bench.results import Benchmark, Measured, Working
+    from specextend_cli.bench.session import Options
 
-    options = session.Options(
+    options = Options(
         lengths=(suite.sizes.prompt,),
         tokens=suite.sizes.prompt // 4,
         docs=1,
         methods=("plain", "ngram", "specextend"),
         device=str(suite.sizes.device),
         offline=True,
-        fresh=True,
     )
     with counting_captures() as captures:
-        events = [(event, len(captures)) for event in session.run(options)]
-    (found,) = (event for event, _ in events if isinstance(event, Finished))
-    found.forget()
-    at_load = next(count for event, count in events if isinstance(event, Running))
+        events = [(event, len(captures)) for event in experiments.run(options)]
+    (found,) = (event for event, _ in events if isinstance(event, Benchmark))
+    at_load = next(count for event, count in events if isinstance(event, Working | Measured))
     suite.wrong += ["captures after load, of the embedded pair"] * (len(captures) > at_load)
     suite.wrong += [f"tokens of {method}" for method in found.wrong]
-    rows = (
-        {
-            "prompt (tokens)": row.length,
-            "method": row.method,
-            "prefill (s)": row.prefill_seconds,
-            "tokens/s": row.tokens_per_second,
-            "times plain": None if row.decode_speedup is None else row.decode_speedup.value,
-            "accepted length": None if row.accepted is None else row.accepted.value,
-            "equal to plain": f"{row.equal} of {row.compared}" if row.compared else None,
-        }
-        for row in summarize(found.benchmark)
-    )
-    note = (
-        "One document; the preset's own decoding. In half precision a tree rounds otherwise than a single token, so "
-        "outputs may part where two logits are almost equal; parting elsewhere is an error, and ends in one."
-    )
-    suite.table("The embedded pair, end to end", rows, note)
+    table = found.experiments[0].tables[0]
+    rows = (dict(zip(table.header, row, strict=True)) for row in table.rows)
+    suite.table("The embedded pair, end to end", rows, f"One document. {table.note}")
 
 
 def _command(suite: Suite, model: str | None = None, limit: float = 120.0) -> None:
     """`summarize` as a new process. One that fails, or takes over `limit` seconds, has no time and says so."""
-    from specextend_cli.bench.texts import builtin
+    from specextend_cli.bench.prompts import builtin
     from specextend_cli.models.preset import DEFAULT
 
     gc.collect()
@@ -276,7 +237,7 @@ def _command(suite: Suite, model: str | None = None, limit: float = 120.0) -> No
     )
 
 
-def _no_triton(sizes: Sizes) -> str:
+def no_triton(sizes: Sizes) -> str:
     """Why Triton's kernels cannot run; "" if they can."""
     if find_spec("triton") is None:
         return "triton is not installed"
@@ -298,3 +259,30 @@ def _version(name: str) -> str:
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
+
+
+def render(suite: Suite, *, json: bool) -> str:
+    """The result as Markdown, or as a line of JSON."""
+    facts = suite.facts()
+    if json:
+        tables = [{"title": table.title, "header": table.header, "rows": table.rows} for table in suite.tables]
+        return dumps({"facts": facts, "tables": tables, "skipped": suite.skipped, "wrong": suite.wrong})
+    told = "".join(f"- {escape(name)}: {escape(value)}\n" for name, value in facts.items())
+    return "\n".join([*map(to_markdown, suite.tables), told])
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu", help="cpu: a rehearsal")
+    parser.add_argument("--json", action="store_true", help="JSON instead of Markdown")
+    asked = parser.parse_args()
+    device = torch.device(asked.device)
+    if device.type != "cuda":
+        print(REHEARSAL, file=sys.stderr)
+    suite = run(device)
+    print(render(suite, json=asked.json))
+    return 1 if suite.wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

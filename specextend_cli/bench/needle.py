@@ -17,16 +17,17 @@ from typing import get_args
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.events import Running, Working
+from specextend_cli.bench.formats import Cell, Experiment, Plot, Point, Table
 from specextend_cli.bench.prefilled import Prefilled, read
-from specextend_cli.bench.setting import Setting
-from specextend_cli.bench.tables import Experiment, HeatMap, Table
-from specextend_cli.bench.workloads import Prompt, asking
+from specextend_cli.bench.prompts import Prompt
+from specextend_cli.bench.results import Running, Working
+from specextend_cli.bench.runner import Runner
 from specextend_cli.engine.config import Policy, Retrieval, TreeShape
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POLICIES = get_args(Policy)
@@ -41,65 +42,63 @@ class Needle:
     answer: tuple[int, ...]
 
 
-def needle(setting: Setting) -> Generator[Running, None, Experiment]:
+def needle(runner: Runner) -> Generator[Running, None, Experiment]:
     """Every document at every depth under every policy; the prompt is read once for all policies."""
     # By policy, prompt length and depth: the probability of each true token, and whether it was the likeliest.
     found: dict[tuple[str, int, float], list[tuple[float, bool]]] = {}
-    models, chunk = setting.models, setting.decoding.prefill_chunk
-    for prompt in setting.prompts:
+    models, chunk = runner.models, runner.decoding.prefill_chunk
+    for prompt in runner.prompts:
         with models.fitted(prompt.length + 32):
             target = Prefilled(models.lm, score_layers=models.retrieval.layers)
             for depth in DEPTHS:
-                hidden = hide(setting, prompt, depth)
+                hidden = hide(runner, prompt, depth)
                 yield Working(f"{prompt.length:,} tokens, {depth:.0%} deep")
                 for policy in POLICIES:
                     recipe = models.recipe(models.attending, models.under(policy))
                     of = found.setdefault((policy, prompt.length, depth), [])
                     for draft, token in teacher_forced(target, recipe.drafter(target), hidden, recipe.retrieval, chunk):
                         of.append((float(draft[token]), int(draft.argmax()) == token))
-    rows = []
-    for length in setting.lengths:
+    rows, lines = list[dict[str, Cell]](), dict[str, list[Point]]()
+    for length in sorted({prompt.length for prompt in runner.prompts}):
         for policy in POLICIES:
             every = [one for depth in DEPTHS for one in found[policy, length, depth]]
-            perplexity = exp(-fmean(log(max(probability, _LEAST)) for probability, _ in every))
-            rows.append((length, policy, perplexity, _accuracy(every), len(every)))
-    table = Table(
-        "The draft on the answer (Table 1)",
-        ("prompt (tokens)", "the draft sees", "perplexity", "accuracy", "tokens"),
-        tuple(rows),
+            row: dict[str, Cell] = {
+                "prompt (tokens)": length,
+                "the draft sees": policy,
+                "perplexity": exp(-fmean(log(max(probability, _LEAST)) for probability, _ in every)),
+                "accuracy": _accuracy(every),
+                **{f"{depth:.0%} deep": _accuracy(found[policy, length, depth]) for depth in DEPTHS},
+                "tokens": len(every),
+            }
+            rows.append(row)
+            lines.setdefault(policy, []).append(Point(length, _accuracy(every)))
+    note = (
         "Of the answer's tokens but the first, each after the true ones before it. Accuracy: the likeliest is the true "
         "one. Where the target is its own draft, full is the target itself. A prompt no longer than the working set of "
-        f"{models.retrieval.size:,} tokens hides nothing.",
+        f"{models.retrieval.size:,} tokens hides nothing."
     )
-    plots = (
-        HeatMap(
-            f"Accuracy of the draft: {policy}",
-            "prompt (tokens)",
-            "depth of the needle",
-            {
-                f"{depth:.0%}": {f"{length:,}": _accuracy(found[policy, length, depth]) for length in setting.lengths}
-                for depth in DEPTHS
-            },
-        )
-        for policy in POLICIES
-    )
+    table = Table.of("The draft on the answer (Table 1)", rows, note)
+    plot = Plot("Accuracy of the draft on a hidden sentence", "prompt (tokens)", "accuracy", lines)
     question = "Can the draft tell a sentence hidden in the document, under each policy?"
-    return Experiment("needle", question, (table,), tuple(plots))
+    return Experiment("needle", question, (table,), (plot,))
 
 
 def _accuracy(found: Sequence[tuple[float, bool]]) -> float:
     return fmean(right for _, right in found)
 
 
-def hide(setting: Setting, prompt: Prompt, depth: float) -> Needle:
+def hide(runner: Runner, prompt: Prompt, depth: float) -> Needle:
     """The document's prompt with a needle at `depth` (0 to 1) in place of as many of its tokens."""
-    encode = setting.models.encoder.encode
-    draw = random.Random(f"{setting.seed} {prompt.document} {depth}")
+    models = runner.models
+    encode = models.encoder.encode
+    draw = random.Random(f"{runner.seed} {prompt.document} {depth}")
     city = draw.choice(("Tromso", "Valparaiso", "Kyoto", "Tbilisi", "Windhoek", "Hobart"))
     number = draw.randrange(1_000_000, 10_000_000)
     said = f"The secret number of {city} is"
     ask = f"{{document}}\n\nWhat is the secret number of {city}?"
-    before, after = asking(setting.models.prompter, ask).frame("single", {})
+    prompts = models.preset.prompts.model_copy(update={"system": "", "single": ask})
+    preset = models.preset.model_copy(update={"prompts": prompts})
+    before, after = PromptBuilder(preset, models.encoder, models.directories.target).frame("single", {})
     needle, lead = encode(f"\n{said} {number}.\n"), encode(said)
     text = prompt.text[: prompt.length - len(before) - len(needle) - len(after) - len(lead)]
     at = int(depth * len(text))
