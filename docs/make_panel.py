@@ -17,7 +17,7 @@ from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent
 SAMPLE = DOCS / "samples" / "flood-warning.pdf"
-TOKENS = 100
+TOKENS = 60
 """The frame is taken when so many tokens are written with drafts."""
 
 
