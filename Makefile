@@ -57,7 +57,6 @@ format: $(VENV)/.developing
 
 docs: $(VENV)/.developing
 	$(BIN)/python docs/make_cli.py
-	$(BIN)/python docs/make_families.py
 	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/make_panel.py
 

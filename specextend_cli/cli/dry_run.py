@@ -23,7 +23,7 @@ def print_plans(
     """Plan every input; print the plans on stdout, and on stderr which model they are for, where none was named."""
 
     rows: list[PlanRow] = []
-    failures = Failures(output, len(inputs))
+    failures = Failures(output, len(inputs), alone=len(inputs) == 1)
     preset, machine, mode = summarizer.preset, this_machine(), summarizer.settings.mode
     on_cpu = machine.device == "cpu"
     need = None if mode == "extractive" else estimate(preset, on_cpu=on_cpu)

@@ -14,12 +14,10 @@ from specextend_cli.humanize import (
     format_many,
     format_percent,
     format_seconds,
-    format_speed,
     format_speedup,
     is_slower,
 )
 from specextend_cli.ui.output import AMBER, GOOD, QUIET
-from specextend_cli.ui.progress import format_drafts
 from specextend_cli.ui.results import summary_record
 from specextend_cli.ui.tables import cell, table
 
@@ -47,15 +45,6 @@ def comparison(found: Comparison) -> RenderableType:
 def side_name(plain: bool) -> str:
     """What one of the two ways is called."""
     return "plain decoding" if plain else "SpecExtend"
-
-
-def format_side(name: str, meter: Meter) -> str:
-    """ "SpecExtend: read in 4.1 s, 192 tokens written in 0.8 s, 240 tok/s, accepted 1.9, hits 83%"."""
-    if not meter.tokens:
-        return f"{name}: nothing to write"
-    written = f"{format_many(meter.tokens, 'token')} written in {format_seconds(meter.decode_seconds)}"
-    pieces = (f"read in {format_seconds(meter.prefill_seconds)}", written, format_speed(meter.tokens_per_second))
-    return f"{name}: {', '.join(filter(None, (*pieces, *format_drafts(meter))))}"
 
 
 _FIGURES: tuple[tuple[str, Callable[[Meter], str]], ...] = (
