@@ -20,7 +20,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, FAMILIES, RECURRENT, UNTIED, by_generate, generate, make, prompt, tiny
 from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, check_batch_attention, decode_together, run, small
-from tests.helpers.grid import but_for, grid, pairs
+from tests.helpers.grid import but_for, pairs
 
 SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
 ATTENDING = [name for name in FAMILIES if name not in RECURRENT]
@@ -57,7 +57,7 @@ def long_answer() -> list[int]:
     return generate(gemma3(), prompt(300), NEW)
 
 
-@grid(drafter=FAMILY_DRAFTERS, policy=POLICIES)
+@pairs(("self", "lm-sliding", "dflash-sliding", "blend-eagle"), drafter=FAMILY_DRAFTERS, policy=POLICIES)
 def test_windows_in_long_prompts(drafter: str, policy: str) -> None:
     target = Target(LanguageModel(gemma3()))
     assert target.score_layers == {2}  # the last layer sees 64 tokens only
