@@ -58,6 +58,7 @@ def bench(
 ) -> None:
     """Measure decoding methods on the same prompts, with the same models and kernels, and check every token.
 
+    \b
     Examples:
       specextend bench --len 1k,4k --docs 5
       specextend bench --input report.pdf --docs 1 --methods standard,specextend
