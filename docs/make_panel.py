@@ -10,7 +10,7 @@ from rich.text import Text
 
 from specextend_cli import Options, SummaryRequest, read
 from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
-from specextend_cli.ui.compared import side_name
+from specextend_cli.ui.measurements import side_name
 from specextend_cli.ui.panel import draw
 from specextend_cli.ui.progress import Progress
 

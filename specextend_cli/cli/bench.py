@@ -145,7 +145,7 @@ def _watch(terminal: Output, events: Iterable[Event]) -> Benchmark:
     """Run to the end, with progress on stderr."""
     from specextend_cli.bench.results import Benchmark, Measured, Working
     from specextend_cli.summarize.events import Stage
-    from specextend_cli.ui.bench import format_record
+    from specextend_cli.ui.measurements import format_record
     from specextend_cli.ui.panel import open_view
 
     try:
@@ -168,7 +168,7 @@ def _watch(terminal: Output, events: Iterable[Event]) -> Benchmark:
 
 def _show(terminal: Output, found: Benchmark, kind: Format | None, output: Path | None, *, one_line: bool) -> None:
     if kind is None:
-        from specextend_cli.ui.bench import report
+        from specextend_cli.ui.measurements import report
 
         terminal.show(report(found))
         return

@@ -37,7 +37,7 @@ def compare(
     from specextend_cli.summarize.events import Stage
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.compared import comparison, comparison_record, side_name
+    from specextend_cli.ui.measurements import comparison, comparison_record, side_name
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.panel import open_view
 

@@ -49,7 +49,7 @@ class Job:
         if isinstance(result, SpecextendError):
             raise result
         if self.destination.keeps(source.name):
-            self.output.status(f"{self.destination.path(source.name)} exists already; --force writes it again")
+            self.output.status(f"{self.destination.paths[source.name]} exists already; --force writes it again")
             return
         view = open_view(
             self.output, source.name, position * self.many, raw=self.destination.format in ("json", "jsonl")

@@ -39,13 +39,7 @@ def show(
     """
     from specextend_cli.summarize.result_store import RunStore, results_file
     from specextend_cli.ui.output import Output
-    from specextend_cli.ui.runs import (
-        format_run,
-        format_sentence,
-        run_table,
-        sentence_record,
-        short_record,
-    )
+    from specextend_cli.ui.runs import format_run, format_sentence, run_table, sentence_record, short_record
 
     store, output = RunStore(results_file()), Output()
     if (run is not None) + list_ + (forget is not None) > 1:

@@ -14,8 +14,8 @@ from specextend_cli.humanize import format_count, format_many, format_percent, f
 from specextend_cli.summarize.events import Sentence
 from specextend_cli.summarize.result_store import Run
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.annotations import annotated, format_page
 from specextend_cli.ui.output import QUIET, sanitize
+from specextend_cli.ui.results import annotated, format_page
 from specextend_cli.ui.tables import cell, table
 
 

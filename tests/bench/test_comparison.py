@@ -13,7 +13,7 @@ from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
 from specextend_cli.bench.machine import LoadMeter
 from specextend_cli.engine.events import Finished, Prefilled
 from specextend_cli.summarize.events import Plan, Summarized
-from specextend_cli.ui.compared import comparison
+from specextend_cli.ui.measurements import comparison
 from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text

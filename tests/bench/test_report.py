@@ -18,7 +18,7 @@ from specextend_cli.bench.plots import draw
 from specextend_cli.bench.report import SCHEMA, facts, render, write_report
 from specextend_cli.bench.results import Divergence
 from specextend_cli.bench.statistics import rows
-from specextend_cli.ui.bench import report
+from specextend_cli.ui.measurements import report
 from tests.bench.made_benchmark import UNTRUSTED, benchmark, controls, realistic, record, untrusted_benchmark
 
 # ------------------------------------------------------------------------------------------------------------ rows
