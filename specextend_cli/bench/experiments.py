@@ -38,6 +38,8 @@ def run(options: Options, names: Sequence[str] = ()) -> Iterator[Event]:
         plots = charts(found.rows)
         experiment = Experiment("methods", "How do the methods compare?", (table(found.rows),), plots)
         made = replace(made, records=found.records, experiments=(experiment,))
+    else:
+        made = replace(made, settings={**made.settings, "methods": []})  # they choose their own
     for name in names:
         yield Stage(f"experiment {name}")
         experiment = yield from EXPERIMENTS[name](runner)

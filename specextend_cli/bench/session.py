@@ -29,7 +29,7 @@ from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EngineOptions):
-    """The settings of a benchmark. `methods` are names, plain decoding among them."""
+    """The settings of a benchmark. `methods` are names, plain decoding among them; experiments choose their own."""
 
     preset: str = DEFAULT
     lengths: tuple[int, ...] = (1024,)

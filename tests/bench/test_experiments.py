@@ -119,6 +119,7 @@ def test_the_command_prints_and_reports_experiments(cli, presets: dict[str, Path
     assert done.stdout.count("\n") == 1
     found = json.loads(done.stdout)
     assert ([one["name"] for one in found["experiments"]], found["records"]) == (["lengths"], [])
+    assert found["settings"]["methods"] == []
     done = cli(*small, "--experiment", "lengths", "-f", "md", "-q")
     assert done.stdout.startswith("## lengths")
     for wrong in (("--experiment", "costs"), ("--experiment", "lengths", "--methods", "plain")):

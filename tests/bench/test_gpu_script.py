@@ -45,7 +45,7 @@ def test_it_rehearses_everything_where_little_is_installed(tmp_path: Path) -> No
         table["title"]: [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
         for table in found["tables"]
     }
-    ceilings, kernels, layer, steps, prompts = rows.values()
+    _, kernels, layer, steps, prompts = rows.values()
     assert all(row["device"] == "no GPU: a rehearsal" for of in rows.values() for row in of)
     assert list(found["skipped"]) == ["the embedded pair", "the command"]
     assert len(kernels) == 2 * 5
@@ -56,7 +56,6 @@ def test_it_rehearses_everything_where_little_is_installed(tmp_path: Path) -> No
     assert [row["attention"] for row in steps] == ["triton", "auto"]
     assert all(row["plain step (ms)"] > 0 < row["drafting (ms)"] for row in steps)
     assert [(row["attention"], row["result"]) for row in prompts] == [("the engine's choice", "")]
-    assert len(ceilings) == 1
 
 
 @pytest.mark.parametrize(

@@ -60,14 +60,15 @@ def test_every_method_sees_what_it_would_have_read_itself(monkeypatch) -> None:
 def test_another_prompt_is_read_and_the_first_one_again(monkeypatch) -> None:
     lm = LanguageModel(tiny())
     one, other = prompt(150), prompt(150, seed=5)
-    longer = one[:140] + prompt(60, seed=3)
-    fresh = [run(Target(lm), "self", tokens) for tokens in (one, other, one, longer, one[:128], one)]
+    longer, other_start = one[:140] + prompt(60, seed=3), other[:64] + one[64:]
+    prompts = (one, other, one, longer, one[:128], one, other_start)
+    fresh = [run(Target(lm), "self", tokens) for tokens in prompts]
     sizes = reads(lm, monkeypatch)
     shared = Prefilled(lm)
     shared.begin(600)
-    assert [run(shared, "self", tokens) for tokens in (one, other, one, longer, one[:128], one)] == fresh
+    assert [run(shared, "self", tokens) for tokens in prompts] == fresh
     # The pieces that `longer` shares with `one` are not read again, nor those before the end of `one[:128]`.
-    assert sizes == [64, 64, 22, 64, 64, 22, 64, 64, 22, 64, 8, 22][: len(sizes)]
+    assert sizes == [64, 64, 22, 64, 64, 22, 64, 64, 22, 64, 8, 22, 64, 64, 22]
 
 
 def test_the_cost_of_reading_is_that_of_the_real_one() -> None:
