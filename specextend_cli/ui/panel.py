@@ -276,9 +276,9 @@ def _bar(head: Text, share: float | None, width: int) -> Text:
 
 
 def _end(line: str, width: int) -> str:
-    """The end of a line, in `width` columns."""
+    """The last words of a line that fit into `width` columns."""
     if cell_len(line) <= width:
         return line
     while cell_len(line) > max(width - 2, 0):
-        line = line[1:]
+        line = line.partition(" ")[2] or line[1:]
     return f"… {line.lstrip()}"

@@ -155,9 +155,9 @@ def format_task(progress: Progress) -> tuple[str, str, str]:
 
 def format_level(level: events.Level) -> str:
     """The start of a level: "22 chunk summaries, 9 of them reused"."""
-    what = "parts of the summary" if level.final else f"{'chunk' if level.level == 1 else 'merged'} summaries"
+    kind = "chunk" if level.level == 1 else "merged"
     reused = f", {level.reused:,} of them reused" if level.reused else ""
-    return f"{level.prompts:,} {what}{reused}"
+    return "writing the summary" if level.final else f"{level.prompts:,} {kind} summaries{reused}"
 
 
 def format_gaps(coverage: events.Coverage) -> Iterator[str]:
