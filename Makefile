@@ -1,9 +1,12 @@
-# make demo    install, summarize a real PDF with the embedded pair, and decode it plainly and with SpecExtend
-# make test      install for development, then run the quick tests of every part: 5 to 6 minutes on two cores
-# make test-all  those, and whole matrices, the oldest transformers, machines that lack something
-# make lint      ruff, clang-format and mypy
-# make wheels    wheels with the native library for every instruction set, x86-64 and (if it has the cross compiler) ARM
-# make docs      what is generated in docs/: the command reference and the pictures
+# make demo          install, summarize a real PDF with the embedded pair, and decode it plainly and with SpecExtend
+# make test          install for development, then run the quick tests of every part: 4 minutes on two cores
+# make test-full     whole matrices, and what takes longer than a quick test may: about half an hour
+# make test-pretend  of those, what CI runs: 8 minutes
+# make test-oldest   the engine with the oldest transformers that pyproject.toml admits
+# make lint          ruff, clang-format and mypy
+# make format        ruff and clang-format, which write
+# make docs          what is generated in docs/: the command reference and the pictures
+# make wheels        wheels with the native library for every instruction set, x86-64 and (if it has the cross compiler) ARM
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
@@ -14,7 +17,7 @@ CPP := $(wildcard specextend_cli/engine/native/*.h specextend_cli/engine/native/
 # Else each of the processes that tests start would compile the package again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-all test-full test-pretend test-processors test-settings test-slow test-oldest test-oldest-full lint format docs wheels clean
+.PHONY: demo test test-full test-pretend test-oldest lint format docs wheels
 
 demo: $(VENV)/.installed
 	$(BIN)/specextend summarize docs/samples/flood-warning.pdf
@@ -23,39 +26,23 @@ demo: $(VENV)/.installed
 test: $(VENV)/.developing
 	$(VENV)/$(PYTEST)
 
-test-all: test test-full test-oldest test-oldest-full test-settings
-
-# The rest of every matrix (drafters, policies, back ends, models, kernels), processes that are killed.
+# The rest of every matrix (drafters, policies, back ends, models), Triton's interpreter, processes that are killed.
 test-full: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m full
 
-# The demo without AVX-512, without a compiler, with one that fails, and beside two busy programs.
-test-settings: $(VENV)/.developing
-	tests/scripts/demo_settings.sh
-
-# What a GPU would run, on a device that pretends to be one: every drafter, policy and back end, CUDA graphs, machine code.
+# What a GPU would run, on a device that pretends to be one and in Triton's interpreter; the kernels for every instruction
+# set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
+MATRICES := families identity memory
 test-pretend: $(VENV)/.developing
-	$(VENV)/$(PYTEST) -m full tests/*/test_on_pretend_device.py tests/engine/test_graph_rehearsal.py \
-		tests/engine/test_host_reads.py tests/engine/test_kernel_resources.py tests/bench/test_suite.py
+	$(VENV)/$(PYTEST) -m full tests/documents tests/engine tests/models tests/summarize tests/untrusted \
+		tests/*/test_on_pretend_device.py tests/bench/test_gpu_script.py $(MATRICES:%=--ignore tests/engine/test_%.py)
 
-# The kernels for every instruction set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
-test-processors: $(VENV)/.developing
-	$(VENV)/$(PYTEST) -m full tests/engine/test_other_processors.py
-
-# Many minutes: every experiment of the benchmark, every architecture and head compiled.
-test-slow: $(VENV)/.developing
-	$(VENV)/$(PYTEST) -m slow
-
-# The engine on the oldest transformers that pyproject.toml admits, where it has to do with transformers.
+# Where the engine has to do with transformers. CI runs it if these files differ from those that it last passed with.
 APART := attention draft_gate draft_ops cache decoding_threads fused_ops graph_check graph_rehearsal graphs host_reads \
 	kernel_resources launches memory native ngram on_pretend_device other_processors retrieval sampling tree triton triton_on_gpu
-OF_MODELS := tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 test-oldest: $(VENV)-oldest/.developing
-	$(VENV)-oldest/$(PYTEST) $(OF_MODELS)
-
-# The rest of those tests' matrices.
-test-oldest-full: $(VENV)-oldest/.developing
-	$(VENV)-oldest/$(PYTEST) -m full $(OF_MODELS)
+	$(VENV)-oldest/$(PYTEST) tests/engine $(APART:%=--ignore tests/engine/test_%.py)
+	sha256sum pyproject.toml constraints.txt constraints-oldest.txt > tests/oldest.sha256
 
 lint: $(VENV)/.developing
 	$(BIN)/ruff check .
@@ -70,7 +57,6 @@ format: $(VENV)/.developing
 
 docs: $(VENV)/.developing
 	$(BIN)/python docs/make_cli.py
-	$(BIN)/python docs/make_families.py
 	$(BIN)/python docs/make_pictures.py
 	$(BIN)/python docs/make_panel.py
 
@@ -78,9 +64,6 @@ wheels: $(VENV)/.developing
 	SPECEXTEND_WHEEL=x86_64 $(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 	! command -v aarch64-linux-gnu-g++ || SPECEXTEND_WHEEL=aarch64 CXX=aarch64-linux-gnu-g++ \
 		$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
-
-clean:
-	rm -rf $(VENV) $(VENV)-oldest .pytest_cache build dist
 
 # Stamps, so that an installed checkout asks nothing of the network.
 $(VENV)/.installed: pyproject.toml constraints.txt

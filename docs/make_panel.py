@@ -10,14 +10,13 @@ from rich.text import Text
 
 from specextend_cli import Options, SummaryRequest, read
 from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
-from specextend_cli.summarize.events import Summarized
-from specextend_cli.ui.compared import format_side, side_name
+from specextend_cli.ui.measurements import side_name
 from specextend_cli.ui.panel import draw
 from specextend_cli.ui.progress import Progress
 
 DOCS = Path(__file__).parent
 SAMPLE = DOCS / "samples" / "flood-warning.pdf"
-TOKENS = 100
+TOKENS = 60
 """The frame is taken when so many tokens are written with drafts."""
 
 
@@ -30,9 +29,7 @@ def main() -> None:
         match event:
             case SideBegins():
                 progress, plain = Progress(), event.plain
-            case Summarized() if plain:
-                console.print(Text(format_side(side_name(True), event.summary.meter)))
-            case Summarized() | Comparison():
+            case Comparison():
                 break
             case _:
                 progress.add(event)

@@ -68,20 +68,20 @@ class Drawing:
 
 
 def pipeline() -> None:
-    """Document, chunks, notes, summary."""
-    made = Drawing(760, 330, "From a document to its summary: chunks, notes, notes on notes, the summary")
-    for x, word in ((20, "document"), (170, "chunks"), (330, "notes"), (500, "joined"), (640, "summary")):
+    """Document, chunks, chunk summaries, summary."""
+    made = Drawing(760, 330, "From a document to its summary: chunks, chunk summaries, the summary")
+    for x, word in ((20, "document"), (170, "chunks"), (330, "chunk summaries"), (500, "joined"), (640, "summary")):
         made.text(x, 32, word, bold=True)
     made.box(20, 50, 100, 230, "12 pages\n\ntext and\nheadings,\nrepairs\ncounted")
     for row in range(6):
         y = 50 + row * 39
         made.box(170, y, 100, 34, f"p. {2 * row + 1}-{2 * row + 2}")
-        made.box(330, y, 110, 34, f"note {row + 1}", fill=GREEN)
+        made.box(330, y, 110, 34, f"summary {row + 1}", fill=GREEN)
         made.arrow((122, y + 17), (166, y + 17))
         made.arrow((272, y + 17), (326, y + 17))
     for group in range(2):
         top = 50 + group * 117
-        made.box(500, top + 28, 84, 56, f"notes\n{3 * group + 1}-{3 * group + 3}", fill=GREEN)
+        made.box(500, top + 28, 84, 56, f"summaries\n{3 * group + 1}-{3 * group + 3}", fill=GREEN)
         for row in range(3):
             made.arrow((442, top + 17 + row * 39), (496, top + 56))
         made.arrow((586, top + 56), (636, 165 + 12 * (2 * group - 1)))
@@ -117,10 +117,10 @@ def tree() -> None:
             )
     made.box(385 + 330, 110, 54, 30, "built", fill=AMBER)
     made.arrow((385 + 240 + 40, 70), (385 + 328, 120))
-    made.text(20, 244, "A drafter can be wrong, never harmful:", size=13, colour=QUIET)
-    made.text(20, 264, "it only saves passes of the large model.", size=13, colour=QUIET)
-    made.text(400, 244, "Green: as the target would have gone on. Amber: its own", size=13, colour=QUIET)
-    made.text(400, 264, "next word, the bonus. Three new words for one pass.", size=13, colour=QUIET)
+    made.text(20, 244, "A wrong draft costs time, never output:", size=13, colour=QUIET)
+    made.text(20, 264, "the target decides every token.", size=13, colour=QUIET)
+    made.text(400, 244, "Green: equal to the target's choices, accepted. Amber: the", size=13, colour=QUIET)
+    made.text(400, 264, "target's next token, the bonus. Three tokens for one pass.", size=13, colour=QUIET)
     made.save("tree.svg")
 
 
@@ -137,15 +137,15 @@ def retrieval() -> None:
     made.text(
         20,
         142,
-        "amber: what the target's last token attended to; that is asked anew every few steps",
+        "amber: the attention of the target's last token, measured every few steps",
         size=13,
         colour=QUIET,
     )
     made.text(20, 178, "the drafter's cache: a few chunks", bold=True)
     for place in range(len(seen)):
         made.box(20 + 45 * place, 192, 40, 26, fill=GREEN)
-    made.text(350, 210, "the beginning, the chunks that count now, the newest words", size=13, colour=QUIET)
-    made.text(20, 244, "What the drafter reads does not grow with the prompt.", size=13, colour=QUIET)
+    made.text(350, 210, "first tokens, retrieved chunks, newest tokens", size=13, colour=QUIET)
+    made.text(20, 244, "The drafter's cache does not grow with the prompt.", size=13, colour=QUIET)
     made.save("retrieval.svg")
 
 

@@ -24,14 +24,16 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 @pytest.hookimpl(tryfirst=True)  # before tests are selected by their marks
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`gpu` runs only where there is one; torch's kernels with `full` only, where ours can be compiled."""
+    """`gpu` runs only where there is one; of kernels the quick tests run ours for the best instructions, or torch's."""
     if any("gpu" in item.keywords for item in items) and not _has_gpu():
         for item in items:
             if "gpu" in item.keywords:
                 item.add_marker(pytest.mark.skip(reason="no CUDA device"))
+    items.sort(key=lambda item: INTERPRETER not in item.nodeid)  # a minute each: at the end, processes would wait
     for item in items:
         parameters = item.callspec.params if isinstance(item, pytest.Function) and hasattr(item, "callspec") else {}
-        if parameters.get("kernels") == "torch" and not _why_not_ours():
+        kernels = parameters.get("kernels", "ours")
+        if kernels not in ("ours", "torch") or (kernels == "torch" and not _why_not_ours()):
             item.add_marker(pytest.mark.full)
 
 
@@ -52,7 +54,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     kernels = [report for report in reports["skipped"] if INTERPRETED in str(report.longrepr)]
     own = [outcome for outcome, some in reports.items() for report in some if INTERPRETER in report.nodeid]
     if kernels and own in ([], ["skipped"]):
-        why = "the installed triton cannot interpret them" if own else "make test runs them"
+        why = "the installed triton cannot interpret them" if own else "make test-full runs them"
         terminalreporter.write_line(f"Triton's kernels did not run in its interpreter: {len(kernels)} tests; {why}")
 
 

@@ -257,13 +257,13 @@ def main() -> None:
     parser.add_argument("pairs", nargs="+", type=Path, help=".jsonl or .jsonl.gz")
     parser.add_argument("--documents", type=int, default=1500, help="of each source and file, at most")
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory for trees.npz")
-    asked = parser.parse_args()
-    examples = [one for path in asked.pairs for one in read_examples(path, asked.documents)]
+    arguments = parser.parse_args()
+    examples = [one for path in arguments.pairs for one in read_examples(path, arguments.documents)]
     if len(examples) < 2 * FOLDS:
         raise InputError("there are too few documents", why=f"{len(examples)} for {FOLDS} folds", fix="more pairs")
-    asked.output.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(asked.output / TREES, **vars(fit_trees(examples)))
-    print(f"{asked.output / TREES} is fitted to {len(examples)} documents")
+    arguments.output.mkdir(parents=True, exist_ok=True)
+    np.savez_compressed(arguments.output / TREES, **vars(fit_trees(examples)))
+    print(f"{arguments.output / TREES} is fitted to {len(examples)} documents")
     measured = [evaluate(examples, {"trees": held_out_scores(examples, division)}) for division in range(DIVISIONS)]
     report(examples, {name: np.mean([one[name] for one in measured], 0) for name in measured[0]})
 

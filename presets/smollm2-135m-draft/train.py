@@ -8,7 +8,7 @@ The target writes answers about excerpts of the documents; a head is distilled t
 config.json and model.safetensors in the layout that SafeAILab published, ngrams.npz, and training/, by which a run that
 was interrupted goes on when it is started again with the same arguments. With more --minutes it is trained further.
 
-The head in this directory was made from answers.npz, which has the places of the excerpts in the corpus, not their
+The head in this directory was made from answers.npz, which has the positions of the excerpts in the corpus, not their
 text: `--answers answers.npz` with that corpus asks the target for no more.
 """
 
@@ -30,7 +30,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
+from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers import DynamicCache
 
 from specextend_cli.arrays import read_arrays
@@ -128,7 +128,7 @@ class Sample:
 
 
 Documents = Sequence[Sequence[int]]
-Place = tuple[int, int, int]  # of an excerpt: the document's number, its first token, its length
+Excerpt = tuple[int, int, int]  # the number of its document, its first token there, its length
 
 
 def read_corpus(path: Path) -> list[str]:
@@ -140,16 +140,16 @@ def read_corpus(path: Path) -> list[str]:
         raise InputError(f"{path} is no corpus", why=str(error), fix='lines of {"text": …}') from error
 
 
-def excerpts(documents: Documents, usable: range, lengths: Sequence[int], count: int, seed: int) -> list[Place]:
-    """`count` excerpts, shortest first, at random places; no document is used again before each was used once."""
-    order, found = random.Random(seed), list[Place]()
+def excerpts(documents: Documents, usable: range, lengths: Sequence[int], count: int, seed: int) -> list[Excerpt]:
+    """`count` excerpts, shortest first, at random positions; no document is used again before each was used once."""
+    order, found = random.Random(seed), list[Excerpt]()
     long_enough = [number for number in usable if len(documents[number]) >= min(lengths)]
     while long_enough and len(found) < count:
         for number in order.sample(long_enough, min(len(long_enough), count - len(found))):
             size = len(documents[number])
             length = order.choice([length for length in lengths if length <= size])
             found.append((number, order.randrange(size - length + 1), length))
-    return sorted(found, key=lambda place: place[2])
+    return sorted(found, key=lambda excerpt: excerpt[2])
 
 
 def quotations(
@@ -165,13 +165,13 @@ def quotations(
     drawn = order.choices(lengths, [1 / length for length in lengths], k=count)
     for length in lengths:
         for number, start, _ in excerpts(documents, usable, (length,), drawn.count(length), seed + length):
-            excerpt, said = documents[number][start : start + length], list[int]()
-            while len(said) < QUOTED:
-                said += order.choice(frame.leads) if frame.leads else ()
+            excerpt, passages = documents[number][start : start + length], list[int]()
+            while len(passages) < QUOTED:
+                passages += order.choice(frame.leads) if frame.leads else ()
                 size = round(math.exp(order.uniform(*map(math.log, PASSAGE))))
                 at = order.randrange(max(len(excerpt) - size, 1))
-                said += excerpt[at : at + size]
-            samples.append(Sample.answer(frame.around(excerpt), said[: QUOTED - 1]))
+                passages += excerpt[at : at + size]
+            samples.append(Sample.answer(frame.around(excerpt), passages[: QUOTED - 1]))
     order.shuffle(samples)
     return samples
 
@@ -184,7 +184,7 @@ class Answers:
 
     def __init__(self, path: Path, documents: Documents) -> None:
         self.path, self.documents = path, documents
-        self.found: list[tuple[Place, list[int]]] = []
+        self.found: list[tuple[Excerpt, list[int]]] = []
         if path.exists():
             self._read()
 
@@ -194,7 +194,7 @@ class Answers:
         except ValueError as error:
             raise InputError(f"{self.path} holds no answers", why=str(error), fix="another --answers FILE") from error
         if arrays["corpus"].tolist() != digest(self.documents):
-            why, fix = "its places are in other documents", "the corpus that they were made with"
+            why, fix = "they are about other documents", "the corpus that they were made with"
             raise UsageError(f"the answers in {self.path} cannot be used", why=why, fix=fix)
         written = np.split(arrays["tokens"], arrays["sizes"].cumsum()[:-1])
         for (number, start, length), answer in zip(arrays["places"].reshape(-1, 3).tolist(), written, strict=True):
@@ -208,14 +208,14 @@ class Answers:
             if number in usable
         ]
 
-    def ask(self, lm: LanguageModel, places: Iterable[Place], frame: Frame, settings: Settings) -> None:
+    def ask(self, lm: LanguageModel, excerpts: Iterable[Excerpt], frame: Frame, settings: Settings) -> None:
         """Have the target answer what was not answered, COPIES times each; every batch is saved."""
-        answered = {place for place, _ in self.found}
-        wanted = [place for place in places if place not in answered]
-        for first in range(0, len(wanted), PROMPTS_AT_ONCE):
-            asked = [place for place in wanted[first : first + PROMPTS_AT_ONCE] for _ in range(COPIES)]
+        answered = {excerpt for excerpt, _ in self.found}
+        missing = [excerpt for excerpt in excerpts if excerpt not in answered]
+        for first in range(0, len(missing), PROMPTS_AT_ONCE):
+            batch = [excerpt for excerpt in missing[first : first + PROMPTS_AT_ONCE] for _ in range(COPIES)]
             requests = []
-            for at, (number, start, length) in enumerate(asked):
+            for at, (number, start, length) in enumerate(batch):
                 prompt = frame.around(self.documents[number][start : start + length])
                 sampling = frame.sampling
                 if copy := at % COPIES:
@@ -224,14 +224,14 @@ class Answers:
                     sampling = replace(sampling, temperature=TEMPERATURE, seed=seed)
                 requests.append(BatchRequest(prompt, Stop(settings.new_tokens, frozenset(frame.ends)), sampling))
             longest = max(len(request.prompt) for request in requests) + settings.new_tokens
-            written: list[list[int]] = [[] for _ in asked]
-            for at, event in decode_batch(lm, requests, slots=min(len(asked), slots_for(lm, longest, CACHE_BYTES))):
+            written: list[list[int]] = [[] for _ in batch]
+            for at, event in decode_batch(lm, requests, slots=min(len(batch), slots_for(lm, longest, CACHE_BYTES))):
                 if isinstance(event, Step):
                     written[at].extend(event.tokens)
             # The last token of an answer is no input of the head.
-            self.found += [(place, answer[:-1]) for place, answer in zip(asked, written, strict=True)]
+            self.found += [(excerpt, answer[:-1]) for excerpt, answer in zip(batch, written, strict=True)]
             self.save()
-            report(f"the target has answered {first + len(asked) // COPIES} of {len(wanted)} prompts")
+            report(f"the target has answered {first + len(batch) // COPIES} of {len(missing)} prompts")
 
     def save(self) -> None:
         """Replace the file, atomically."""
@@ -240,7 +240,7 @@ class Answers:
             np.savez_compressed(
                 file,
                 corpus=np.array(digest(self.documents), np.int16),
-                places=np.array([place for place, _ in self.found], np.int64).reshape(-1),
+                places=np.array([excerpt for excerpt, _ in self.found], np.int64).reshape(-1),
                 sizes=np.array([len(answer) for _, answer in self.found], np.int64),
                 tokens=np.array([token for _, answer in self.found for token in answer], np.int32),
             )
@@ -462,23 +462,12 @@ class ChainAttention:
     ) -> Tensor:
         """q [1, H, r, d]; k, v [1, H_kv, prompt + r * (step + 1), d] -> [1, H, r, d]."""
         rows = len(self.numbers)
-        sample = (self.numbers == 0).cumsum(0)
-        hidden = (sample[:, None] == sample).tril(-self.step).logical_not()
-        queries = (q[0] * scale).unflatten(0, (k.shape[1], -1))  # [H_kv, H / H_kv, r, d]
-        dense = k.shape[2] - self.step * rows
-        keys, *later_keys = k[0].split((dense, *[rows] * self.step), 1)
-        values, *later_values = v[0].split((dense, *[rows] * self.step), 1)
-        scores = (queries.flatten(1, 2) @ keys.mT).unflatten(1, (-1, rows))
-        parts = [scores[..., :-rows], scores[..., -rows:].masked_fill(hidden, -torch.inf)]
-        # Row i of a later step m meets row i - (step - m) there; rows before the first one are never counted.
-        ago = range(self.step - 1, -1, -1)
-        parts += [(queries * x.roll(n, 1)[:, None]).sum(-1, True) for x, n in zip(later_keys, ago, strict=True)]
-        weights, *own = torch.cat(parts, -1).softmax(-1).split((dense, *[1] * self.step), -1)
-        out = (weights.flatten(1, 2) @ values).unflatten(1, (-1, rows))
-        for weight, x, n in zip(own, later_values, ago, strict=True):
-            out = out + weight * x.roll(n, 1)[:, None]
-        attended: Tensor = out.flatten(0, 1)[None]
-        return attended
+        sample, row = (self.numbers == 0).cumsum(0), torch.arange(rows, device=q.device)
+        ago = row[:, None] - row
+        prompt = ago.new_ones(rows, k.shape[2] - (self.step + 1) * rows, dtype=torch.bool)
+        later = [ago == self.step - m for m in range(1, self.step + 1)]
+        seen = torch.cat((prompt, (sample[:, None] == sample) & (ago >= self.step), *later), 1)
+        return scaled_dot_product_attention(q, k, v, seen, scale=scale, enable_gqa=True)
 
 
 # Loss and measurement
@@ -491,27 +480,27 @@ def loss_of(target: Target, head: EagleHead, samples: Sequence[Sample], states: 
     others are represented by a random sample with weights: that estimates their sum without bias. Probability that the
     target gives to tokens outside the draft's vocabulary counts nothing.
     """
-    wanted = target.logits(samples, states).softmax(-1, dtype=torch.float32)[:, head.vocabulary]
-    tokens, weights = candidates(wanted)
-    wanted, output = wanted[:, tokens] * weights, head.lm_head.weight[tokens]
+    probabilities = target.logits(samples, states).softmax(-1, dtype=torch.float32)[:, head.vocabulary]
+    tokens, weights = candidates(probabilities)
+    probabilities, output = probabilities[:, tokens] * weights, head.lm_head.weight[tokens]
     rows = Rows.of(samples, states, head.fc.in_features)
-    total = torch.zeros((), device=wanted.device)
+    total = torch.zeros((), device=probabilities.device)
     with target.precision:
         for step, read in enumerate(unroll(head, rows, steps)):
             logits = linear(read, output).float()
-            losses = wanted.sum(-1) * (logits + weights.log()).logsumexp(-1) - (wanted * logits).sum(-1)
+            losses = probabilities.sum(-1) * (logits + weights.log()).logsumexp(-1) - (probabilities * logits).sum(-1)
             total = total + losses[rows.numbers >= step].mean()
     return total
 
 
-def candidates(wanted: Tensor) -> tuple[Tensor, Tensor]:
-    """The columns of wanted [rows, draft vocabulary] that the loss is computed over, and how many each counts for."""
-    size = wanted.shape[1]
+def candidates(probabilities: Tensor) -> tuple[Tensor, Tensor]:
+    """The columns of [rows, draft vocabulary] that the loss is computed over, and how many each stands for."""
+    size = probabilities.shape[1]
     if size <= LIKELY + OTHERS:
-        return torch.arange(size, device=wanted.device), wanted.new_ones(size)
-    order = wanted.sum(0).argsort(descending=True)
-    drawn = torch.randperm(size - LIKELY)[:OTHERS].to(wanted.device)
-    weights = wanted.new_ones(LIKELY + OTHERS)
+        return torch.arange(size, device=probabilities.device), probabilities.new_ones(size)
+    order = probabilities.sum(0).argsort(descending=True)
+    drawn = torch.randperm(size - LIKELY)[:OTHERS].to(probabilities.device)
+    weights = probabilities.new_ones(LIKELY + OTHERS)
     weights[LIKELY:] = (size - LIKELY) / OTHERS
     return torch.cat((order[:LIKELY], order[LIKELY:][drawn])), weights
 
@@ -742,7 +731,7 @@ def main() -> None:
     parser.add_argument("--unroll", type=int, default=default.unroll, help="steps of training-time test")
     parser.add_argument("--seed", type=int, default=default.seed)
     parser.add_argument("--device", default="auto", help="auto, cpu, cuda, …")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
 
     from specextend_cli.models.preset import PLACEHOLDERS
     from specextend_cli.models.presets import load_preset
@@ -753,10 +742,10 @@ def main() -> None:
     from specextend_cli.runtime.native import load_library, run_natively
     from specextend_cli.summarize.prompt_builder import PromptBuilder
 
-    preset, device = load_preset(asked.model), device_of(asked.device)
+    preset, device = load_preset(arguments.model), device_of(arguments.device)
     model = fetch(preset.target.source, name=preset.name)
     encoder = TextEncoder.of(model)
-    documents = [encoder.encode(text) for text in read_corpus(asked.corpus)]
+    documents = [encoder.encode(text) for text in read_corpus(arguments.corpus)]
     report(f"{len(documents)} documents, {sum(map(len, documents))} tokens")
     stages = list(load_library(model, device))
     dtype = dtype_of(preset.target.dtype, device)
@@ -767,18 +756,18 @@ def main() -> None:
     leads = tuple(map(encoder.encode, LEADS))
     frame = Frame(before, after, tuple(sorted(end_tokens(lm))), preset.decoding, leads)
     settings = Settings(
-        minutes=asked.minutes,
-        steps=asked.steps,
-        prompts=asked.prompts,
-        lengths=tuple(asked.lengths),
-        vocabulary=min(asked.vocabulary, lm.vocabulary),
-        unroll=asked.unroll,
-        seed=asked.seed,
+        minutes=arguments.minutes,
+        steps=arguments.steps,
+        prompts=arguments.prompts,
+        lengths=tuple(arguments.lengths),
+        vocabulary=min(arguments.vocabulary, lm.vocabulary),
+        unroll=arguments.unroll,
+        seed=arguments.seed,
     )
     if device.type == "cuda":
         settings = replace(settings, batch=8, rows=1024)
-    trainer = distill(lm, documents, frame, settings, asked.output, asked.answers)
-    report(f"{asked.output}: accepted length {trainer.best:.3f}")
+    trainer = distill(lm, documents, frame, settings, arguments.output, arguments.answers)
+    report(f"{arguments.output}: accepted length {trainer.best:.3f}")
 
 
 if __name__ == "__main__":

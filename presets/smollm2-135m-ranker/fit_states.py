@@ -100,28 +100,28 @@ def main() -> None:
     parser.add_argument("-m", "--model", default="smollm2-135m", help="preset whose target reads")
     parser.add_argument("--layer", type=int, default=16, help="layers of the target that read")
     parser.add_argument("-o", "--output", type=Path, required=True, help="directory for states.npz")
-    asked = parser.parse_args()
-    if asked.weights and len(asked.weights) != len(asked.pairs):
+    arguments = parser.parse_args()
+    if arguments.weights and len(arguments.weights) != len(arguments.pairs):
         raise UsageError("files and weights differ in number", fix="one of --weights for each file")
-    files = [fit.read_examples(path, asked.documents) for path in asked.pairs]
+    files = [fit.read_examples(path, arguments.documents) for path in arguments.pairs]
     examples = [one for found in files for one in found]
     factors: list[float] = []
-    for found, weight in zip(files, asked.weights or [1.0] * len(files), strict=True):
+    for found, weight in zip(files, arguments.weights or [1.0] * len(files), strict=True):
         factors += [weight / len({one.pair.source for one in found})] * len(found)  # a file's, for all its sources
     by_division = [fit.held_out_scores(examples, division) for division in range(fit.DIVISIONS)]
-    numbers = list(first_of_each_source(examples, asked.read))
+    numbers = list(first_of_each_source(examples, arguments.read))
     known, factors = [examples[i] for i in numbers], [factors[i] for i in numbers]
-    read(known, asked.model, asked.layer)
+    read(known, arguments.model, arguments.layer)
     measured = []
     for division, scores in enumerate(by_division):
         trees = [scores[i] for i in numbers]
         if division == 0:
-            fitted = fit_states(known, trees, factors, asked.layer)
-            asked.output.mkdir(parents=True, exist_ok=True)
+            fitted = fit_states(known, trees, factors, arguments.layer)
+            arguments.output.mkdir(parents=True, exist_ok=True)
             scalars = np.array([fitted.bias, fitted.trees, fitted.layer], np.float64)
-            np.savez_compressed(asked.output / STATES, weights=fitted.weights, scalars=scalars)
-            print(f"{asked.output / STATES} is fitted to {len(known)} documents")
-        ours = held_out_guided(known, trees, factors, asked.layer, division)
+            np.savez_compressed(arguments.output / STATES, weights=fitted.weights, scalars=scalars)
+            print(f"{arguments.output / STATES} is fitted to {len(known)} documents")
+        ours = held_out_guided(known, trees, factors, arguments.layer, division)
         measured.append(fit.evaluate(known, {"guided": ours, "trees": trees}))
     fit.report(known, {name: np.mean([one[name] for one in measured], 0) for name in measured[0]})
 

@@ -6,26 +6,18 @@ TriForce (arXiv 2404.11912): two levels of drafting under one verification. The 
 set of its own keys, retrieved once after prefill. A smaller model drafts for this draft: the preset's language model
 over a streaming cache, or n-grams if it has none. Each level continues a chain greedily; the level above keeps what
 agrees with its own choice.
-
-RAPID's retrieval (arXiv 2502.20330): the working set is chosen by text, not by attention. Chunks of the document are
-ranked by BM25 against the newest tokens; everything else is as in `specextend`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
-from itertools import pairwise
-from math import log
-from typing import Any, TypeAlias, cast
 
 import torch
 from torch import Tensor
 
 from specextend_cli.bench.models import Models, Recipe
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.drafters import Drafter, LMDrafter
-from specextend_cli.engine.retrieval import Chunks
+from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree
@@ -33,8 +25,6 @@ from specextend_cli.errors import UsageError
 
 _LENGTH = 6  # tokens that the retrieved target of TriForce drafts for the whole one
 _AHEAD = 3  # tokens that the smallest drafter of TriForce drafts for the retrieved target
-_QUERY = 64  # newest tokens that RAPID compares chunks with
-_K1, _B = 1.2, 0.75  # of BM25
 
 
 def magicdec(models: Models) -> Recipe:
@@ -53,17 +43,6 @@ def triforce(models: Models) -> Recipe:
         return TriForceDrafter(target, source, retrieval)
 
     return Recipe(build, retrieval, TreeShape(nodes=_LENGTH + 1, depth=_LENGTH, width=1, threshold=0.0))
-
-
-def rapid(models: Models) -> Recipe:
-    """The preset's draft and tree, behind the gate, as `specextend` has them."""
-    retrieval = models.under("retrieval")
-    return Recipe(
-        lambda target: cast("Drafter", ByText(models.drafter(models.draft, target, retrieval), retrieval)),
-        retrieval,
-        models.tree,
-        gate=True,
-    )
 
 
 class Lookup:
@@ -113,14 +92,10 @@ class SmallModel(LMDrafter):
         return drafted
 
 
-Source: TypeAlias = Lookup | SmallModel
-"""The smallest drafter of TriForce: continues what is committed and what is only supposed."""
-
-
 class TriForceDrafter(LMDrafter):
     """The target over its retrieved keys, verifying what a smaller source supposes, as a drafter of chains."""
 
-    def __init__(self, target: Target, source: Source, config: Retrieval) -> None:
+    def __init__(self, target: Target, source: Lookup | SmallModel, config: Retrieval) -> None:
         if target.lm.state_bytes:
             raise UsageError(
                 "the target cannot draft by TriForce",
@@ -163,49 +138,3 @@ class TriForceDrafter(LMDrafter):
         cache.rollback(base)
         del chain[most + 1 :], scores[most + 1 :]
         return DraftTree(chain, [max(i - 1, 0) for i in range(len(chain))], scores)
-
-
-class ByText:
-    """A drafter whose working set is the chunks most similar to the newest tokens."""
-
-    def __init__(self, inner: Drafter, config: Retrieval) -> None:
-        self.inner, self.config = inner, config
-        self.name = f"{inner.name} by text"
-
-    def __getattr__(self, name: str) -> Any:
-        """Everything else is the inner drafter's."""
-        return getattr(self.inner, name)
-
-    def begin(self, capacity: int) -> None:
-        """A new sequence."""
-        self._tokens: list[int] = []
-        self._chunks = Chunks(self.config)
-        self.inner.begin(capacity)
-
-    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
-        """Committed tokens, which are searched."""
-        self._tokens.extend(tokens)
-        self._chunks.add(tokens)
-        self.inner.observe(tokens, features, ids)
-
-    def retrieve(self, scores: Tensor) -> None:
-        """Every position gets its chunk's BM25; the target's own scores are ignored."""
-        starts = self._chunks.starts(len(scores)).tolist()
-        cut = list(pairwise((*starts, len(scores))))
-        ranked = bm25([self._tokens[start:end] for start, end in cut], self._tokens[-_QUERY:])
-        sizes = torch.tensor([end - start for start, end in cut], device=scores.device)
-        self.inner.retrieve(torch.tensor(ranked, device=scores.device).repeat_interleave(sizes))
-
-
-def bm25(chunks: Sequence[Sequence[int]], query: Sequence[int]) -> list[float]:
-    """The Okapi BM25 score of each chunk for the distinct tokens of `query`."""
-    counts = [Counter(chunk) for chunk in chunks]
-    mean = sum(map(len, chunks)) / max(len(chunks), 1)
-    scores = [0.0] * len(chunks)
-    for token in set(query):
-        having = sum(token in count for count in counts)
-        weight = log(1 + (len(chunks) - having + 0.5) / (having + 0.5))
-        for i, count in enumerate(counts):
-            if often := count.get(token, 0):
-                scores[i] += weight * often * (_K1 + 1) / (often + _K1 * (1 - _B + _B * len(chunks[i]) / mean))
-    return scores

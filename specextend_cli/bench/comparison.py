@@ -1,4 +1,4 @@
-"""The beginning of a document decoded plainly and with SpecExtend, once each, by the same models: `compare_once`."""
+"""`compare_once`: the beginning of one document decoded plainly and with SpecExtend, with the same models."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def compare_once(document: Document, options: Options) -> Iterator[Event | SideB
     One prompt has the first `READ` tokens, whatever the preset's chunks are: long prompts are what SpecExtend is for. A
     document that is too short to be summarized is printed, and nothing is decoded.
     """
-    with Summarizer(replace(options, cache=False, batch=1, max_tokens=options.max_tokens or WRITTEN)) as summarizer:
-        summarizer.preset = _in_one_prompt(summarizer.preset, summarizer.options.max_tokens or WRITTEN)
+    most = options.max_tokens or WRITTEN
+    with Summarizer(replace(options, cache=False, batch=1, max_tokens=most)) as summarizer:
+        summarizer.preset = _in_one_prompt(summarizer.preset, most)
         yield from summarizer.load()
         yield Stage("warming up")
         for plain in (True, False):
@@ -70,7 +71,8 @@ def compare_once(document: Document, options: Options) -> Iterator[Event | SideB
                     summaries.append(event.summary)
                 if not isinstance(event, Warned) or not tokens[plain]:  # not the warnings about its text
                     yield event
-        yield Comparison(*summaries, first_difference(tokens[True], tokens[False]), load.load())
+        first, second = summaries
+        yield Comparison(first, second, first_difference(tokens[True], tokens[False]), load.load())
 
 
 def _warm_up(summarizer: Summarizer, document: Document, plain: bool) -> Iterator[Event]:

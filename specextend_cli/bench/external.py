@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from time import perf_counter
 from typing import Any
 
@@ -20,11 +20,10 @@ from transformers.generation.streamers import BaseStreamer
 
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.models import Models
-from specextend_cli.bench.records import Run
+from specextend_cli.bench.results import Run
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.four_bit import full_weights
-from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.errors import ModelError
 from specextend_cli.models import hub_file, pypi_source
@@ -39,14 +38,6 @@ _SLACK = 64  # positions of llama.cpp
 def is_plain_greedy(sampling: Sampling) -> bool:
     """True if the largest logit is chosen, so that the program's own greedy decoding gives the same."""
     return sampling.greedy and sampling.repetition_penalty == 1.0 and not sampling.no_repeat_ngram
-
-
-def choose(sampling: Sampling, prompt: Sequence[int], output: Sequence[int], logits: Tensor) -> int:
-    """The next token after `prompt` and `output`, from logits [vocabulary]."""
-    sampler = Sampler(sampling, prompt, logits.device)
-    if output:
-        sampler.commit(output)
-    return int(sampler.choose(logits[None]))
 
 
 class OurChoice:
@@ -64,22 +55,20 @@ class OurChoice:
         low, high = scores.aminmax()
         if low == high:
             return scores
-        token = choose(self.sampling, self.prompt, input_ids[0, len(self.prompt) :].tolist(), scores[0])
+        sampler = Sampler(self.sampling, self.prompt, scores.device)
+        if output := input_ids[0, len(self.prompt) :].tolist():
+            sampler.commit(output)
         first = torch.zeros_like(scores)
-        first[0, token] = 1.0
+        first[0, int(sampler.choose(scores))] = 1.0
         return first
 
 
 class Transformers:
-    """transformers' `generate` with sdpa attention: plain, assisted, or with prompt lookup.
+    """transformers' `generate` with sdpa attention, plain or with prompt lookup."""
 
-    `assistance`: "" for none, "model" for the preset's draft model, "prompt-lookup". UsageError without a draft.
-    """
-
-    def __init__(self, models: Models, assistance: str = "") -> None:
+    def __init__(self, models: Models, *, lookup: bool = False) -> None:
         self.lm = models.lm
-        self.assistant: LanguageModel | None = models.draft_lm if assistance == "model" else None
-        self.lookup = assistance == "prompt-lookup"
+        self.lookup = lookup
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:
         """Continue the prompt. ModelError if transformers refuses."""
@@ -95,7 +84,6 @@ class Transformers:
             prompt_lookup_num_tokens=_LOOKUP if self.lookup else None,
         )
         ours = [] if is_plain_greedy(decoding.sampling) else [OurChoice(decoding.sampling, prompt)]
-        arguments: dict[str, Any] = {} if self.assistant is None else {"assistant_model": self.assistant.model}
         with torch.inference_mode(), quiet_transformers(), self._unmodified():
             clock = _Clock()
             try:
@@ -105,7 +93,6 @@ class Transformers:
                     generation_config=settings,
                     logits_processor=LogitsProcessorList(ours),
                     streamer=clock,
-                    **arguments,
                 )
             except (ValueError, RuntimeError, TypeError, AttributeError) as error:
                 # Modes of `generate` that cannot take this model fail in any of these ways, depending on the version.
@@ -115,14 +102,13 @@ class Transformers:
 
     @contextmanager
     def _unmodified(self) -> Iterator[None]:
-        """The models with transformers' own attention and full weights; restored afterwards."""
-        models = [self.lm.model, *([self.assistant.model] if self.assistant else [])]
-        with ExitStack() as stack:
-            for model in models:
-                model.set_attn_implementation("sdpa")
-                stack.callback(model.set_attn_implementation, NAME)
-                stack.enter_context(full_weights(model))
-            yield
+        """The model with transformers' own attention and full weights; restored afterwards."""
+        self.lm.model.set_attn_implementation("sdpa")
+        try:
+            with full_weights(self.lm.model):
+                yield
+        finally:
+            self.lm.model.set_attn_implementation(NAME)
 
 
 class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-ignore]
@@ -141,7 +127,7 @@ class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-igno
         """Nothing to close."""
 
     def run(self, limit: int) -> Run:
-        """The run. The first piece of assisted generation is a verified draft, which counts as prefill."""
+        """The run. The first piece of prompt lookup is a verified draft, which counts as prefill."""
         if len(self.pieces) < 2:
             raise ModelError("transformers generated nothing")
         first, *steps = self.pieces[1:]

@@ -1,74 +1,32 @@
-"""The machine of a run: its hardware and software, peak memory, and the load of other processes."""
+"""The machine of a run: its hardware and software, and the load of other processes."""
 
 from __future__ import annotations
 
 import platform
-import resource
-import subprocess
-import sys
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
-from pathlib import Path
 from time import monotonic
 
 import psutil
 import torch
 
 from specextend_cli import __version__
-from specextend_cli.bench.records import Machine
+from specextend_cli.humanize import format_many
 from specextend_cli.runtime.machine import processor_name
 
-_CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 _NOT_BUSY = ("idle", "iowait", "guest", "guest_nice")  # guests are counted in user time already
 
 
-def describe(device: torch.device) -> Machine:
-    """Hardware and software of this process."""
-    return Machine(
-        processor=processor_name() or platform.machine(),
-        device=torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
-        threads=torch.get_num_threads(),
-        python=platform.python_version(),
-        torch=torch.__version__,
-        transformers=version("transformers"),
-        version=__version__,
-        commit=_commit(),
-    )
-
-
-def _commit() -> str | None:
-    """The checkout's commit, with "+" if tracked files were changed; None outside a checkout."""
-    root = Path(__file__).parents[2]
-    if not (root / ".git").exists():
-        return None
-
-    command = ["git", "-C", str(root), "describe", "--always", "--exclude=*", "--abbrev=12", "--dirty=+"]
-    try:
-        return subprocess.run(command, capture_output=True, text=True, check=True, timeout=10).stdout.strip()
-    except (OSError, subprocess.SubprocessError):
-        return None
-
-
-def reset_peak(device: torch.device) -> None:
-    """Start a new measurement of peak memory. On systems without /proc, `peak` is the whole process's so far."""
-    if device.type == "cuda":
-        torch.cuda.reset_peak_memory_stats(device)
-        return
-    with suppress(OSError):
-        _CLEAR.write_text("5")  # Linux resets the high-water mark to what is resident now
-
-
-def peak(device: torch.device) -> int:
-    """Peak bytes since `reset_peak`."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    try:
-        line = next(line for line in _STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
-    except (OSError, StopIteration, ValueError, IndexError):
-        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        return used if sys.platform == "darwin" else used * 1024
+def describe(device: torch.device) -> dict[str, str]:
+    """Hardware and software of this process, by name, in display order."""
+    return {
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "processor": f"{processor_name() or platform.machine()}, {format_many(torch.get_num_threads(), 'thread')}",
+        "software": (
+            f"specextend {__version__}, Python {platform.python_version()}, torch {torch.__version__}, "
+            f"transformers {version('transformers')}"
+        ),
+    }
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from time import perf_counter
 import torch
 
 from specextend_cli.bench.prefilled import Prefilled, read
-from specextend_cli.bench.records import Divergence, Run
+from specextend_cli.bench.results import Divergence, Run
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.decode import decode
@@ -67,11 +67,7 @@ def measured(
         decode_seconds=seconds,
         accepted=tuple(step.accepted for step in verified),
         nodes=tuple(step.nodes for step in verified),
-        draft_seconds=sum(step.draft_seconds for step in verified),
-        verify_seconds=sum(step.verify_seconds for step in verified),
-        retrieve_seconds=sum(event.seconds for event in retrieved),
         hit=fmean(event.hit for event in retrieved) if retrieved else None,
-        retrievals=len(retrieved),
     )
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from specextend_cli.bench.records import PLAIN
+from specextend_cli.bench.results import PLAIN
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.errors import SpecextendError, UsageError
@@ -20,11 +20,6 @@ if TYPE_CHECKING:
 
 DEFAULT = ("plain", "ngram", "specextend", "transformers-prompt-lookup")
 Build: TypeAlias = "Callable[[Models], Method]"
-
-
-def about() -> dict[str, str]:
-    """Each method with its description."""
-    return {name: text for name, (text, _) in METHODS.items()}
 
 
 def parse(text: str | None) -> tuple[str, ...]:
@@ -77,9 +72,9 @@ def _by_name(kind: str) -> Build:
     return lambda models: models.recipe(kind, models.retrieval, gate=True)
 
 
-def _imported(module: str, name: str, *arguments: str) -> Build:
+def _imported(module: str, name: str, **arguments: bool) -> Build:
     """A method of another module, which is imported when the method is built: it needs torch, the list does not."""
-    return lambda models: getattr(import_module(f"specextend_cli.bench.{module}"), name)(models, *arguments)
+    return lambda models: getattr(import_module(f"specextend_cli.bench.{module}"), name)(models, **arguments)
 
 
 METHODS: dict[str, tuple[str, Build]] = {
@@ -94,33 +89,16 @@ METHODS: dict[str, tuple[str, Build]] = {
     },
     "naive": ("standard on masked attention throughout: what the parts are added to", _part()),
     "+flash": ("naive, with the fast kernel in prefill", _part(prefill="auto")),
-    "+hta": (
-        "naive, with the fast tree attention in verification (hybrid; split-KV on processors)",
-        _part(verify="auto"),
-    ),
+    "+hta": ("naive, with the fast tree attention in verification", _part(verify="auto")),
     "+streaming": ("naive, with a streaming draft cache", _part("streaming")),
     "+retrieval": ("naive, with retrieval for the draft", _part("retrieval")),
-    "magicdec": (
-        "MagicDec: the target drafts for itself over a streaming cache, a chain",
-        _imported("baselines", "magicdec"),
-    ),
+    "magicdec": ("the target drafts a chain for itself over a streaming cache", _imported("baselines", "magicdec")),
     "triforce": (
-        "TriForce: drafted for by the target over retrieved keys, itself drafted for",
+        "drafted for by the target over retrieved keys, itself drafted for",
         _imported("baselines", "triforce"),
     ),
-    "rapid": (
-        "RAPID's idea: the working set by BM25 of the recent tokens, not by attention",
-        _imported("baselines", "rapid"),
-    ),
     "transformers": ("transformers generate, sdpa", _imported("external", "Transformers")),
-    "transformers-assisted": (
-        "transformers with the preset's draft model",
-        _imported("external", "Transformers", "model"),
-    ),
-    "transformers-prompt-lookup": (
-        "transformers with prompt lookup",
-        _imported("external", "Transformers", "prompt-lookup"),
-    ),
+    "transformers-prompt-lookup": ("the same with prompt lookup", _imported("external", "Transformers", lookup=True)),
     "llama.cpp": ("llama.cpp over the same GGUF, by llama-cpp-python", _imported("external", "LlamaCpp")),
 }
 """Each method's description, and what builds it."""

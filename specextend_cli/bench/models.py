@@ -15,7 +15,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.bench.records import Run
+from specextend_cli.bench.results import Run
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.config import Retrieval, TreeShape
@@ -40,7 +40,6 @@ from specextend_cli.runtime.loading import (
     retrieval_of,
 )
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @dataclass(frozen=True)
@@ -104,22 +103,12 @@ class Models:
         return replace(self.retrieval, policy=policy, **changes)  # type: ignore[arg-type]
 
     @property
-    def prompter(self) -> PromptBuilder:
-        """Builds the preset's prompts."""
-        return PromptBuilder(self.preset, self.encoder, self.directories.target)
-
-    @property
-    def own_draft(self) -> str:
-        """The drafter of `summarize`."""
-        return self.choices.draft or self.preset.draft.kind
-
-    @property
     def draft(self) -> str:
         """The drafter of `standard`, `streaming` and `specextend`: the preset's, if it has attention.
 
         For a preset that drafts with n-grams alone it is a blend of n-grams and the target itself.
         """
-        return self.choices.draft or (self.own_draft if DRAFTERS[self.preset.draft.kind].attends else "blend")
+        return self.choices.draft or (self.preset.draft.kind if DRAFTERS[self.preset.draft.kind].attends else "blend")
 
     @property
     def attending(self) -> str:
@@ -165,10 +154,7 @@ class Models:
         window = self.preset.window.context
         with stretched(self.lm.model, window, length) as scaled:
             self.stretch = length / window if scaled else 1.0
-            try:
-                yield scaled
-            finally:
-                self.stretch = 1.0
+            yield scaled
 
     def _read(self, path: Path, dtype: torch.dtype) -> LanguageModel:
         quantization = self.preset.target.quantization if path == self.directories.target else "none"

@@ -1,4 +1,4 @@
-"""Plots drawn by matplotlib (the extra `bench`), as SVG and PNG."""
+"""Plots drawn by matplotlib (the extra `bench`), as SVG."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ import math
 import textwrap
 import warnings
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-import numpy as np
-
-from specextend_cli.bench.records import format_length
-from specextend_cli.bench.tables import MISSING, HeatMap, LinePlot, Plot, Point, one_line
+from specextend_cli.bench.formats import Plot, Point, format_length, one_line
 from specextend_cli.errors import UsageError
-from specextend_cli.humanize import format_percent
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,13 +33,6 @@ _STYLE = {
 _NO_METADATA = dict.fromkeys(("Date", "Creator", "Format", "Type"))
 
 
-class Picture(NamedTuple):
-    """A plot as an SVG element and as a PNG file."""
-
-    svg: str
-    png: bytes
-
-
 def require() -> None:
     """UsageError if matplotlib is not installed."""
     if find_spec("matplotlib") is None:
@@ -51,30 +40,28 @@ def require() -> None:
         raise UsageError("--report cannot draw its plots", why=why, fix=fix)
 
 
-def draw(plot: Plot) -> Picture:
-    """Draw a plot. Values that are not finite are left out. UsageError without matplotlib."""
+def draw(plot: Plot) -> str:
+    """A plot as an SVG element. Values that are not finite are left out. UsageError without matplotlib."""
     require()
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # no word about its font cache on stderr
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    files = {"svg": io.BytesIO(), "png": io.BytesIO()}
+    file = io.BytesIO()
     with rc_context(_STYLE), warnings.catch_warnings():  # type: ignore[arg-type, unused-ignore]
         warnings.simplefilter("ignore")  # a glyph that the font lacks
-        size = (7.5, 4.6) if isinstance(plot, LinePlot) else (7.5, 1.6 + 0.32 * max(len(plot.values), 2))  # inches
-        figure = Figure(figsize=size, layout="constrained")
+        figure = Figure(figsize=(7.5, 4.6), layout="constrained")  # inches
         axes = figure.add_subplot()
         axes.set_title(_short(plot.title), loc="left", fontweight="bold")
         axes.set_axisbelow(True)
-        if not (_lines(figure, axes, plot) if isinstance(plot, LinePlot) else _heat_map(axes, plot)):
+        if not _lines(figure, axes, plot):
             axes.text(0.5, 0.5, "nothing was measured", ha="center", transform=axes.transAxes)
-        for kind, file in files.items():
-            figure.savefig(file, format=kind, dpi=144, metadata=_NO_METADATA if kind == "svg" else None)
-    svg = files["svg"].getvalue().decode("utf-8")
-    return Picture(svg[svg.index("<svg") :], files["png"].getvalue())
+        figure.savefig(file, format="svg", metadata=_NO_METADATA)
+    svg = file.getvalue().decode("utf-8")
+    return svg[svg.index("<svg") :]
 
 
-def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
+def _lines(figure: Figure, axes: Axes, plot: Plot) -> bool:
     """Every line has its own colour, mark and dashes; error bars are the intervals."""
     lines = {name: [point for point in points if _drawable(point)] for name, points in plot.lines.items()}
     xs = sorted({point.x for points in lines.values() for point in points})
@@ -111,31 +98,6 @@ def _lines(figure: Figure, axes: Axes, plot: LinePlot) -> bool:
     if xs:
         figure.legend(loc="outside lower center", ncols=4, frameon=False)
     return bool(xs)
-
-
-def _heat_map(axes: Axes, plot: HeatMap) -> bool:
-    """Every value as a colour of viridis, and as a number."""
-    from matplotlib import colormaps
-
-    rows, columns = list(plot.values), list(dict.fromkeys(name for row in plot.values.values() for name in row))
-    values = np.array([[plot.values[row].get(column) for column in columns] for row in rows], dtype=float)
-    if not np.isfinite(values).any():
-        return False
-    # Not imshow, which embeds a bitmap.
-    axes.pcolormesh(values, cmap="viridis", vmin=0.0, vmax=1.0, edgecolors="white")
-    axes.invert_yaxis()
-    for (row, column), value in np.ndenumerate(values):
-        missing = not math.isfinite(value)
-        red, green, blue, _ = (1.0,) * 4 if missing else colormaps["viridis"](value)
-        # Black on light cells, white on dark ones: at this luminance both have the same contrast.
-        light = 0.2126 * red**2.2 + 0.7152 * green**2.2 + 0.0722 * blue**2.2 > 0.18
-        said = MISSING if missing else format_percent(value)
-        axes.text(column + 0.5, row + 0.5, said, ha="center", va="center", color="black" if light else "white")
-    axes.set_xticks(np.arange(len(columns)) + 0.5, [_short(name) for name in columns])
-    axes.set_yticks(np.arange(len(rows)) + 0.5, [_short(name, 40) for name in rows])
-    axes.set_xlabel(_short(plot.x_label))
-    axes.set_ylabel(_short(plot.y_label))
-    return True
 
 
 def _drawable(point: Point) -> bool:

@@ -13,7 +13,6 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.roofline import wait
 from specextend_cli.engine.attention import Queries
 from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.lm import LanguageModel, Output
@@ -50,8 +49,8 @@ class Prefilled(Target):
     def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read a piece, or restore it; it is read again if features are wanted that were not kept."""
         at, wanted, began = self.length, tuple(features), perf_counter()
-        piece = self._known(tokens, wanted)
-        if piece is not None:
+        piece = self._pieces.get(at)
+        if piece and piece.tokens == tuple(tokens.tolist()) and wanted in ((), piece.features):
             self.cache.reserve(len(tokens))
             self.cache.commit()
             self._queries = piece.queries
@@ -73,16 +72,6 @@ class Prefilled(Target):
             self._pieces = {start: kept for start, kept in self._pieces.items() if start + len(kept.tokens) <= end}
         return super().verify(tree, features=features, record=record)
 
-    def has_read(self, tokens: Tensor, features: Sequence[int]) -> bool:
-        """True if the prompt's next piece was read already."""
-        return self._known(tokens, tuple(features)) is not None
-
-    def _known(self, tokens: Tensor, features: tuple[int, ...]) -> _Piece | None:
-        piece = self._pieces.get(self.length)
-        if piece is None or piece.tokens != tuple(tokens.tolist()) or features not in ((), piece.features):
-            return None
-        return piece
-
 
 def read(target: Target, prompt: Sequence[int], chunk: int, *, room: int, drafter: Drafter | None = None) -> Output:
     """Begin a sequence with `room` rows after the prompt, and read the prompt in pieces; the drafter reads along."""
@@ -96,3 +85,9 @@ def read(target: Target, prompt: Sequence[int], chunk: int, *, room: int, drafte
         if drafter is not None:
             drafter.observe(piece, out.features)
     return out
+
+
+def wait(device: torch.device) -> None:
+    """Wait for the device: CUDA calls return before their work is done."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)

@@ -1,95 +1,85 @@
-"""Runs documents × lengths × methods × repeats, in random order within a document; finished runs are not repeated."""
+"""Runs documents × lengths × methods × repeats, in random order within a document, and compares all tokens."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from itertools import groupby
-from typing import TypeAlias
 
 import torch
 
-from specextend_cli.bench import machine
-from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
+from specextend_cli.bench.formats import format_length, one_line
 from specextend_cli.bench.measure import Decoding, divergence, is_wrong, measured
-from specextend_cli.bench.methods import reason
+from specextend_cli.bench.methods import build, reason
 from specextend_cli.bench.models import Method, Models, Recipe
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.records import PLAIN, Record, Run, format_length
-from specextend_cli.bench.statistics import first_difference
-from specextend_cli.bench.workloads import Prompt
+from specextend_cli.bench.prompts import Prompt
+from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running, Working
+from specextend_cli.bench.statistics import Measurements
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.errors import FitError, ModelError, UsageError
-
-Key: TypeAlias = tuple[str, int, str, int]  # method, length, document, repeat
+from specextend_cli.summarize.events import Warned
 
 _WARM_UP = 12  # tokens: enough for the gate to know what a plain step costs
 _SLACK = 256  # rows for trees
 _SHORT = 64  # prompt tokens that warm up an external program
 
 
-def key(record: Record) -> Key:
-    """The key of a record."""
-    return record.method, record.length, record.document, record.repeat
-
-
 @dataclass
 class Runner:
-    """Runs `methods`, plain decoding among them. `skipped`: methods that failed; `known`: all records so far."""
+    """Models, prompts and decoding of a benchmark.
+
+    `skipped`: methods left out, and why. `wrong`: methods of ours whose tokens differ from plain decoding's by more
+    than rounding explains: by nothing in float32.
+    """
 
     models: Models
-    methods: dict[str, Method]
+    prompts: Sequence[Prompt]
     decoding: Decoding
-    repeats: int
-    seed: int
+    repeats: int = 1
+    seed: int = 0
     skipped: dict[str, str] = field(default_factory=dict)
-    known: dict[Key, Record] = field(default_factory=dict)
-    _targets: dict[tuple[str, tuple[int, ...]], Prefilled] = field(default_factory=dict, init=False)
-    _costs: dict[str, CostModel] = field(default_factory=dict, init=False)
-    _warm: set[str] = field(default_factory=set, init=False)
-    _runs: int = field(default=0, init=False)
+    wrong: list[str] = field(default_factory=list)
 
-    def run(self, prompts: Sequence[Prompt], known: Iterable[Record] = ()) -> Iterator[Running]:
-        """Measure what is not `known` yet. A failing method is skipped; plain decoding's error is raised."""
-        expected = {
-            (name, prompt.length, prompt.document, repeat)
-            for name in self.methods
-            for prompt in prompts
-            for repeat in range(self.repeats)
-        }
-        self.known = {key(record): record for record in known if key(record) in expected}
-        self._runs = len(expected)
-        yield Started(self._runs, len(self.known))
-        for length, group in groupby(prompts, key=lambda prompt: prompt.length):
-            self._costs, self._warm = {}, {name for name in self._warm if not isinstance(self.methods[name], Recipe)}
+    def named(self, *names: str) -> dict[str, Method]:
+        """Methods of the registry; those that cannot run here are added to `skipped`."""
+        able, unable = build(names, self.models)
+        self.skipped |= unable
+        return able
+
+    def measure(self, methods: Mapping[str, Method]) -> Generator[Running, None, Measurements]:
+        """Run every method, and plain decoding, on every prompt. A failing one is skipped; plain's error is raised."""
+        self.methods = {**self.named(PLAIN), **methods}
+        self._records: list[Record] = []
+        self._warm: set[str] = set()
+        self._runs = len(self.methods) * len(self.prompts) * self.repeats
+        for length, group in groupby(self.prompts, key=lambda prompt: prompt.length):
+            # Keys depend on RoPE's stretching, which depends on the length; step costs depend on the length.
+            self._targets: dict[tuple[str, tuple[int, ...]], Prefilled] = {}
+            self._costs: dict[str, CostModel] = {}
+            self._warm = {name for name in self._warm if not isinstance(self.methods[name], Recipe)}
             with self.models.fitted(length + self.decoding.tokens) as scaled:
                 for prompt in group:
                     yield from self._document(prompt, scaled)
-            # Keys depend on RoPE's stretching, which depends on the length.
-            self._targets = {}
-
-    def records(self) -> tuple[Record, ...]:
-        """Everything known, in the order of methods, lengths, documents, repeats."""
-        order = {name: number for number, name in enumerate(self.methods)}
-        return tuple(sorted(self.known.values(), key=lambda r: (r.length, order[r.method], r.document, r.repeat)))
-
-    def wrong(self) -> tuple[str, ...]:
-        """Our methods whose tokens differ from plain decoding by more than rounding explains: by nothing in float32."""
         exact = self.models.dtype == torch.float32
-        bad = {record.method for record in self.known.values() if is_wrong(record.divergence, exact=exact)}
-        return tuple(name for name, method in self.methods.items() if isinstance(method, Recipe) and name in bad)
+        bad = {record.method for record in self._records if is_wrong(record.divergence, exact=exact)}
+        self.wrong += [name for name in self.methods if name in bad and isinstance(self.methods[name], Recipe)]
+        order = {name: number for number, name in enumerate(self.methods)}
+        self._records.sort(key=lambda record: (record.length, order[record.method], record.document, record.repeat))
+        return Measurements(tuple(self._records), self.seed)
 
     def _document(self, prompt: Prompt, scaled: bool) -> Iterator[Running]:
+        found: list[Record] = []
         for repeat in range(self.repeats):
             names = list(self.methods)
             random.Random(f"{self.seed} {prompt.document} {prompt.length} {repeat}").shuffle(names)
             for name in names:
-                if name in self.skipped or (name, prompt.length, prompt.document, repeat) in self.known:
+                if name in self.skipped:
                     continue
                 try:
                     run = yield from self._run(name, prompt)
@@ -98,21 +88,21 @@ class Runner:
                         raise
                     why = "memory ran out" if isinstance(error, torch.OutOfMemoryError) else reason(error)
                     self.skipped[name] = f"{why}, at {prompt.length:,} tokens"
-                    yield Skipped(name, self.skipped[name])
+                    yield Warned(f"{name} is left out: {self.skipped[name]}")
                     continue
-                record = Record(
-                    **asdict(run),
-                    method=name,
-                    length=prompt.length,
-                    document=prompt.document,
-                    repeat=repeat,
-                    peak_bytes=machine.peak(self.models.device),
-                    scaled=scaled,
-                    text=self.models.encoder.decode(run.tokens),
+                found.append(
+                    Record(
+                        **asdict(run),
+                        method=name,
+                        length=prompt.length,
+                        document=prompt.document,
+                        repeat=repeat,
+                        scaled=scaled,
+                        text=self.models.encoder.decode(run.tokens),
+                    )
                 )
-                self.known[key(record)] = record
-                yield Measured(record, len(self.known), self._runs)
-        yield from self._check(prompt)
+                yield Measured(found[-1], len(self._records) + len(found), self._runs)
+        yield from self._check(prompt, found)
 
     def _run(self, name: str, prompt: Prompt) -> Generator[Running, None, Run]:
         """A run of the method, after a short one if it has had none yet."""
@@ -127,7 +117,6 @@ class Runner:
                 pass
             self._warm.add(name)
         yield Working(where, 0, decoding.tokens)
-        machine.reset_peak(self.models.device)
         written = 0
         for event in self._events(name, prompt.tokens, decoding):
             if isinstance(event, Run):
@@ -166,22 +155,26 @@ class Runner:
         chunk = self.decoding.prefill_chunk
         for at in range(0, prompt.length, chunk):
             piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
-            if not target.has_read(piece, features):
-                yield Working(f"reading {prompt.document}", at, prompt.length)
+            yield Working(f"reading {prompt.document}", at, prompt.length)
             with on_threads(self.models.lm.prefill_threads):
                 target.prefill(piece, features=features)
 
-    def _check(self, prompt: Prompt) -> Iterator[Running]:
-        """Compare every record of the prompt with plain decoding's first."""
-        plain = self.known[PLAIN, prompt.length, prompt.document, 0]
-        for at, record in list(self.known.items()):
-            same = at[1:3] == (prompt.length, prompt.document)
-            if not same or record.divergence or first_difference(plain.tokens, record.tokens) is None:
-                continue
-            recipe = self.methods[PLAIN]
-            assert isinstance(recipe, Recipe)
-            target = self._target(recipe)
-            target.verify_backend = self.models.backend(recipe.verify)
-            found = divergence(target, prompt.tokens, plain.tokens, record.tokens, self.decoding)
-            self.known[at] = replace(record, divergence=found)
-            yield Checked(self.known[at])
+    def _check(self, prompt: Prompt, found: Sequence[Record]) -> Iterator[Running]:
+        """Keep the records of a prompt, each compared with plain decoding's first."""
+        plain = next(record for record in found if record.method == PLAIN)
+        recipe = self.methods[PLAIN]
+        assert isinstance(recipe, Recipe)
+        for record in found:
+            differs = divergence(self._target(recipe), prompt.tokens, plain.tokens, record.tokens, self.decoding)
+            if differs is not None:
+                record = replace(record, divergence=differs)
+                yield Warned(format_divergence(record))
+            self._records.append(record)
+
+
+def format_divergence(record: Record) -> str:
+    """Where a run left plain decoding."""
+    assert record.divergence is not None
+    gap = "" if record.divergence.gap is None else f", where the two best are {record.divergence.gap:.2g} apart"
+    where = f"{record.method} · {format_length(record.length)} {one_line(record.document)}"
+    return f"{where} · differs from plain decoding from token {record.divergence.index + 1} on{gap}"

@@ -1,17 +1,18 @@
-"""A benchmark from its options to its result, as a stream of events: `run(Options(…))`."""
+"""The settings of a benchmark, and what they name: `prepared(Options(…))` loads models and prompts for a `Runner`."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Generator
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from specextend_cli.bench import methods, texts, workloads
-from specextend_cli.bench.events import Event, Finished
-from specextend_cli.bench.records import Benchmark
-from specextend_cli.engine.config import Sampling
-from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.bench import machine, methods, prompts
+from specextend_cli.bench.measure import Decoding
+from specextend_cli.bench.models import Models
+from specextend_cli.bench.results import Benchmark, Event
+from specextend_cli.bench.runner import Runner
+from specextend_cli.engine.target import Target
+from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import TextEncoder
@@ -25,147 +26,67 @@ from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
-if TYPE_CHECKING:
-    from specextend_cli.bench.models import Models
-    from specextend_cli.bench.setting import Setting
-    from specextend_cli.bench.tables import Experiment
-
-DecodingName: TypeAlias = Literal["greedy", "preset", "sample"]
-
-TEMPERATURE = 0.7  # of `sample`, if the preset is greedy
-
 
 @dataclass(frozen=True, kw_only=True)
 class Options(EngineOptions):
-    """The settings of a benchmark. `methods` are names, plain decoding among them."""
+    """The settings of a benchmark. `methods` are names, plain decoding among them; experiments choose their own."""
 
     preset: str = DEFAULT
     lengths: tuple[int, ...] = (1024,)
     tokens: int = 256
-    decoding: DecodingName = "preset"
     docs: int = 2
     repeats: int = 1
     methods: tuple[str, ...] = methods.DEFAULT
     inputs: tuple[Path, ...] = ()
-    dataset: str | None = None
+    dataset: Path | None = None
     offline: bool = False
-    fresh: bool = False
 
 
-def run(options: Options) -> Iterator[Event]:
-    """Measure; the last event is `Finished`. Raises what `Summarizer.run` raises.
+def prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Runner, Benchmark]]:
+    """Load everything; returns the runner, and the benchmark as yet without results. Raises as `Summarizer.run`.
 
-    Records are kept on disk until `Finished.forget` is called, so that the next call continues an interrupted run.
-    """
-    setting, key = yield from _prepared(options, layers=not methods.have_own_attention(options.methods))
-    setting = setting.saved_as(key, fresh=options.fresh)
-    able = setting.named(*options.methods)
-    for name, why in setting.skipped.items():
-        yield Warned(f"{name} is left out: {why}")
-    found = yield from setting.measure(able)
-    yield from _finished([setting], setting.benchmark(found.benchmark.records))
-
-
-def explore(options: Options, names: Sequence[str], *, traces: Path | None = None) -> Iterator[Event]:
-    """Run experiments one after the other, "profile" among them. Otherwise as `run`.
-
-    `traces`: where a profile keeps traces.
-    """
-    setting, key = yield from _prepared(options, layers=not {"ablation", "profile"} & set(names))
-    setting = replace(setting, traces=traces)
-
-    from specextend_cli.bench import experiments
-
-    parts, found = [], []
-    for name in names:
-        yield Stage(f"experiment {name}")
-        parts.append(setting.saved_as(f"{key}-{name}", fresh=options.fresh))
-        found.append((yield from experiments.run(name, parts[-1])))
-    asked = {name: value for name, value in setting.asked.items() if name != "methods"}
-    yield from _finished(parts, setting.benchmark(settings=asked), tuple(found))
-
-
-def _finished(parts: Sequence[Setting], benchmark: Benchmark, found: tuple[Experiment, ...] = ()) -> Iterator[Event]:
-    partials = [part.partial for part in parts if part.partial is not None]
-    for problem in dict.fromkeys(partial.problem for partial in partials if partial.problem):
-        yield Warned(problem)
-
-    def forget() -> None:
-        for partial in partials:
-            partial.remove()
-
-    yield Finished(benchmark, tuple(parts[0].wrong), forget, found)
-
-
-def _prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Setting, str]]:
-    """Load everything; returns the setting and the key of its finished runs.
-
-    `layers`: whether they may run natively or by CUDA graphs; without, `compile` means our kernels alone. A profiler
-    sees such a forward as a single operation.
+    `layers`: whether they may run natively or by CUDA graphs; without, transformers' layers run over our kernels.
     """
     preset = with_draft(load_preset(options.preset), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
-    sources = texts.sources(options.inputs, options.dataset)
+    sources = prompts.sources(options.inputs, options.dataset)
     prompter = PromptBuilder(preset, TextEncoder.of(pair.target), pair.target)
-    prompts, short = workloads.summaries(sources, prompter, options.lengths, options.docs)
+    framed, short = prompts.summaries(sources, prompter, options.lengths, options.docs)
     for warning in short:
         yield Warned(warning)
     yield Stage(f"loading {preset.title}")
-
-    from specextend_cli.bench import machine
-    from specextend_cli.bench.measure import Decoding
-    from specextend_cli.bench.models import Models
-    from specextend_cli.bench.setting import Setting
-    from specextend_cli.bench.storage import key
-    from specextend_cli.engine.target import Target
-
     fit_threads()
-    facts = machine.describe(device_of(options.device))
-    longest = max(prompt.length for prompt in prompts) + options.tokens
-    if options.compile:
-        yield from load_library(pair.target, device_of(options.device))
-    models = Models(preset, pair, options, context=longest)
-    if options.compile and layers:
-        yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
+    device = device_of(options.device)
+    facts = machine.describe(device)
+    yield from load_library(pair.target, device)
+    models = Models(preset, pair, options, context=max(prompt.length for prompt in framed) + options.tokens)
     if layers:
+        yield from run_natively(models.lm, models.heads, exact=is_exact(preset, options))
         target = Target(models.lm)
-        drafter = models.drafter(models.draft, target, models.retrieval)
-        yield from run_by_graphs(target, drafter, models.tree)
-    sampling, seed = _sampling(models.preset, options), options.seed or 0
-    compiled = ("kernels and layers" if layers else "kernels") if options.compile else "nothing"
-    asked = _asked(options, models, sampling, compiled)
-    identity = {"preset": preset.model_dump(mode="json"), "machine": asdict(facts), "seed": seed}
-    decoding = Decoding(sampling, options.tokens, models.eos, models.prefill_chunk)
-    setting = Setting(models, prompts, decoding, options.repeats, seed, facts, asked)
-    return setting, key({**asked, **identity}, prompts)
+        yield from run_by_graphs(target, models.drafter(models.draft, target, models.retrieval), models.tree)
+    decoding = Decoding(sampling_of(models.preset, options), options.tokens, models.eos, models.prefill_chunk)
+    settings = _settings(options, models, decoding, layers=layers)
+    seed = options.seed or 0
+    return Runner(models, framed, decoding, options.repeats, seed), Benchmark(preset.name, settings, facts, seed)
 
 
-def _sampling(preset: Preset, options: Options) -> Sampling:
-    if options.decoding == "greedy":
-        return Sampling(seed=options.seed or 0)
-    chosen = sampling_of(preset, options)
-    if options.decoding == "sample" and chosen.greedy:
-        return replace(chosen, temperature=TEMPERATURE)
-    return chosen
-
-
-def _asked(options: Options, models: Models, sampling: Sampling, compiled: str) -> dict[str, object]:
+def _settings(options: Options, models: Models, decoding: Decoding, *, layers: bool) -> dict[str, object]:
     """The settings in JSON types; repeating them gives the same prompts and the same decoding."""
-    left_out = {"fresh", "draft_attention", "offline", "preset", "seed", "temperature"}
+    own = {field.name for field in fields(Options)} - {field.name for field in fields(EngineOptions)}
     retrieval = models.retrieval
     return {
-        **{field.name: getattr(options, field.name) for field in fields(Options) if field.name not in left_out},
+        **{name: getattr(options, name) for name in sorted(own - {"offline", "preset"})},
         "lengths": list(options.lengths),
         "methods": list(options.methods),
+        "dataset": None if options.dataset is None else options.dataset.name,
         "inputs": [path.name for path in options.inputs],
+        "draft": models.draft,
         "draft_head": None if options.draft_head is None else Path(options.draft_head).name,
         "device": str(models.device),
         "dtype": str(models.dtype).removeprefix("torch."),
-        "draft": models.draft,
-        "sampling": asdict(sampling),
+        "sampling": asdict(decoding.sampling),
         "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers), "breaks": len(retrieval.breaks)},
         "tree": asdict(models.tree),
         "attention": models.lm.attention,
-        "graphs": models.device.type == "cuda" and models.lm.forward_backend is not None,
-        "compile": compiled,
+        "layers": "ours" if layers and models.lm.forward_backend is not None else "transformers'",
     }

@@ -1,4 +1,4 @@
-"""Statistics of runs: intervals, paired ratios, accepted lengths, shares of a step, repetition.
+"""Statistics of runs: intervals, paired ratios, accepted lengths; a row a method.
 
 Speedups are medians over documents of paired ratios. Documents are resampled, because repeats and steps of one document
 are not independent samples.
@@ -6,40 +6,30 @@ are not independent samples.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from statistics import fmean, median
 from typing import Any, TypeAlias
 
 import numpy as np
 
-from specextend_cli.bench.records import Record
+from specextend_cli.bench.formats import Interval
+from specextend_cli.bench.results import PLAIN, Record
 
 Quantity: TypeAlias = Callable[[Record], float | None]  # a figure of one run, or None if the run does not have it
 
 RESAMPLES = 9999
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
-    """An estimate from `n` documents. One document has no interval: `low` and `high` are None."""
-
-    value: float
-    low: float | None
-    high: float | None
-    n: int
-
-
 def bootstrap_interval(
     values: Sequence[float],
     statistic: Callable[..., Any] = np.median,
-    confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = 0,
 ) -> Interval:
-    """The statistic, a function of numpy, and its percentile bootstrap interval.
+    """The statistic, a function of numpy, and its 95% percentile bootstrap interval.
 
     The percentile method, not BCa: the correction needs a jackknife, which for a median of few values is zero or
     undefined. Raises ValueError without values.
@@ -49,19 +39,10 @@ def bootstrap_interval(
         raise ValueError("no values to resample")
     value = float(statistic(sample))
     if sample.size == 1:
-        return Interval(value, None, None, 1)
+        return Interval(value, None, None)
     chosen = np.random.default_rng(abs(seed)).integers(0, sample.size, (resamples, sample.size))
-    tail = (1 - confidence) / 2
-    low, high = np.quantile(statistic(sample[chosen], axis=-1), (tail, 1 - tail))
-    return Interval(value, float(low), float(high), sample.size)
-
-
-def format_interval(interval: Interval | None, unit: str = "") -> str | None:
-    """ "1.92× (1.80-2.05)"; without brackets for a single document, or if nothing varies."""
-    if interval is None:
-        return None
-    value = f"{interval.value:.2f}{unit}"
-    return value if interval.low == interval.high else f"{value} ({interval.low:.2f}-{interval.high:.2f})"
+    low, high = np.quantile(statistic(sample[chosen], axis=-1), (0.025, 0.975))
+    return Interval(value, float(low), float(high))
 
 
 def decode_seconds_per_token(record: Record) -> float | None:
@@ -69,8 +50,8 @@ def decode_seconds_per_token(record: Record) -> float | None:
     return record.decode_seconds / (len(record.tokens) - 1) if len(record.tokens) > 1 else None
 
 
-def paired_ratios(records: Sequence[Record], method: str, baseline: str, quantity: Quantity) -> dict[str, float]:
-    """How many times less of `quantity` the method needs than the baseline, by document: above 1 is better.
+def paired_ratios(own: Sequence[Record], others: Sequence[Record], quantity: Quantity) -> dict[str, float]:
+    """How many times less of `quantity` a method needs than another, by document: above 1 is better.
 
     The records are of one length. First each one's median over repeats, then the ratio. Documents that one of the two
     lacks, or where either is zero, are left out.
@@ -78,10 +59,10 @@ def paired_ratios(records: Sequence[Record], method: str, baseline: str, quantit
     ours, theirs = (
         {
             document: median(known)
-            for document, runs in by_document(record for record in records if record.method == name).items()
+            for document, runs in by_document(records).items()
             if (known := [figure for record in runs if (figure := quantity(record)) is not None])
         }
-        for name in (method, baseline)
+        for records in (own, others)
     )
     return {name: theirs[name] / ours[name] for name in ours if ours[name] > 0 and theirs.get(name, 0.0) > 0}
 
@@ -100,35 +81,107 @@ def accepted_by_document(records: Iterable[Record]) -> tuple[float, ...]:
     return tuple(fmean(size for record in of for size in record.accepted) for of in runs.values())
 
 
-def accepted_counts(records: Iterable[Record]) -> Counter[int]:
-    """How many verification steps emitted how many tokens."""
-    return Counter(size for record in records for size in record.accepted)
-
-
-def quantile(counts: Counter[int], share: float) -> int:
-    """The smallest value that at least `share` of all counted do not exceed; something must have been counted."""
-    return int(np.quantile(list(counts.elements()), share, method="inverted_cdf"))
-
-
-def shares(records: Sequence[Record]) -> dict[str, float] | None:
-    """Shares of the records' decoding time, one in all; None if no part was measured. The rest is the host's."""
-    parts = {
-        part: sum(getattr(record, f"{part}_seconds") for record in records) for part in ("draft", "verify", "retrieve")
-    }
-    known = sum(parts.values())
-    if not known:
-        return None
-    whole = max(sum(record.decode_seconds for record in records), known)
-    return {part: seconds / whole for part, seconds in (parts | {"host": whole - known}).items()}
-
-
-def repeated_ngrams(tokens: Sequence[Hashable], n: int = 4) -> float:
-    """The share of n-grams that occurred earlier in the same output, 0 to 1."""
-    grams = [tuple(tokens[start : start + n]) for start in range(len(tokens) - n + 1)]
-    return 1 - len(set(grams)) / len(grams) if grams else 0.0
-
-
 def first_difference(one: Sequence[int], other: Sequence[int]) -> int | None:
     """The index of the first token that differs, a missing one included; None if all are equal."""
     pairs = enumerate(zip_longest(one, other))
     return next((index for index, (left, right) in pairs if left != right), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One method at one prompt length. None is "not measured".
+
+    Seconds and tokens per second: medians over runs. Speedups: over plain decoding, medians of the documents' own
+    ratios. `accepted`: mean over documents of tokens per verification step. `hit`: percent of the target's attention.
+    `equal` runs emitted plain decoding's tokens; `difference` is the number of
+    the first token, from 1 on, at which another run differs, and `gap` the largest difference of plain decoding's two
+    best logits at such a token.
+    """
+
+    length: int
+    method: str
+    scaled: bool
+    documents: int
+    runs: int
+    prefill_seconds: float
+    decode_seconds: float
+    total_seconds: float
+    tokens_per_second: float | None
+    decode_speedup: Interval | None
+    total_speedup: Interval | None
+    accepted: Interval | None
+    nodes: float | None
+    hit: float | None
+    equal: int
+    difference: int | None
+    gap: float | None
+
+
+def rows(records: Sequence[Record], seed: int = 0) -> tuple[Row, ...]:
+    """A row for every length and method, in the order of the records; `seed` is that of intervals."""
+    found: dict[tuple[int, str], list[Record]] = {}
+    for record in records:
+        found.setdefault((record.length, record.method), []).append(record)
+    return tuple(_row(own, found.get((length, PLAIN), []), seed) for (length, _), own in found.items())
+
+
+def _row(own: Sequence[Record], plain: Sequence[Record], seed: int) -> Row:
+    def interval(values: Collection[float], statistic: Callable[..., Any] = np.median) -> Interval | None:
+        return bootstrap_interval(tuple(values), statistic, seed=seed) if values else None
+
+    def speedup(quantity: Quantity) -> Interval | None:
+        return interval(paired_ratios(own, plain, quantity).values())
+
+    def seconds(record: Record) -> float | None:
+        """End to end, for as many tokens as plain decoding wrote: outputs may differ in length."""
+        per_token = decode_seconds_per_token(record)
+        if per_token is None or record.document not in written:
+            return None
+        return record.prefill_seconds + per_token * (written[record.document] - 1)
+
+    written = {record.document: len(record.tokens) for record in plain if record.repeat == 0}
+    speeds = [1 / cost for record in own if (cost := decode_seconds_per_token(record))]
+    hits = [record.hit for record in own if record.hit is not None]
+    nodes = [size for record in own for size in record.nodes]
+    diverged = [record.divergence for record in own if record.divergence]
+    return Row(
+        length=own[0].length,
+        method=own[0].method,
+        scaled=any(record.scaled for record in own),
+        documents=len({record.document for record in own}),
+        runs=len(own),
+        prefill_seconds=median(record.prefill_seconds for record in own),
+        decode_seconds=median(record.decode_seconds for record in own),
+        total_seconds=median(record.prefill_seconds + record.decode_seconds for record in own),
+        tokens_per_second=median(speeds) if speeds else None,
+        decode_speedup=speedup(decode_seconds_per_token),
+        total_speedup=speedup(seconds),
+        accepted=interval(accepted_by_document(own), np.mean),
+        nodes=fmean(nodes) if nodes else None,
+        hit=100 * fmean(hits) if hits else None,
+        equal=len(own) - len(diverged),
+        difference=min((found.index + 1 for found in diverged), default=None),
+        gap=max((found.gap for found in diverged if found.gap is not None), default=None),
+    )
+
+
+@dataclass(frozen=True)
+class Measurements:
+    """Runs, and figures of them; `seed` is that of intervals."""
+
+    records: tuple[Record, ...]
+    seed: int
+
+    @cached_property
+    def rows(self) -> tuple[Row, ...]:
+        """A row a length and method."""
+        return rows(self.records, self.seed)
+
+    def ratio(self, row: Row, other: str, quantity: Quantity) -> Interval | None:
+        """How many times less of `quantity` a method needs than another: the median of documents' own ratios."""
+        own, others = (
+            [record for record in self.records if (record.length, record.method) == (row.length, method)]
+            for method in (row.method, other)
+        )
+        ratios = tuple(paired_ratios(own, others, quantity).values())
+        return bootstrap_interval(ratios, seed=self.seed) if ratios else None

@@ -34,10 +34,10 @@ def compare(
     from specextend_cli.cli.choice import chosen_model
     from specextend_cli.cli.inputs import STDIN, Reading, one_source
     from specextend_cli.engine.events import Prefilling, Step
-    from specextend_cli.summarize.events import Stage, Summarized
+    from specextend_cli.summarize.events import Stage
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.compared import comparison, comparison_record, format_side, side_name
+    from specextend_cli.ui.measurements import comparison, comparison_record, side_name
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.panel import open_view
 
@@ -70,9 +70,6 @@ def compare(
                         shown.close()
                         side = side_name(event.plain)
                         view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
-                    case Summarized():
-                        shown.close()
-                        output.status(format_side(side or "", event.summary.meter))
                     case Prefilling() | Step() if side is None:  # of the warm-up
                         pass
                     case _ if side is not None or isinstance(event, Stage):

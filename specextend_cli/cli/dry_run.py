@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import replace
 from functools import partial
 
 from specextend_cli.cli.failures import Failures
@@ -12,9 +12,10 @@ from specextend_cli.humanize import format_bytes
 from specextend_cli.models.choice import Choice
 from specextend_cli.models.memory import estimate, fits
 from specextend_cli.runtime.machine import this_machine
+from specextend_cli.summarize.events import Plan
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.ui.output import Output
-from specextend_cli.ui.tables import PlanRow, plan_table
+from specextend_cli.ui.tables import plan_table
 
 
 def print_plans(
@@ -22,15 +23,15 @@ def print_plans(
 ) -> None:
     """Plan every input; print the plans on stdout, and on stderr which model they are for, where none was named."""
 
-    rows: list[PlanRow] = []
-    failures = Failures(output, len(inputs))
+    plans: list[Plan] = []
+    failures = Failures(output, len(inputs), alone=len(inputs) == 1)
     preset, machine, mode = summarizer.preset, this_machine(), summarizer.settings.mode
     on_cpu = machine.device == "cpu"
     need = None if mode == "extractive" else estimate(preset, on_cpu=on_cpu)
+    memory = None if need is None else need.total
 
     def add(source: Source) -> None:
-        plan = summarizer.plan(source.read_shown(output))
-        rows.append(PlanRow.of(source.name, plan, need.total if need else None))
+        plans.append(replace(summarizer.plan(source.read_shown(output)), document=source.name))
 
     for source in inputs:
         failures.attempt(source, partial(add, source))
@@ -40,8 +41,10 @@ def print_plans(
     if choice.reason != "named":
         output.status(f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {choice.preset}")
     if as_json:
-        records = [{**asdict(row), "mode": mode, "preset": preset.name} for row in rows]
+        names = ("document", "unit", "pages", "words", "prompts", "levels", "seconds")
+        made = {"memory": memory, "mode": mode, "preset": preset.name}
+        records = [{**{name: getattr(plan, name) for name in names}, **made} for plan in plans]
         output.write_json(records[0] if len(inputs) == 1 else records)
-    elif rows:
-        output.show(plan_table(rows))
+    elif plans:
+        output.show(plan_table(plans, memory))
     failures.report()

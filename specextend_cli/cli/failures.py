@@ -14,20 +14,21 @@ from specextend_cli.ui.output import Output
 
 @dataclass
 class Failures:
-    """Of `total` documents, the ones that failed."""
+    """Of `total` documents, those that failed. The error of one that is `alone` is raised."""
 
     output: Output
     total: int
+    alone: bool
     failed: list[Source] = field(default_factory=list)
 
     def attempt(self, source: Source, work: Callable[[], object]) -> None:
-        """Do the work for one document, and name it if it fails. Errors of an only one, or of all, are raised."""
+        """Do the work for one document, and name it if it fails. Errors of all documents are raised."""
         try:
             work()
         except (ModelError, OSError):
             raise
         except Exception as error:
-            if self.total == 1:
+            if self.alone:
                 raise
             what = error.what if isinstance(error, SpecextendError) else f"{type(error).__name__}: {error}"
             why = f" ({error.why})" if isinstance(error, SpecextendError) and error.why else ""

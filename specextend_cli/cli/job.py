@@ -38,7 +38,7 @@ class Job:
 
     def run(self, inputs: Sequence[Source], results: Iterable[tuple[Source, Result]] | None = None) -> None:
         """Summarize every input, or write the `results` that workers have made of the inputs, as they come."""
-        failures = Failures(self.output, len(inputs))
+        failures = Failures(self.output, len(inputs), alone=not self.many)
         with self.destination.all(self.output.write):
             for number, (source, result) in enumerate(results or ((one, None) for one in inputs), 1):
                 failures.attempt(source, partial(self._one, source, f"{number}/{len(inputs)}", result))
@@ -49,7 +49,7 @@ class Job:
         if isinstance(result, SpecextendError):
             raise result
         if self.destination.keeps(source.name):
-            self.output.status(f"{self.destination.path(source.name)} exists already; --force writes it again")
+            self.output.status(f"{self.destination.paths[source.name]} exists already; --force writes it again")
             return
         view = open_view(
             self.output, source.name, position * self.many, raw=self.destination.format in ("json", "jsonl")

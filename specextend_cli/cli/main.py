@@ -16,7 +16,7 @@ import typer
 from typer.core import TyperGroup
 
 from specextend_cli import __version__
-from specextend_cli.cli import compare, doctor, extract, models, show, signals, summarize
+from specextend_cli.cli import bench, compare, doctor, extract, models, show, signals, summarize
 from specextend_cli.errors import Exit, FitError, ModelError, SpecextendError, UsageError
 from specextend_cli.runtime.loading_thread import is_busy
 from specextend_cli.ui.standard_streams import is_writable, prepare
@@ -72,7 +72,7 @@ def _program(
         raise typer.Exit(Exit.USAGE)
 
 
-for _command in (summarize.summarize, compare.compare, extract.extract, show.show, doctor.doctor):
+for _command in (summarize.summarize, compare.compare, bench.bench, extract.extract, show.show, doctor.doctor):
     app.command()(_command)
 app.add_typer(models.app, name="models")
 

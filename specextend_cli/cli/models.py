@@ -40,7 +40,7 @@ def list_(
     found = sorted((_row(preset, machine) for preset in list_presets()), key=lambda row: row.order)
     rows = [row for row in found if everything or not row.obstacle or row.disk]
     if json:
-        output.write_json([row.record for row in rows])
+        output.write_json([_record(row) for row in rows])
         return
     output.show(preset_table(rows, chosen=chosen_model(None).preset))
     if more := len(found) - len(rows):
@@ -130,6 +130,13 @@ def rm(preset: options.Preset, quiet: options.Quiet = False) -> None:
     if not freed:
         raise ModelError(f"nothing of {chosen.name} is on disk", fix="specextend models list")
     Output(quiet=quiet).status(f"{chosen.name}: {format_bytes(freed)} freed")
+
+
+def _record(row: PresetRow) -> dict[str, object]:
+    preset = row.preset.model_dump(include={"name", "title", "licence", "gated", "tested", "rank"})
+    memory = row.memory.total if row.memory else None
+    known = {"invents": row.invents, "window": row.preset.window.context, "memory": memory}
+    return {**preset, **known, "disk": row.disk, "present": row.present, "obstacle": row.obstacle}
 
 
 def _row(preset: Preset, machine: Machine) -> PresetRow:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Annotated
 
 import typer
@@ -38,14 +39,7 @@ def show(
     """
     from specextend_cli.summarize.result_store import RunStore, results_file
     from specextend_cli.ui.output import Output
-    from specextend_cli.ui.runs import (
-        format_run,
-        format_sentence,
-        run_record,
-        run_table,
-        sentence_record,
-        short_record,
-    )
+    from specextend_cli.ui.runs import format_run, format_sentence, run_table, sentence_record, short_record
 
     store, output = RunStore(results_file()), Output()
     if (run is not None) + list_ + (forget is not None) > 1:
@@ -65,7 +59,7 @@ def show(
         return
     found = store.last() if run is None else store.get(run)
     if sentence is None:
-        output.write_json(run_record(found)) if json else output.show(format_run(found))
+        output.write_json(asdict(found)) if json else output.show(format_run(found))
         return
     if sentence > len(found.sentences):
         why = f"its summary has {len(found.sentences)}"

@@ -100,7 +100,7 @@ def summarize(
             options.usable(device)
         read = read_files(*(source.file for source in inputs), template, files_from, model)
         place.check(read)
-        if place.is_stdout:
+        if not place.paths:
             terminal.require_stdout()
     left = [source for source in inputs if not place.keeps(source.name)]
     writes = mode == "abstractive" or request.needs_writing

@@ -93,11 +93,16 @@ class TextEncoder:
         return list(self._with_special.encode(text, add_special_tokens=False).ids)
 
     def decode(self, ids: Sequence[int]) -> str:
-        """The text of ids, special tokens left out. Incomplete characters become U+FFFD."""
+        """The text of ids, special tokens left out. Incomplete characters become U+FFFD.
+
+        An id that the tokenizer does not have has no text: models may have more rows than tokens.
+        """
         if not self._pieces:
             return str(self._with_special.decode(list(ids), skip_special_tokens=True))
-        pieces = (self._pieces.get(number) or self._added[number] for number in ids if number not in self._special)
-        return b"".join(pieces).decode("utf-8", "replace")
+        known = (
+            self._pieces.get(number) or self._added.get(number, b"") for number in ids if number not in self._special
+        )
+        return b"".join(known).decode("utf-8", "replace")
 
     @cached_property
     def sentence_ends(self) -> frozenset[int]:

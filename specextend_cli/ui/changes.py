@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Literal
 
 from rich.text import Text
 
-from specextend_cli.documents.document import Document, Edit
+from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count
 from specextend_cli.ui.output import ACCENT, ADDED, REMOVED, sanitize
 
@@ -19,32 +19,15 @@ _BLOCK = 400  # lines compared at a time: the time grows with their square
 
 
 def diff(document: Document) -> Iterator[Text]:
-    """One text per changed page, headed by its repairs counted by kind; without a final line end."""
-    kinds: defaultdict[int, Counter[str]] = defaultdict(Counter)
-    for edit in document.extraction.edits:
-        kinds[edit.page][edit.kind] += 1
-    numbered = document.unit == "page" or len(document.extraction.page_diffs) > 1
+    """One text per changed page, headed by its number; without a final line end."""
     for page in document.extraction.page_diffs:
-        lines = list(_lines(page.before, page.after))
-        if not lines:
-            continue
-        counted = " · ".join((f"{document.unit} {page.number}" if numbered else "text", *account(kinds[page.number])))
-        yield Text("\n").join([Text(f"@@ {counted} @@", style=ACCENT), *lines])
+        if lines := list(_lines(page.before, page.after)):
+            yield Text("\n").join([Text(f"@@ {document.unit} {page.number} @@", style=ACCENT), *lines])
 
 
 def account(changes: Counter[str]) -> list[str]:
     """ "page number × 52", most frequent first."""
     return [f"{kind} × {format_count(count)}" for kind, count in changes.most_common()]
-
-
-def format_edit(edit: Edit) -> str:
-    """ "running foot: 'Page 1' -> ''"; text that was only moved is said once."""
-    after = "" if edit.after == edit.before else f" -> {_quoted(edit.after)}"
-    return f"{edit.kind}: {_quoted(edit.before)}{after}"
-
-
-def _quoted(text: str) -> str:
-    return repr(text if len(text) <= 60 else text[:59] + "…")
 
 
 class _Matcher(SequenceMatcher[str]):

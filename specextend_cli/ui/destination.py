@@ -38,15 +38,6 @@ class Destination:
     cite: bool = False
     array: list[str] | None = None
 
-    @property
-    def is_stdout(self) -> bool:
-        """True if results go to stdout."""
-        return not self.paths
-
-    def path(self, name: str) -> Path | None:
-        """The file for the document `name`, which may contain directories; None for stdout."""
-        return self.paths.get(name)
-
     def keeps(self, name: str) -> bool:
         """True if the result of an earlier run for the document `name` is kept."""
         return self.in_directory and not self.force and self.paths[name].exists()

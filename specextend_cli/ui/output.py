@@ -22,7 +22,6 @@ from specextend_cli.ui.standard_streams import is_writable, status_of
 # Colours only repeat what words and figures say.
 ACCENT, QUIET, AMBER = "cyan", "bright_black", "yellow"
 GOOD, ADDED, REMOVED = "green", "green", "red"
-WIDE = 200  # columns of tables in a pipe or file
 _DUMB = "", "dumb", "unknown"  # what TERM is where escape sequences are not understood
 _TABLE = 80  # columns of a table that a narrower terminal has no room for: it breaks the lines, and loses no column
 _unfinished: WeakSet[TextIO] = WeakSet()  # streams whose last line is unfinished, for every `Output` of the process
@@ -74,11 +73,6 @@ class Output:
         """True if both streams are the same terminal, file or pipe."""
         one, other = status_of(self.stdout), status_of(self.stderr)
         return one is not None and other is not None and os.path.samestat(one, other)
-
-    @property
-    def width(self) -> int:
-        """Columns of a table on stdout."""
-        return self.pager.width if self.stdout.isatty() else WIDE
 
     def require_stdout(self) -> None:
         """UsageError if stdout is not writable, before a result is computed."""

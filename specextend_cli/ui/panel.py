@@ -20,15 +20,8 @@ from rich.text import Text
 
 from specextend_cli.engine.events import Prefilling, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.humanize import (
-    format_clock,
-    format_count,
-    format_percent,
-    format_speedup,
-    is_slower,
-)
+from specextend_cli.humanize import format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.summarize.events import ChunkRead, Event, Level, Plan, Stage, Warned
-from specextend_cli.ui.annotations import format_unsupported
 from specextend_cli.ui.output import ACCENT, AMBER, GOOD, QUIET, Output, sanitize
 from specextend_cli.ui.progress import (
     Progress,
@@ -40,6 +33,7 @@ from specextend_cli.ui.progress import (
     format_stage,
     format_task,
 )
+from specextend_cli.ui.results import format_unsupported
 from specextend_cli.ui.tables import block, density, histogram
 
 EVERY = 10.0  # seconds of silence after which a plain line says where things stand
@@ -62,15 +56,11 @@ class View:
         self.output = output
         self.document = document
         self.position = position
+        self.title = f"{position} {document}".lstrip()
         age = 0.0 if position else time.time() - psutil.Process().create_time()
         self.progress = Progress(clock, age)
         self._spoke = self.progress.began
         self._shares = False  # whether text was written where the lines are, too
-
-    @property
-    def title(self) -> str:
-        """The document with its position."""
-        return f"{self.position} {self.document}".lstrip()
 
     def add(self, event: Event) -> None:
         """Take one event."""
@@ -286,9 +276,9 @@ def _bar(head: Text, share: float | None, width: int) -> Text:
 
 
 def _end(line: str, width: int) -> str:
-    """The end of a line, in `width` columns."""
+    """The last words of a line that fit into `width` columns."""
     if cell_len(line) <= width:
         return line
     while cell_len(line) > max(width - 2, 0):
-        line = line[1:]
+        line = line.partition(" ")[2] or line[1:]
     return f"… {line.lstrip()}"

@@ -31,7 +31,6 @@ from specextend_cli.ui.output import QUIET, sanitize
 from specextend_cli.ui.tables import histogram
 
 TAIL = 400  # characters of the text that are kept
-_BRIEF = 0.05  # seconds of a stage that are not worth a word
 
 
 @dataclass
@@ -48,7 +47,7 @@ class Progress:
     prefilling: Prefilling | None = None
     retrieved: Retrieved | None = None
     summary: events.Summary | None = None
-    start: dict[str, float] = field(default_factory=dict)  # seconds of each stage before the first words
+    first_words: float | None = None  # seconds from the start of the process, or of this document, to its summary
     saved: int = 0  # chunks whose summaries or scores are stored, including those of earlier runs
     finished: int = 0  # answers of the current level
     tokens: int = 0  # written of the current part; in a batch, of all parts of the level
@@ -57,7 +56,6 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.began = self.clock()
-        self._doing, self._since = "starting", self.began - self.age
 
     def add(self, event: events.Event) -> None:
         """Take one event."""
@@ -65,7 +63,6 @@ class Progress:
         match event:
             case events.Stage():
                 self.stage = event
-                self._begin(event.name)
             case events.Plan():
                 self.plan = event
             case events.Level():
@@ -78,8 +75,8 @@ class Progress:
                     self.finished = event.number - 1
             case events.Text():
                 self.text = (self.text + sanitize(event.delta))[-TAIL:]
-                if event.final:
-                    self._begin("")
+                if event.final and self.first_words is None:
+                    self.first_words = self.clock() - self.began + self.age
             case events.Preview():
                 self.text = sanitize(event.text)
             case events.ChunkSummarized():
@@ -101,22 +98,13 @@ class Progress:
         match event:
             case Prefilling():
                 self.prefilling = event
-                self._begin("reading by the model")
             case Prefilled():
                 self.prefilling = None
             case Step():
                 self.tokens += event.accepted
                 self.batch_size = event.batch_size if event.nodes else self.batch_size
-                self._begin("writing")
             case Retrieved():
                 self.retrieved = event
-
-    def _begin(self, doing: str) -> None:
-        """What was done until now ends; what follows "" does not count."""
-        now = self.clock()
-        if self._doing:
-            self.start[self._doing] = self.start.get(self._doing, 0.0) + now - self._since
-            self._doing, self._since = doing, now
 
     @property
     def speed(self) -> float:
@@ -166,11 +154,10 @@ def format_task(progress: Progress) -> tuple[str, str, str]:
 
 
 def format_level(level: events.Level) -> str:
-    """The start of a level: "22 chunk summaries to write", "9 of 22 chunk summaries reused"."""
-    what = "parts of the summary" if level.final else f"{'chunk' if level.level == 1 else 'merged'} summaries"
-    if level.reused:
-        return f"{level.reused:,} of {level.prompts:,} {what} reused"
-    return "writing the summary" if level.final else f"{level.prompts:,} {what} to write"
+    """The start of a level: "22 chunk summaries, 9 of them reused"."""
+    kind = "chunk" if level.level == 1 else "merged"
+    reused = f", {level.reused:,} of them reused" if level.reused else ""
+    return "writing the summary" if level.final else f"{level.prompts:,} {kind} summaries{reused}"
 
 
 def format_gaps(coverage: events.Coverage) -> Iterator[str]:
@@ -220,10 +207,10 @@ def incomplete(name: str, summary: events.Summary) -> PartialError | None:
 def format_details(progress: Progress, model: str = "") -> Table:
     """For --verbose, after a run: the `model` (which and why, if one ran), start, reading, writing, drafting."""
     assert progress.summary is not None
-    meter, start = progress.summary.meter, progress.start
-    stages = ", ".join(f"{name} {format_seconds(spent)}" for name, spent in start.items() if spent >= _BRIEF)
+    meter = progress.summary.meter
     lines = {"model": model} if model else {}
-    lines["start"] = f"{format_seconds(sum(start.values()))} to the first words: {stages}"
+    if progress.first_words is not None:
+        lines["start"] = f"{format_seconds(progress.first_words)} to the first words"
     if meter.prompt_tokens:
         lines["reading"] = f"{format_many(meter.prompt_tokens, 'token')} in {format_seconds(meter.prefill_seconds)}"
     if meter.tokens:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar, TypeAlias
 
 from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
+from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary, Text
+from specextend_cli.summarize.factcheck import Unsupported
 from specextend_cli.ui import Format
-from specextend_cli.ui.annotations import annotated
 from specextend_cli.ui.output import format_json, sanitize
 from specextend_cli.ui.progress import format_gaps, format_size
 
@@ -25,6 +26,7 @@ _MADE: dict[Method, str] = {
     "lead": "The first sentences of the source, taken",
     "verbatim": "The source as it is, which is no longer than a summary: read",
 }
+MOST_FACTS = 8  # that a warning names
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 
 
@@ -32,7 +34,7 @@ _MARKDOWN = re.compile(r"([\\`*_\[\]<>#|])")
 class Writer(ABC):
     """Formats the events of one `document` and passes the text to `write`, below a `heading` if it is for people.
 
-    `cite`: with marks (see `annotations`).
+    `cite`: with the source pages of each sentence, and `[?]` after what the source does not say.
     """
 
     write: Write
@@ -163,3 +165,44 @@ def statistics(meter: Meter) -> dict[str, Any]:
     derived = {name: getattr(meter, name) for name in ("tokens_per_second", "speedup", "accepted_length", "hit")}
     figures = {**counted, **derived, "accepted_lengths": dict(sorted(meter.accepted_lengths.items()))}
     return {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
+
+
+def annotated(text: str, sentence: Sentence, unit: str) -> str:
+    """`text`, the sentence with the white space around it, with its marks."""
+    before = text.index(sentence.text)
+    for one in reversed(sentence.unsupported):
+        at = before + one.end - sentence.start
+        text = f"{text[:at]} [?]{text[at:]}"
+    if sentence.citations:
+        body = text.rstrip()
+        text = f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
+    return text
+
+
+def format_citations(sentence: Sentence, unit: str) -> str:
+    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "" without citations.
+
+    A labelled page is shown by its label and its number in the file: "[p. iv (6), 9 (15)]".
+    """
+    pieces = []
+    for ocr, how in ((False, ""), (True, " by OCR")):
+        labels = {citation.page: citation.label for citation in sentence.citations if citation.ocr == ocr}
+        if any(labels.values()):
+            pages = ", ".join(format_page(page, label) for page, label in sorted(labels.items()))
+        else:
+            pages = format_numbers(labels)
+        if pages:
+            pieces.append(f"{unit[0]}. {pages}{how}")
+    return f"[{'; '.join(pieces)}]" if pieces else ""
+
+
+def format_page(page: int, label: str) -> str:
+    """ "6", or "iv (6)" if the sixth page is labelled iv."""
+    return f"{label} ({page})" if label else f"{page}"
+
+
+def format_unsupported(found: Sequence[Unsupported]) -> str:
+    """ "not in the source: 1931, Port Ellery"; "" for nothing."""
+    texts = list(dict.fromkeys(one.text for one in found))
+    more = f" and {len(texts) - MOST_FACTS} more" if len(texts) > MOST_FACTS else ""
+    return f"not in the source: {', '.join(texts[:MOST_FACTS])}{more}" if texts else ""

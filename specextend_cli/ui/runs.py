@@ -14,8 +14,8 @@ from specextend_cli.humanize import format_count, format_many, format_percent, f
 from specextend_cli.summarize.events import Sentence
 from specextend_cli.summarize.result_store import Run
 from specextend_cli.summarize.word_count import count_words
-from specextend_cli.ui.annotations import annotated, format_page
 from specextend_cli.ui.output import QUIET, sanitize
+from specextend_cli.ui.results import annotated, format_page
 from specextend_cli.ui.tables import cell, table
 
 
@@ -78,25 +78,15 @@ def format_sentence(run: Run, sentence: Sentence) -> Text:
 
 
 def short_record(run: Run) -> dict[str, Any]:
-    """A run without its texts."""
-    left_out = ("text", "chunk_summaries", "sentences")
-    return {key: value for key, value in run_record(run).items() if key not in left_out}
-
-
-def run_record(run: Run) -> dict[str, Any]:
-    """A run with every sentence and passage."""
-    record = asdict(run)
-    record.pop("quotes")
-    return {**record, "sentences": [sentence_record(run, sentence) for sentence in run.sentences]}
+    """A run without its texts, as JSON."""
+    left_out = ("text", "chunk_summaries", "sentences", "quotes")
+    return {key: value for key, value in asdict(run).items() if key not in left_out}
 
 
 def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
-    """A sentence with citations that include their passages."""
-    record = asdict(sentence)
-    for citation in record["citations"]:
-        quote = run.quotes.get(citation["start"])
-        citation["passage"] = None if quote is None else quote.passage
-    return record
+    """A sentence with the passages behind it, as JSON."""
+    quotes = [run.quotes[one.start] for one in sentence.citations if one.start in run.quotes]
+    return {**asdict(sentence), "passages": [quote.passage for quote in quotes]}
 
 
 def _preset(run: Run) -> str:

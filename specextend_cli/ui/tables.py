@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.table import Table
@@ -35,42 +35,17 @@ def cell(value: object, style: str = "") -> Text:
     return Text(sanitize(str(value)), style=style)
 
 
-@dataclass(frozen=True)
-class PlanRow:
-    """What the summary of a document takes: `prompts` of a model (0: none reads it), bytes of memory; None: unknown."""
-
-    document: str
-    unit: str
-    pages: int
-    words: int
-    prompts: int
-    levels: int
-    seconds: float | None
-    memory: int | None
-
-    @classmethod
-    def of(cls, name: str, plan: Plan, memory: int | None) -> PlanRow:
-        """The row of a plan; `memory` None: no model runs, or its size is not known."""
-        prompts = len(plan.chunks) if plan.counted == "token" else 0
-        return cls(name, plan.unit, plan.pages, plan.words, prompts, plan.levels, plan.seconds, memory)
-
-
-def plan_table(rows: Sequence[PlanRow]) -> Table:
-    """One row per document."""
+def plan_table(plans: Sequence[Plan], memory: int | None) -> Table:
+    """One row per document; `memory` in bytes, None: no model runs, or its size is not known."""
     numbers = ("pages", "words", "prompts", "levels", "time", "memory")
     made = table("document", *numbers, numbers=numbers)
     for column in made.columns[1:]:  # a long name is folded first
         column.no_wrap = True
-    for row in rows:
-        made.add_row(
-            cell(row.document),
-            format_count(row.pages),
-            format_count(row.words),
-            format_count(row.prompts),
-            str(row.levels),
-            "–" if row.seconds is None else f"about {format_seconds(row.seconds)}",
-            "–" if row.memory is None else format_bytes(row.memory),
-        )
+    for plan in plans:
+        counts = (plan.pages, plan.words, plan.prompts, plan.levels)
+        time = "–" if plan.seconds is None else f"about {format_seconds(plan.seconds)}"
+        size = "–" if memory is None else format_bytes(memory)
+        made.add_row(cell(plan.document), *map(format_count, counts), time, size)
     return made
 
 
@@ -96,19 +71,6 @@ class PresetRow:
     def invents(self) -> float | None:
         """The share of its summaries with something that their text does not say, where it was measured."""
         return self.preset.evidence.hallucinated if self.preset.evidence else None
-
-    @property
-    def record(self) -> dict[str, Any]:
-        """As JSON."""
-        return {
-            **{name: getattr(self.preset, name) for name in ("name", "title", "licence", "gated", "tested", "rank")},
-            "invents": self.invents,
-            "window": self.preset.window.context,
-            "memory": self.memory.total if self.memory else None,
-            "disk": self.disk,
-            "present": self.present,
-            "obstacle": self.obstacle,
-        }
 
 
 def preset_table(rows: Sequence[PresetRow], *, chosen: str) -> Table:

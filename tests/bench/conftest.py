@@ -9,6 +9,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from specextend_cli.models.presets import load_preset
+from specextend_cli.models.tokens import TextEncoder
+from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.summarize import tiny_preset
 
 
@@ -29,10 +32,16 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
+def prompter(presets: dict[str, Path]) -> PromptBuilder:
+    """Of the tiny pair, which is not loaded."""
+    directory = presets["one"].parent / "target"
+    return PromptBuilder(load_preset(presets["one"]), TextEncoder.of(directory), directory)
+
+
+@pytest.fixture
 def models(presets: dict[str, Path], home: Path):
     """The tiny pair, loaded in float32."""
     from specextend_cli.bench.models import Models
-    from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import fetch_pair
     from specextend_cli.runtime.options import EngineOptions
 
@@ -45,11 +54,11 @@ def cli(
     home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> Callable[..., SimpleNamespace]:
     """The command line in this process; built-in documents are few and short, as encoding takes a short run's time."""
-    from specextend_cli.bench import texts
+    from specextend_cli.bench import prompts
     from specextend_cli.cli.main import run
 
-    short = tuple(replace(source, text=source.text[:6_000]) for source in texts.builtin()[:4])
-    monkeypatch.setattr(texts, "builtin", lambda: short)
+    short = tuple(replace(source, text=source.text[:6_000]) for source in prompts.builtin()[:4])
+    monkeypatch.setattr(prompts, "builtin", lambda: short)
 
     def call(*arguments: object) -> SimpleNamespace:
         code = run([str(argument) for argument in arguments])

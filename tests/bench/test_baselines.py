@@ -1,18 +1,15 @@
-"""TriForce's two levels, and retrieval by text."""
+"""TriForce's two levels."""
 
 from __future__ import annotations
 
 from itertools import chain
-from math import log
 
 import pytest
-import torch
 
-from specextend_cli.bench.baselines import ByText, Lookup, SmallModel, Source, TriForceDrafter, bm25
+from specextend_cli.bench.baselines import Lookup, SmallModel, TriForceDrafter
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
@@ -21,11 +18,9 @@ from tests.engine.tiny_models import generate, prompt, small_draft, tiny
 
 CHAIN = TreeShape(nodes=7, depth=6, width=1, threshold=0.0)
 ALL = Retrieval(policy="retrieval", chunk=8, top_k=100, recent=8, every=0)
-FEW = Retrieval(policy="retrieval", chunk=8, top_k=3, recent=16, sinks=2, every=0)
-STREAMING = Retrieval(policy="streaming", chunk=8, top_k=3, recent=16, sinks=2)
 
 
-def source(kind: str, positions: str) -> Source:
+def source(kind: str, positions: str) -> Lookup | SmallModel:
     if kind == "lookup":
         return Lookup()
     config = Retrieval(policy="streaming", chunk=8, top_k=3, recent=16, sinks=2, positions=positions)
@@ -90,35 +85,3 @@ def test_lookup_copies_what_followed() -> None:
     assert lookup.follow([], 3) == [3, 4, 1]
     assert lookup.follow([3], 2) == [4, 1]
     assert lookup.follow([9], 2) == []
-
-
-def test_bm25_by_hand() -> None:
-    chunks = [[1, 2, 3, 4], [1, 1, 5, 6], [7, 8, 9, 9]]
-    # Token 1 stands in two of three chunks of the mean length, once and twice; token 5 in one; 42 in none.
-    weight_1, weight_5 = log(1 + 1.5 / 2.5), log(1 + 2.5 / 1.5)
-    expected = [weight_1 * 2.2 / 2.2, weight_1 * 2 * 2.2 / 3.2 + weight_5 * 2.2 / 2.2, 0.0]
-    assert bm25(chunks, [1, 5, 1, 42]) == pytest.approx(expected)
-
-
-def test_retrieval_by_text_shows_the_chunk_that_is_being_quoted() -> None:
-    lm = LanguageModel(tiny())
-    target = Target(lm)
-    config = Retrieval(policy="retrieval", chunk=8, top_k=1, recent=8, sinks=0)
-    drafter = ByText(LMDrafter(lm, target, config), config)
-    tokens = [*([50] * 40), *range(8), *([50] * 40), *range(8)]
-    target.begin(200)
-    drafter.begin(200)
-    target.prefill(torch.tensor(tokens))
-    drafter.observe(tokens, None)
-    drafter.retrieve(torch.full((len(tokens),), 1 / len(tokens)))
-    assert set(range(40, 48)) <= set(drafter.visible().tolist())
-
-
-def test_retrieval_by_text_is_lossless() -> None:
-    model, tokens = tiny(), prompt(200)
-    expected = generate(model, tokens, 24)
-    lm = LanguageModel(model)
-    target = Target(lm)
-    config = Retrieval(policy="retrieval", chunk=8, top_k=3, recent=16, sinks=2)
-    drafter = ByText(LMDrafter(lm, target, config), config)
-    assert list(chain(*run(target, drafter, config, tokens))) == expected

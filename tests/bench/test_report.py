@@ -1,284 +1,208 @@
+"""A benchmark as rows, as text, on a terminal and as an HTML page: the same figures, safe with any text."""
+
 from __future__ import annotations
 
 import csv
 import io
 import json
-from dataclasses import replace
+import re
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from lxml import html
+from rich.console import Console, RenderableType
 
-from specextend_cli.bench import quality
-from specextend_cli.bench.records import Benchmark, Divergence, Machine, Record
-from specextend_cli.bench.report import caveats, provenance, render, tables
-from specextend_cli.bench.rows import methods, summarize
-from specextend_cli.bench.statistics import Interval
-from specextend_cli.bench.storage import SCHEMA, from_json, to_json
-from specextend_cli.bench.tables import Format
-from specextend_cli.errors import UsageError
-from tests.bench.made_benchmark import benchmark, realistic, record
-from tests.bench.untrusted_text import UNTRUSTED, controls, untrusted_benchmark
+from specextend_cli.bench.formats import Experiment, Format, Interval, Plot, Point, Table
+from specextend_cli.bench.plots import draw
+from specextend_cli.bench.report import SCHEMA, facts, render, write_report
+from specextend_cli.bench.results import Divergence
+from specextend_cli.bench.statistics import rows
+from specextend_cli.ui.measurements import report
+from tests.bench.made_benchmark import UNTRUSTED, benchmark, controls, realistic, record, untrusted_benchmark
+
+# ------------------------------------------------------------------------------------------------------------ rows
 
 
 def test_a_row_by_hand() -> None:
     """Plain: 1 s of prefill, 9 tokens in 9 s. Fast: 2 s of prefill, 9 tokens in 3 s and in 4.5 s."""
-    fast = {"prefill_seconds": 2.0, "draft_seconds": 0.3, "verify_seconds": 2.4}
-    rows = summarize(
-        benchmark(
-            record(document="a", peak_bytes=100),
+    fast = {"prefill_seconds": 2.0}
+    plain, row = rows(
+        [
+            record(document="a"),
             record(document="b"),
-            record("fast", "a", decode_seconds=3.0, accepted=(5, 4), nodes=(8, 6), hit=0.5, peak_bytes=120, **fast),
-            record("fast", "b", decode_seconds=4.5, accepted=(3, 3, 3), nodes=(4,), hit=0.7, peak_bytes=150, **fast),
-        )
+            record("fast", "a", decode_seconds=3.0, accepted=(5, 4), nodes=(8, 6), hit=0.5, **fast),
+            record("fast", "b", decode_seconds=4.5, accepted=(3, 3, 3), nodes=(4,), hit=0.7, **fast),
+        ]
     )
-    plain, row = rows
     assert (plain.method, row.method) == ("plain", "fast")
-    assert plain.decode_speedup == Interval(1.0, 1.0, 1.0, 2)
-    assert (row.documents, row.runs) == (2, 2)
+    assert plain.decode_speedup == Interval(1.0, 1.0, 1.0)
+    assert (row.documents, row.runs, row.equal, row.difference, row.gap) == (2, 2, 2, None, None)
     assert (row.prefill_seconds, row.decode_seconds, row.total_seconds) == (2.0, 3.75, 5.75)
     assert row.tokens_per_second == pytest.approx((3 + 2) / 2)
-    assert row.decode_speedup == Interval(pytest.approx(2.5), pytest.approx(2.0), pytest.approx(3.0), 2)
+    assert row.decode_speedup == Interval(pytest.approx(2.5), pytest.approx(2.0), pytest.approx(3.0))
     assert row.total_speedup is not None
     assert row.total_speedup.value == pytest.approx((10 / 5 + 10 / 6.5) / 2)
     assert row.accepted is not None
     assert row.accepted.value == pytest.approx((4.5 + 3) / 2)
-    assert row.accepted_counts == {5: 1, 4: 1, 3: 3}
-    assert row.nodes == 6.0
-    assert row.shares == pytest.approx({"draft": 0.08, "verify": 0.64, "retrieve": 0.0, "host": 0.28})
-    assert (row.hit, row.peak_bytes, row.repeated) == (pytest.approx(0.6), 150, 0.0)
-    assert (row.compared, row.equal, row.first_divergence, row.largest_gap) == (2, 2, None, None)
+    assert (row.nodes, row.hit) == (6.0, pytest.approx(60))
+
+
+def test_a_shorter_output_is_not_a_faster_one() -> None:
+    """Half the tokens in half the time: the same speed, and end to end the same seconds for as many tokens."""
+    row = rows([record(), record("short", tokens=(1, 2, 3, 4), decode_seconds=3.0)])[1]
+    assert row.decode_speedup == row.total_speedup == Interval(1.0, None, None)
 
 
 def test_wrong_tokens_are_told_with_the_earliest_and_the_largest_gap() -> None:
-    row = summarize(
-        benchmark(
-            *(record(document=name) for name in "abc"),
-            record("bad", "a", divergence=Divergence(7, 3.5)),
-            record("bad", "b", divergence=Divergence(2, 0.01)),
-            record("bad", "c"),
-        )
-    )[1]
-    assert (row.compared, row.equal) == (3, 1)
-    assert row.first_divergence == Divergence(2, 0.01)
-    assert row.largest_gap == 3.5
+    bad = [record("bad", "a", divergence=Divergence(7, 3.5)), record("bad", "b", divergence=Divergence(2, 0.01))]
+    row = rows([*(record(document=name) for name in "abc"), *bad, record("bad", "c")])[1]
+    assert (row.runs, row.equal, row.difference, row.gap) == (3, 1, 3, 3.5)
+    assert rows([record("alone")])[0].decode_speedup is None
 
 
-def test_a_run_that_does_not_say_that_it_differs_is_caught() -> None:
-    made = benchmark(record(), record("bad", tokens=(0, 1, 99, 3, 4, 5, 6, 7, 8, 9)))
-    row = summarize(made)[1]
-    assert (row.compared, row.equal, row.first_divergence) == (1, 0, Divergence(2, None))
-    assert "Different output: bad at 1K left plain decoding in 1 of 1 run." in caveats(made, summarize(made))
-    assert "| 1,024 | bad | 1 | 0 of 1 | 3 | – | – | 0% |" in render(made, "md")
-    wrong = (record("bad", length=n, divergence=Divergence(0, 0.5)) for n in (1024, 4096))
-    longer = benchmark(record(), record(length=4096), *wrong)
-    said = "Different output: bad at 1K, 4K left plain decoding in 2 of 2 runs (largest logit gap 0.5)."
-    assert said in caveats(longer, summarize(longer))
+# ------------------------------------------------------------------------------------------------------------ text
 
 
-def test_every_repeat_is_compared_with_plains_first() -> None:
-    """So that plain decoding which does not repeat itself is told of plain decoding."""
-    other = (0, 9)
-    rows = summarize(benchmark(record(), record(repeat=1, tokens=other), record("fast"), record("fast", repeat=1)))
-    assert [(row.method, row.equal, row.compared) for row in rows] == [("plain", 1, 2), ("fast", 2, 2)]
-
-
-@pytest.mark.parametrize(("seconds", "is_said"), [(1.0, False), (1.04, False), (1.1, True)])
-def test_a_blend_that_is_slower_than_its_n_grams_is_said(seconds: float, is_said: bool) -> None:
-    names = "abc"
-    runs = [record(document=name, decode_seconds=2.0) for name in names]
-    runs += [record("ngram", name, decode_seconds=1.0) for name in names]
-    runs += [record("specextend", name, decode_seconds=seconds) for name in names]
-    made = benchmark(*runs)
-    assert any(said.startswith("Behind a part") for said in caveats(made, summarize(made))) == is_said
-
-
-def test_without_plain_decoding_nothing_is_compared() -> None:
-    made = benchmark(record("fast"))
-    (row,) = summarize(made)
-    assert (row.decode_speedup, row.total_speedup, row.compared) == (None, None, 0)
-    assert any(sentence.startswith("Plain decoding was not measured") for sentence in caveats(made, (row,)))
-
-
-def test_references_are_scored_where_there_are_some() -> None:
-    made = benchmark(
-        record(document="a", text="the cat sat"), record(document="b", text="x"), references={"a": "the cat sat"}
-    )
-    (row,) = summarize(made)
-    assert row.quality is not None
-    assert row.quality.rouge1 == pytest.approx(100.0)
-    assert tables((row,))[-1].header[-4:] == ("ROUGE-1", "ROUGE-2", "ROUGE-L", "chrF")
-    assert "ROUGE" not in render(replace(made, references={}), "md")
-
-
-def test_missing_libraries_are_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quality, "find_spec", lambda module: None)
-    made = benchmark(record(document="a"), references={"a": "x"})
-    (row,) = summarize(made)
-    assert row.quality is None
-    assert any("rouge-score and sacrebleu are not installed" in sentence for sentence in caveats(made, (row,)))
-
-
-def test_methods_come_in_the_order_asked_for() -> None:
-    made = benchmark(record("b"), record("extra"), record("plain"), record("a"))
-    assert methods(made) == ("plain", "b", "extra", "a")
-    assert methods(replace(made, settings={"methods": ["a", "absent", "b"]})) == ("a", "b", "plain", "extra")
-
-
-def test_caveats_name_what_limits_the_tables() -> None:
-    made = benchmark(
-        record(scaled=True), record("fast", scaled=True), skipped={"llama.cpp": "llama-cpp-python is not installed"}
-    )
-    assert caveats(made, summarize(made)) == (
-        "Small n: one document has no interval, and the next one may differ.",
-        "Scaled: prompts of 1K tokens pass the model's trained window; RoPE was stretched.",
-        "Left out: llama.cpp: llama-cpp-python is not installed",
-    )
-    three = benchmark(*(record(method, document) for method in ("plain", "fast") for document in "abc"))
-    assert caveats(three, summarize(three)) == (
-        "Small n: intervals rest on 3 documents or fewer; read them as a hint.",
-    )
-    many = realistic(lengths=(512,))
-    assert not [sentence for sentence in caveats(many, summarize(many)) if "Small n" in sentence]
-
-
-def test_provenance_names_machine_software_and_settings() -> None:
-    facts = provenance(
-        benchmark(
-            record(),
-            settings={
-                "dtype": "float32",
-                "lengths": [512, 1024],
-                "chat": True,
-                "inputs": [],
-                "draft": None,
-                "tree": {"nodes": 50},
-            },
-        )
-    )
-    assert facts["processor"] == "Example CPU @ 2.0 GHz, 2 threads"
-    assert facts["software"] == "specextend 0.1.0 (0123456789ab+), Python 3.11.7, torch 2.13.0, transformers 5.23.0"
-    assert facts["settings"] == "dtype float32, lengths 512/1024, chat on, tree (nodes 50)"
-    assert facts["seed"] == "7"
+def test_facts_name_machine_software_settings_and_what_was_left_out() -> None:
+    settings = {"dtype": "float32", "lengths": [512, 1024], "inputs": [], "draft": None, "tree": {"nodes": 50}}
+    found = facts(benchmark(record(), settings=settings, skipped={"llama.cpp": "it is not installed"}))
+    assert found["processor"] == "Example CPU @ 2.0 GHz, 2 threads"
+    assert found["settings"] == "dtype float32, lengths 512/1024, tree (nodes 50)"
+    assert (found["seed"], found["left out: llama.cpp"]) == ("7", "it is not installed")
 
 
 def test_formats_agree() -> None:
-    made = realistic(documents=2, lengths=(512, 1024))
-    rows = summarize(made)
+    made = realistic()
+    found = rows(made.records, made.seed)
     by_csv = list(csv.DictReader(io.StringIO(render(made, "csv"))))
-    lines = [json.loads(line) for line in render(made, "jsonl").splitlines()]
     whole = json.loads(render(made, "json"))
-    assert lines[0]["schema"] == whole["schema"] == SCHEMA
-    assert len(by_csv) == len(lines) - 1 == len(whole["summary"]) == len(rows)
-    for row, fields, line, summary in zip(rows, by_csv, lines[1:], whole["summary"], strict=True):
-        assert line.pop("type") == "row"
-        assert line == summary
-        assert line["decode_speedup"] == row.decode_speedup.value == float(fields["decode_speedup"])  # type: ignore[union-attr]
-        assert (line["method"], line["length"]) == (row.method, row.length)
+    assert render(made, "json", indent=None).count("\n") == 1
+    assert whole["schema"] == SCHEMA
+    assert len(whole["records"]) == len(made.records)
+    for row, fields, summary in zip(found, by_csv, whole["summary"], strict=True):
+        assert row.decode_speedup is not None
+        assert summary["decode_speedup"]["low"] == row.decode_speedup.low == float(fields["decode_speedup low"])
+        assert (summary["method"], summary["length"]) == (row.method, row.length) == (fields["method"], row.length)
+    text = render(made, "md")
+    assert text.startswith("## methods\n\nHow do the methods compare?\n\n### Methods\n\n| prompt (tokens) | method |")
+    assert "- left out: llama.cpp: llama-cpp-python is not installed\n" in text
 
 
-@pytest.mark.parametrize("format", ["md", "csv", "json", "jsonl"])
-def test_an_empty_benchmark_has_a_report(format: Format) -> None:
-    assert render(benchmark(), format).endswith("\n")
+def test_experiments_have_their_tables_in_every_format() -> None:
+    table = Table("Sizes", ("name", "n"), (("a", 1),))
+    made = benchmark(experiments=(Experiment("one", "What?", (table, table)),))
+    assert render(made, "csv") == "name,n\na,1\n\nname,n\na,1\n"
+    assert render(made, "md").count("### Sizes") == 2
+    assert json.loads(render(made, "json"))["experiments"][0]["tables"][0]["rows"] == [["a", 1]]
 
 
-@pytest.mark.parametrize("format", ["md", "csv", "json", "jsonl"])
-def test_untrusted_text_is_harmless(format: Format) -> None:
-    text = render(untrusted_benchmark(), format)
+@pytest.mark.parametrize("form", ["md", "csv", "json"])
+def test_an_empty_benchmark_and_untrusted_text_are_harmless(form: Format) -> None:
+    assert render(benchmark(), form).endswith("\n")
+    text = render(untrusted_benchmark(), form)
     assert not controls(text)
     text.encode()
-    if format == "md":
+    if form == "md":
         assert "<script" not in text.replace("\\<", "")
-    if format == "json":
-        record = from_json(text).records[1]
-        assert record.method == record.document == record.text == UNTRUSTED.replace("\ud800", "\ufffd")
 
 
-TEXT = st.text(max_size=5)
-SECONDS = st.floats(0, 1e6)
-RECORDS = st.builds(
-    Record,
-    method=st.sampled_from(["plain", "fast"]),
-    length=st.integers(1, 10**6),
-    document=TEXT,
-    repeat=st.integers(0, 3),
-    tokens=st.lists(st.integers(0, 10**5), max_size=6).map(tuple),
-    prefill_seconds=SECONDS,
-    decode_seconds=SECONDS,
-    accepted=st.lists(st.integers(1, 12), max_size=4).map(tuple),
-    nodes=st.lists(st.integers(1, 60), max_size=4).map(tuple),
-    draft_seconds=SECONDS,
-    verify_seconds=SECONDS,
-    retrieve_seconds=SECONDS,
-    hit=st.none() | st.floats(0, 1),
-    peak_bytes=st.integers(0, 10**12),
-    scaled=st.booleans(),
-    text=TEXT,
-    divergence=st.none() | st.builds(Divergence, st.integers(0, 300), st.none() | st.floats(0, 50)),
-)
-BENCHMARKS = st.builds(
-    Benchmark,
-    preset=TEXT,
-    settings=st.dictionaries(
-        TEXT, st.none() | st.booleans() | st.integers() | TEXT | st.lists(st.integers(), max_size=3)
-    ),
-    machine=st.builds(Machine, TEXT, TEXT, st.integers(1, 99), TEXT, TEXT, TEXT, TEXT, st.none() | TEXT),
-    seed=st.integers(0, 2**31),
-    records=st.lists(RECORDS, max_size=5).map(tuple),
-    references=st.dictionaries(TEXT, TEXT, max_size=2),
-    skipped=st.dictionaries(TEXT, TEXT, max_size=2),
+# -------------------------------------------------------------------------------------------------------- terminal
+
+
+def shown(renderable: RenderableType, width: int = 120) -> str:
+    console = Console(file=io.StringIO(), width=width, markup=True, highlight=False)
+    console.print(renderable)
+    return console.file.getvalue()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("width", [40, 64, 80, 120, 200])
+def test_the_table_fits_the_width_of_the_terminal(width: int) -> None:
+    text = shown(report(realistic(lengths=(512, 8192)), width), width)
+    assert max(map(len, text.splitlines())) <= width
+    assert "…" not in text
+    for needed in ("512", "8,192 (scaled)", "specextend", "tokens/s"):
+        assert needed in text
+    assert ("equal" in text.partition("Tokens/s and")[0]) == (width >= 80)  # the most important columns come first
+    assert ("nodes" in text) == (width == 200)
+
+
+def test_untrusted_text_is_text_on_a_terminal() -> None:
+    text = shown(report(untrusted_benchmark(), 400), 400)
+    assert not controls(text)
+    assert "[red]x[/red]<script>" in text
+
+
+# ------------------------------------------------------------------------------------------------------------ page
+
+SVG = "{http://www.w3.org/2000/svg}"
+EXPERIMENT = Experiment(
+    UNTRUSTED,
+    UNTRUSTED,
+    (Table(UNTRUSTED, (UNTRUSTED,), ((UNTRUSTED,), (None,)), UNTRUSTED),),
+    (Plot(UNTRUSTED, UNTRUSTED, "$x$", {UNTRUSTED: [Point(1, 1)]}, note=UNTRUSTED),),
 )
 
 
-@settings(deadline=None, max_examples=50)
-@given(BENCHMARKS)
-def test_a_file_comes_back_and_any_benchmark_can_be_told(made: Benchmark) -> None:
-    assert from_json(to_json(made)) == made
-    assert render(made, "md")
-    assert render(made, "csv")
+def test_a_page_has_the_table_every_plot_and_all_figures_beside_it(tmp_path: Path) -> None:
+    index = write_report(tmp_path / "new" / "report", realistic())
+    assert index == tmp_path / "new" / "report" / "index.html"
+    assert json.loads((index.parent / "benchmark.json").read_text(encoding="utf-8"))["schema"] == SCHEMA
+    page = html.parse(str(index)).getroot()
+    pictures = {path.stem for path in index.parent.glob("*.svg")}
+    assert len(page.findall(".//svg")) == len(pictures) == 3
+    assert "1-decoding-speedup-over-plain" in pictures
+    assert len(page.findall(".//table")) == 1
+    said = page.text_content()
+    for expected in ("Example CPU @ 2.0 GHz", "specextend", "llama-cpp-python is not installed", "seed"):
+        assert expected in said
 
 
-def test_keys_of_later_versions_are_passed_over() -> None:
-    value = json.loads(to_json(benchmark(record())))
-    value["records"][0]["new"] = value["new"] = 1
-    assert from_json(json.dumps(value)) == benchmark(record())
+def test_a_page_with_any_text_is_safe_and_requests_nothing(tmp_path: Path) -> None:
+    made = untrusted_benchmark()
+    index = write_report(tmp_path, benchmark(preset=UNTRUSTED, experiments=(*made.experiments, EXPERIMENT)))
+    text = index.read_text(encoding="utf-8")
+    assert not controls(text)
+    namespaces = {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+    assert set(re.findall(r"https?://[^\s'\"]+", text)) == namespaces
+    elements = list(html.fromstring(text).iter())
+    assert not {"script", "link", "img", "iframe", "object"} & {element.tag for element in elements}
+    attributes = [pair for element in elements for pair in element.attrib.items()]
+    references = {value for name, value in attributes if name in ("src", "href", "xlink:href")}
+    assert {value for value in references if not value.startswith("#")} == {"benchmark.json"}
+    assert not [name for name, _ in attributes if name.startswith("on")]
+    assert "default-src 'none'; style-src 'unsafe-inline'" in text
+    assert text.count("url(") == text.count("url(#")
+    assert "<script>alert(1)</script>" in html.fromstring(text).text_content()
+
+
+# ----------------------------------------------------------------------------------------------------------- plots
+
+
+def texts(plot: Plot) -> list[str]:
+    """The texts of the drawn plot, which must be well-formed."""
+    return [element.text or "" for element in ElementTree.fromstring(draw(plot)).iter(f"{SVG}text")]
+
+
+def line(*ys: float, **values: object) -> Plot:
+    points = tuple(Point(2.0**index, y, y / 2, y * 2) for index, y in enumerate(ys, start=9))
+    return Plot("title", "x label", "y label", {"one": points}, **values)  # type: ignore[arg-type]
+
+
+def test_a_plot_names_its_axes_lines_and_lengths() -> None:
+    drawn = texts(line(1.0, 2.0, 1.5, over_plain=True, note="a note"))
+    assert {"title", "x label", "y label", "one", "plain", "a note", "512", "1K", "2K"} <= set(drawn)
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "it is not JSON"),
-        ("[" * 100_000, "it is not JSON"),
-        ("[]", f'it should say "schema": "{SCHEMA}", and says nothing of the kind'),
-        ('{"schema": "specextend-bench/9"}', "and says specextend-bench/9"),
-        (json.dumps({"schema": UNTRUSTED}), "and says [red]x"),
-        (f'{{"schema": "{SCHEMA}"}}', "preset: Field required"),
-    ],
+    "plot", [Plot("t", "x", "y", {}), line(float("nan")), Plot("t", "x", "y", {"s": [Point(0, 1)]})]
 )
-def test_damaged_benchmark_files_are_refused(text: str, why: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        from_json(text)
-    assert caught.value.what == "the benchmark cannot be read"
-    assert why in caught.value.why
-    assert not controls(caught.value.why)
-    assert "specextend bench" in caught.value.fix
+def test_an_empty_plot_says_so(plot: Plot) -> None:
+    assert "nothing was measured" in texts(plot)
 
 
-@pytest.mark.parametrize(
-    ("key", "value", "why"),
-    [
-        ("length", "1k", "records.0.length: "),
-        ("length", 0, "records.0.length: Input should be greater than or equal to 1"),
-        ("tokens", [1.5], "records.0.tokens.0: "),
-        ("decode_seconds", -1.0, "records.0.decode_seconds: Input should be greater than or equal to 0"),
-        ("accepted", [0], "records.0.accepted.0: Input should be greater than or equal to 1"),
-        ("peak_bytes", -1, "records.0.peak_bytes: Input should be greater than or equal to 0"),
-        ("prefill_seconds", None, "records.0.prefill_seconds: "),
-    ],
-)
-def test_records_with_impossible_numbers_are_refused(key: str, value: object, why: str) -> None:
-    changed = json.loads(to_json(benchmark(record())))
-    changed["records"][0][key] = value
-    with pytest.raises(UsageError) as caught:
-        from_json(json.dumps(changed))
-    assert why in caught.value.why
+def test_the_plots_of_a_benchmark_leave_plain_decoding_out() -> None:
+    speedup, total, accepted = realistic().experiments[0].plots
+    assert list(speedup.lines) == list(total.lines) == list(accepted.lines)  # the place is the look
+    assert "plain" not in speedup.lines
+    assert benchmark(record()).experiments[0].plots == ()

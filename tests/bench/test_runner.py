@@ -3,39 +3,44 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
 
 from specextend_cli.bench import measure, methods
-from specextend_cli.bench.events import Checked, Measured, Running, Skipped, Started, Working
 from specextend_cli.bench.measure import Decoding
 from specextend_cli.bench.models import Recipe
 from specextend_cli.bench.prefilled import Prefilled
-from specextend_cli.bench.records import Divergence, Run
+from specextend_cli.bench.prompts import Prompt, Source, summaries
+from specextend_cli.bench.results import Divergence, Measured, Run, Running
 from specextend_cli.bench.runner import Runner
-from specextend_cli.bench.statistics import first_difference
-from specextend_cli.bench.texts import Source
-from specextend_cli.bench.workloads import Prompt, summaries
-from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.bench.statistics import Measurements, first_difference
+from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
-from specextend_cli.errors import ModelError, UsageError
+from specextend_cli.errors import ModelError
+from specextend_cli.runtime.loading_thread import result_of
+from specextend_cli.summarize.events import Warned
 from tests.engine.tiny_heads import tiny_head
 from tests.summarize.tiny_preset import text
 
 
 @pytest.fixture
-def prompts(models) -> tuple[Prompt, ...]:
-    return summaries([Source("a", text(90)), Source("b", text(80, start=7))], models.prompter, [192, 300], docs=2)[0]
+def prompts(prompter) -> tuple[Prompt, ...]:
+    return summaries([Source("a", text(90)), Source("b", text(80, start=7))], prompter, [192, 300], docs=2)[0]
 
 
-def runner(models, names: tuple[str, ...], *, sampling: Sampling | None = None, tokens: int = 24, **options) -> Runner:
-    able, unable = methods.build(names, models)
+def runner(models, prompts, *, sampling: Sampling | None = None, tokens: int = 24, **options) -> Runner:
     decoding = Decoding(sampling or Sampling(), tokens, frozenset(), models.prefill_chunk)
-    return Runner(models, able, decoding, **{"repeats": 1, "seed": 0, "skipped": dict(unable), **options})
+    return Runner(models, prompts, decoding, **options)
+
+
+def measured(runner: Runner, *names: str, **more) -> tuple[list[Running], Measurements]:
+    """The events and the result of these methods of the registry, and of `more`."""
+    events: list[Running] = []
+    found = result_of(runner.measure({**runner.named(*names), **more}), events.append)
+    return events, found
 
 
 def of(events: list[Running], kind: type) -> list:
@@ -56,32 +61,25 @@ def test_every_method_writes_what_plain_decoding_writes(
     models, prompts, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("specextend_cli.bench.runner._WARM_UP", 2)
-    made = runner(models, methods.METHODS, sampling=sampling, tokens=16)
-    events = list(made.run(prompts[:1] + prompts[2:3]))
-    assert not of(events, Checked)
-    assert made.wrong() == ()
+    made = runner(models, prompts[:1] + prompts[2:3], sampling=sampling, tokens=16)
+    events, found = measured(made, *methods.METHODS)
+    assert not of(events, Warned)
+    assert made.wrong == []
     assert set(made.skipped) <= {"llama.cpp", "eagle", "block", "mtp", "assistant", "table"}
-    records = made.records()
     ran = set(methods.METHODS) - set(made.skipped)
-    assert {record.method for record in records} == ran
-    assert len(records) == 2 * len(ran) == of(events, Started)[0].runs
-    plain = {record.length: record for record in records if record.method == "plain"}
-    for record in records:
+    assert {record.method for record in found.records} == ran
+    assert len(found.records) == 2 * len(ran) == of(events, Measured)[-1].done
+    plain = {record.length: record for record in found.records if record.method == "plain"}
+    for record in found.records:
         assert record.tokens == plain[record.length].tokens
         assert record.text == plain[record.length].text != ""
         assert record.prefill_seconds > 0
         assert record.decode_seconds > 0
-        assert record.peak_bytes > 1e6
-        ours = isinstance(made.methods[record.method], Recipe)
-        if ours:
+        if not record.method.startswith("transformers"):
             assert sum(record.accepted) == len(record.tokens) - 1
             assert len(record.accepted) == len(record.nodes)
-            parts = record.draft_seconds + record.verify_seconds + record.retrieve_seconds
-            assert 0 < parts <= record.decode_seconds
-        sees = record.method in ("streaming", "specextend", "self", "lm", "blend", "+streaming", "+retrieval") or (
-            record.method in ("magicdec", "triforce", "rapid")
-        )
-        assert (record.hit is not None) == sees
+        sees = {"streaming", "specextend", "self", "lm", "blend", "+streaming", "+retrieval", "magicdec", "triforce"}
+        assert (record.hit is not None) == (record.method in sees)
     assert all(size == 1 for size in plain[192].nodes)
 
 
@@ -95,13 +93,11 @@ def test_a_prompt_is_read_once_for_all_methods_and_once_more_for_other_kernels(m
         return forward(self, tokens, positions, cache, **options)
 
     monkeypatch.setattr(LanguageModel, "forward", spy)
-    made = runner(models, ("plain", "ngram", "self", "specextend", "magicdec"), repeats=2, tokens=8)
-    events = list(made.run(prompts[:2]))
+    models.preset = models.preset.model_copy(update={"retrieval": replace(models.preset.retrieval, layers=(0, 1))})
+    measured(runner(models, prompts[:2], repeats=2, tokens=8), "ngram", "self", "specextend", "magicdec")
     assert sizes == [192, 192]
-    read = [(event.what, event.done) for event in of(events, Working) if event.what.startswith("reading")]
-    assert read == [("reading b", 0), ("reading a", 0)]
     sizes.clear()
-    list(runner(models, ("plain", "naive", "+flash", "+hta"), tokens=8).run(prompts[:1]))
+    measured(runner(models, prompts[:1], tokens=8), "naive", "+flash", "+hta")
     assert sizes == [192, 192]
 
 
@@ -109,35 +105,33 @@ def test_drafters_that_read_features_and_those_that_do_not_share_one_reading(mod
     size = models.lm.vocabulary
     head = tiny_head(vocabulary=size, draft_vocabulary=size)
     retrieval = replace(models.retrieval, policy="retrieval")
-    made = runner(models, ("plain", "ngram"))
-    made.methods["eagle"] = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.preset.tree)
-    list(made.run(prompts[:2]))
-    assert made.wrong() == ()
-    assert {record.method for record in made.records()} == {"plain", "ngram", "eagle"}
-    assert len({record.tokens for record in made.records() if record.document == "a"}) == 1
-    assert all(record.hit for record in made.records() if record.method == "eagle")
+    made = runner(models, prompts[:2])
+    eagle = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.preset.tree)
+    _, found = measured(made, "ngram", eagle=eagle)
+    assert made.wrong == []
+    assert {record.method for record in found.records} == {"plain", "ngram", "eagle"}
+    assert len({record.tokens for record in found.records if record.document == "a"}) == 1
+    assert all(record.hit for record in found.records if record.method == "eagle")
 
 
 def test_order_is_random_but_repeatable(models, prompts) -> None:
-    names = ("plain", "ngram", "self", "lm")
-
     def order(seed: int) -> list[str]:
-        events = runner(models, names, seed=seed, tokens=4).run(prompts)
-        return [event.record.method for event in events if isinstance(event, Measured)]
+        events, _ = measured(runner(models, prompts, seed=seed, tokens=4), "ngram", "self", "lm")
+        return [event.record.method for event in of(events, Measured)]
 
     first = order(1)
     assert order(1) == first != order(2)
     assert len({tuple(first[at : at + 4]) for at in range(0, 16, 4)}) > 1
 
 
-def test_past_the_window_rope_is_stretched_for_everybody_and_said(models) -> None:
-    prompts, _ = summaries([Source("a", text(90))], models.prompter, [256, 500], docs=1)
-    made = runner(models, ("plain", "specextend", "transformers"))  # a window of 512, and 24 new tokens
+def test_past_the_window_rope_is_stretched_for_everybody_and_said(models, prompter) -> None:
+    prompts, _ = summaries([Source("a", text(90))], prompter, [256, 500], docs=1)
+    made = runner(models, prompts)  # a window of 512, and 24 new tokens
     rotary = models.lm.model.model.rotary_emb
-    list(made.run(prompts))
-    assert {(record.length, record.scaled) for record in made.records()} == {(256, False), (500, True)}
-    assert made.wrong() == ()
-    assert len({record.tokens for record in made.records() if record.scaled}) == 1
+    _, found = measured(made, "specextend", "transformers")
+    assert {(record.length, record.scaled) for record in found.records} == {(256, False), (500, True)}
+    assert made.wrong == []
+    assert len({record.tokens for record in found.records if record.scaled}) == 1
     assert models.lm.model.model.rotary_emb is rotary
 
 
@@ -154,15 +148,8 @@ class Liar(Prefilled):
         return out
 
 
-@pytest.fixture
-def planted(models, monkeypatch: pytest.MonkeyPatch) -> Recipe:
-    """A method without a gate's patience, so that it drafts and lies at once."""
-    honest = models.recipe("ngram", models.under("full"))
-    return replace(honest, gate=False)
-
-
-def lying(models, planted: Recipe, names: tuple[str, ...] = ("plain",)) -> Runner:
-    able, _ = methods.build(names, models)
+def test_a_method_that_lies_is_caught(models, prompts) -> None:
+    planted = models.recipe("ngram", models.under("full"))  # without a gate's patience
 
     class Wrong(Runner):
         def _target(self, recipe: Recipe) -> Prefilled:
@@ -170,28 +157,19 @@ def lying(models, planted: Recipe, names: tuple[str, ...] = ("plain",)) -> Runne
             target.__class__ = Liar if recipe is planted else Prefilled
             return target
 
-    decoding = Decoding(Sampling(), 24, frozenset(), models.prefill_chunk)
-    return Wrong(models, {**able, "planted": planted}, decoding, repeats=1, seed=0)
-
-
-def test_a_method_that_lies_is_caught(models, prompts, planted: Recipe) -> None:
-    made = lying(models, planted, ("plain", "ngram"))
-    events = list(made.run(prompts))
-    assert made.wrong() == ("planted",)
-    checked = of(events, Checked)
-    assert {event.record.method for event in checked} == {"planted"}
-    assert len(checked) >= 1
-    for event in checked:
-        record, found = event.record, event.record.divergence
-        plain = next(r for r in made.records() if (r.method, r.length, r.document) == ("plain", *_at(record)))
-        assert found is not None
-        assert found.index == first_difference(plain.tokens, record.tokens)
-        assert found.gap is not None
-        assert found.gap > 0
-
-
-def _at(record) -> tuple[int, str]:
-    return record.length, record.document
+    made = Wrong(models, prompts, Decoding(Sampling(), 24, frozenset(), models.prefill_chunk))
+    events, found = measured(made, "ngram", planted=planted)
+    assert made.wrong == ["planted"]
+    bad = [record for record in found.records if record.divergence]
+    assert {record.method for record in bad} == {"planted"}
+    assert len(of(events, Warned)) == len(bad) >= 1
+    assert all("differs from plain decoding" in event.message for event in of(events, Warned))
+    plain = {(record.length, record.document): record for record in found.records if record.method == "plain"}
+    for record in bad:
+        expected = plain[record.length, record.document].tokens
+        assert record.divergence.index == first_difference(expected, record.tokens)
+        assert record.divergence.gap > 0
+    assert [row.method for row in found.rows if row.equal < row.runs] == ["planted"] * len({r.length for r in bad})
 
 
 @pytest.mark.parametrize(
@@ -216,9 +194,8 @@ def test_the_gap_is_that_of_plain_decoding(models, prompts, sampling: Sampling, 
     decoding = Decoding(sampling, 24, frozenset(), 64)
     prompt = list(prompts[0].tokens)
     target = Prefilled(models.lm)
-    plain = Runner(models, methods.build(("plain",), models)[0], decoding, 1, 0)
-    list(plain.run(prompts[:1]))
-    written = plain.records()[0].tokens
+    _, plain = measured(Runner(models, prompts[:1], decoding))
+    written = plain.records[0].tokens
     judge = Prefilled(models.lm)
     judge.begin(400)
     logits = judge.prefill(torch.tensor(prompt + list(written[:index]))).logits
@@ -252,59 +229,35 @@ class Failing:
 
 
 def test_a_method_that_fails_is_left_out_with_its_reason(models, prompts) -> None:
-    made = runner(models, ("plain", "ngram"))
-    peer = made.methods["peer"] = Failing()
-    events = list(made.run(prompts))
-    assert of(events, Skipped) == [Skipped("peer", "it fell over (too long), at 192 tokens")]
+    made, peer = runner(models, prompts), Failing()
+    events, found = measured(made, "ngram", peer=peer)
     assert made.skipped == {"peer": "it fell over (too long), at 192 tokens"}
+    assert of(events, Warned) == [Warned("peer is left out: it fell over (too long), at 192 tokens")]
     assert peer.runs == 2
-    assert {record.method for record in made.records()} == {"plain", "ngram"}
+    assert {record.method for record in found.records} == {"plain", "ngram"}
 
 
 def test_a_peer_that_differs_is_reported_and_no_failure(models, prompts) -> None:
+    """Nor is a token that the tokenizer does not have, as of a GGUF file with more rows than tokens."""
+
     class Other(Failing):
         def run(self, prompt, decoding: Decoding) -> Run:
-            return Run((1, 2, 3), 0.1, 0.1)
+            return Run((10**6, 5), 0.1, 0.1)
 
-    made = runner(models, ("plain",))
-    made.methods["other"] = Other()
-    events = list(made.run(prompts[:1]))
-    assert [event.record.method for event in of(events, Checked)] == ["other"]
-    assert made.wrong() == ()
-
-
-def test_what_was_measured_is_not_measured_again(models, prompts, planted: Recipe) -> None:
-    first = lying(models, planted)
-    list(first.run(prompts))
-    records = first.records()
-    second = lying(models, planted)
-    kept = [record for record in records if record.document == "a"]
-    events = list(second.run(prompts, [*kept, replace(kept[0], length=77)]))
-    assert of(events, Started) == [Started(8, 4)]
-    assert {event.record.document for event in of(events, Measured)} == {"b"}
-    assert [replace(r, **_untimed()) for r in second.records()] == [replace(r, **_untimed()) for r in records]
-    # A divergence that an interruption kept from being looked for is found.
-    third = lying(models, planted)
-    events = list(third.run(prompts, [replace(record, divergence=None) for record in records]))
-    assert not of(events, Measured)
-    assert third.wrong() == ("planted",)
-
-
-def _untimed() -> dict[str, object]:
-    times = ("prefill", "decode", "draft", "verify", "retrieve")
-    return {**{f"{name}_seconds": 0.0 for name in times}, "peak_bytes": 0, "nodes": (), "accepted": (), "hit": None}
+    made = runner(models, prompts[:1])
+    events, found = measured(made, other=Other())
+    assert [event.message.partition(" ")[0] for event in of(events, Warned)] == ["other"]
+    assert made.wrong == []
+    assert next(r.text for r in found.records if r.method == "other") == models.encoder.decode([5])
 
 
 # ------------------------------------------------------------------------------------------------------- registry
 
 
-def test_method_names_are_parsed_and_unknown_ones_refused() -> None:
+def test_method_names_are_parsed() -> None:
     assert methods.parse(None) == methods.DEFAULT
     assert methods.parse("ngram, self,ngram") == ("plain", "ngram", "self")
-    assert set(methods.about()) == set(methods.METHODS) >= {"plain", "+hta", "llama.cpp", "triforce", "rapid"}
-    with pytest.raises(UsageError, match="no method 'ngrams'") as caught:
-        methods.parse("plain,ngrams")
-    assert "magicdec" in caught.value.why
+    assert set(methods.METHODS) >= {"plain", "+hta", "llama.cpp", "triforce", "magicdec"}
 
 
 def test_what_cannot_run_here_says_why(models) -> None:
@@ -313,7 +266,7 @@ def test_what_cannot_run_here_says_why(models) -> None:
     models.directories = replace(models.directories, draft=None)
     able, unable = methods.build(methods.METHODS, models)
     lack = {"llama.cpp", "eagle", "block", "mtp", "assistant", "table"}
-    assert {"lm", "transformers-assisted"} <= set(unable) <= {"lm", "transformers-assisted", *lack}
+    assert {"lm"} <= set(unable) <= {"lm", *lack}
     assert all("no draft" in why or name in lack for name, why in unable.items())
     # Without a draft model, "the draft" is n-grams and the target itself, so that policies have something to act on.
     assert models.draft == "blend"
@@ -323,32 +276,6 @@ def test_what_cannot_run_here_says_why(models) -> None:
     assert [source.name for source in recipe.drafter(target).sources] == ["ngram", "self"]
     assert recipe.gate
     assert recipe.retrieval.policy == "retrieval"
-
-
-def test_the_recipes_of_the_parts(models) -> None:
-    able, _ = methods.build(methods.METHODS, models)
-    kernels = {name: (m.prefill, m.verify, m.retrieval.policy) for name, m in able.items() if isinstance(m, Recipe)}
-    assert kernels["naive"] == ("reference", "reference", "full")
-    assert kernels["+flash"] == ("auto", "reference", "full")
-    assert kernels["+hta"] == ("reference", "auto", "full")
-    assert kernels["+streaming"] == ("reference", "reference", "streaming")
-    assert kernels["+retrieval"] == ("reference", "reference", "retrieval")
-    assert kernels["standard"] == ("auto", "auto", "full")
-    plain = able["plain"]
-    assert isinstance(plain, Recipe)
-    assert plain.shape == TreeShape(nodes=1)
-    assert plain.retrieval == replace(models.retrieval, policy="full")
-
-
-def test_a_prompt_is_read_once_for_all_methods_whichever_layers_choose(models, prompts) -> None:
-    models.preset = models.preset.model_copy(update={"retrieval": replace(models.preset.retrieval, layers=(0, 1))})
-    able, _ = methods.build(("plain", "standard", "streaming", "specextend"), models)
-    decoding = Decoding(Sampling(), 4, frozenset(), 64)
-    runner = Runner(models, able, decoding, 1, 0)
-    events = of(list(runner.run(prompts[:1])), Working)
-    read = [event.done for event in events if event.what.startswith("reading")]
-    assert read == sorted(set(read))
-    assert len(runner.records()) == 4
 
 
 def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -368,28 +295,10 @@ def test_a_part_runs_on_its_kernels(models, prompts, monkeypatch: pytest.MonkeyP
         ("+flash", {"split reads", "reference verifies"}),
         ("+hta", {"reference reads", "split verifies"}),
     ):
-        made = runner(models, ("plain", method))
+        made = runner(models, prompts[:1])
         ngrams = lambda target: models.drafter("ngram", target, models.retrieval)  # noqa: E731
-        made.methods = {"plain": replace(made.methods[method], drafter=ngrams)}
+        part = replace(made.named(method)[method], drafter=ngrams)
         calls.clear()
         models.lm.backend = select.BACKENDS["torch"].make()
-        list(made.run(prompts[:1]))
+        measured(made, plain=part)
         assert set(calls) == used
-
-
-def test_machine_and_memory(models) -> None:
-    from specextend_cli.bench import machine
-
-    facts = machine.describe(models.device)
-    assert facts.processor
-    assert facts.device == "cpu"
-    assert facts.torch == torch.__version__
-    assert facts.commit is None or len(facts.commit.rstrip("+")) == 12
-    machine.reset_peak(models.device)
-    before = machine.peak(models.device)
-    block = torch.ones(64 << 20, dtype=torch.uint8)
-    assert machine.peak(models.device) >= before + (48 << 20)
-    del block
-    if Path("/proc/self/clear_refs").exists():
-        machine.reset_peak(models.device)
-        assert machine.peak(models.device) < before + (32 << 20)

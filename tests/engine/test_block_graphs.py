@@ -20,8 +20,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_blocks import VARIANTS, tiny_block
 from tests.engine.tiny_models import by_generate, prompt, tiny
-from tests.helpers.decoding import WORKING_SETS, run, small
-from tests.helpers.grid import but_for, grid
+from tests.helpers.decoding import POLICIES, run, small
+from tests.helpers.grid import but_for, pairs
 from tests.helpers.rehearsed_capture import Rehearsal
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels
@@ -84,13 +84,13 @@ def check_equal(ours: list[Scores], theirs: list[Scores]) -> None:
         assert len(one) > 4
 
 
-@grid(name=VARIANTS, how=WORKING_SETS)
+@pairs(("dflash-sliding", "dspark", "dspark-rnn"), name=VARIANTS, policy=POLICIES, positions=("absolute", "compact"))
 def test_drafts_are_those_without_graphs(
-    target: Target, name: str, how: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    target: Target, name: str, policy: str, positions: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """One graph launch each but for the draft behind more tokens than any graph reads."""
     replace_kernels(monkeypatch)
-    retrieval, capture = small(how[0], positions=how[1], recent=4), Repeated()  # windows reach beyond gaps
+    retrieval, capture = small(policy, positions=positions, recent=4), Repeated()  # windows reach beyond gaps
     theirs = drafts(block_of(name, target, retrieval))
     made = block_of(name, target, retrieval)
     assert not use_checked_graphs(target, made, SHAPE, capture=capture)
@@ -146,7 +146,7 @@ def test_shapes(target: Target, name: str, monkeypatch: pytest.MonkeyPatch) -> N
         assert capture.replays == (len(ACCEPTED) - 1 if by_graphs else 0)
 
 
-@pytest.mark.parametrize("name", but_for(("dflash-sliding", "dspark-rnn"), VARIANTS))
+@pytest.mark.parametrize("name", but_for(("dspark-rnn",), VARIANTS))
 def test_rehearsed(target: Target, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """No host reads within, no addresses that change."""
     rehearsal = Rehearsal()

@@ -19,6 +19,7 @@ from specextend_cli.errors import ModelError
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, POLICIES, prefill_in_pieces, run, small
+from tests.helpers.grid import pairs
 from tests.helpers.plain_eagle import Plain, follows
 
 
@@ -59,8 +60,7 @@ def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None
     assert drafter.propose(shape).tokens[1:] == expected_chain(tokens[:90])
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("window", [None, 200])
+@pairs(policy=POLICIES, window=[None, 200])
 def test_a_head_attends_to_no_more_than_its_sliding_window(policy: str, window: int | None) -> None:
     """Whatever its working set is asked to be; the prompt is read so, too, where what a layer reads depends on it."""
     head = tiny_head("eagle3-2-layers", sliding_window=128)

@@ -36,7 +36,7 @@ from specextend_cli.runtime.graphs import run_by_graphs, tree_for
 from tests.engine.tiny_models import COMMON, by_generate, make, prompt, small_draft, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.grid import but_for
-from tests.helpers.rehearsed_capture import Rehearsal
+from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels, rows_at
 
 CPU = torch.device("cpu")
@@ -44,12 +44,11 @@ SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 
 
 @pytest.fixture(autouse=True)
-def rehearsal(monkeypatch: pytest.MonkeyPatch) -> Rehearsal:
-    made = Rehearsal()
-    replace_kernels(monkeypatch, made.opaque)
+def repeated(monkeypatch: pytest.MonkeyPatch) -> Repeated:
+    replace_kernels(monkeypatch)
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))  # all of them are captured in test_graphs
     monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 1))
-    return made
+    return Repeated()
 
 
 @pytest.fixture
@@ -81,11 +80,11 @@ def of_drafts(body: Callable[[], Any]) -> tuple[str, Any]:
 Spoil = Callable[[StepInputs, StepOutput], object]
 
 
-def spoiling(rehearsal: Rehearsal, spoil: Spoil) -> Callable[..., Any]:
+def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
     """A capture whose replays of a forward `spoil` what it has computed."""
 
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        first, replay = rehearsal(body, device)
+        first, replay = repeated(body, device)
 
         def spoilt() -> None:
             replay()
@@ -114,21 +113,21 @@ WRONG: dict[str, Spoil] = {
 
 
 @pytest.mark.parametrize("what", but_for(("logits", "keys"), WRONG))
-def test_a_model_that_computes_something_else_runs_itself(target: Target, rehearsal: Rehearsal, what: str) -> None:
-    refused = use_checked_graphs(target, batch=4, capture=spoiling(rehearsal, WRONG[what]))
+def test_a_model_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
+    refused = use_checked_graphs(target, batch=4, capture=spoiling(repeated, WRONG[what]))
     assert target.lm.forward_backend is None
     assert list(refused) == both("the model")
     for why in refused.values():
         assert f"its {what} differ from those without" in why
 
 
-def test_threads_capture_one_after_the_other(rehearsal: Rehearsal) -> None:
+def test_threads_capture_one_after_the_other(repeated: Repeated) -> None:
     meeting, met = threading.Barrier(2), list[int]()
 
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
         with suppress(threading.BrokenBarrierError):
             met.append(meeting.wait(timeout=0.5))
-        return rehearsal(body, device)
+        return repeated(body, device)
 
     def load(target: Target) -> dict[str, str]:
         return use_checked_graphs(target, capture=capture)
@@ -141,13 +140,13 @@ def test_threads_capture_one_after_the_other(rehearsal: Rehearsal) -> None:
 
 
 @pytest.mark.parametrize("what", but_for(("states",), ["logits", "states", "keys"]))
-def test_a_head_that_computes_something_else_runs_itself(target: Target, rehearsal: Rehearsal, what: str) -> None:
+def test_a_head_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
     def spoil(inputs: StepInputs, out: StepOutput) -> None:
         if inputs.states is not None:
             WRONG[what](inputs, out)
 
     made = eagle(target)
-    refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(rehearsal, spoil))
+    refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(repeated, spoil))
     assert list(refused) == both("the draft head")
     assert all(f"its {what} differ" in why for why in refused.values())
     assert made.head.forward_backend is None
@@ -155,14 +154,14 @@ def test_a_head_that_computes_something_else_runs_itself(target: Target, rehears
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
-def test_a_draft_model_that_computes_something_else_runs_itself(target: Target, rehearsal: Rehearsal) -> None:
+def test_a_draft_model_that_computes_something_else_runs_itself(target: Target, repeated: Repeated) -> None:
     made = LMDrafter(LanguageModel(small_draft(), backend="triton"), target, small("retrieval"))
 
     def spoil(inputs: StepInputs, out: StepOutput) -> None:
         if out.states[0].shape[1] == made.lm.config.hidden_size:
             out.logits.add_(1.0)
 
-    refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(rehearsal, spoil))
+    refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(repeated, spoil))
     assert list(refused) == both("the draft model")
     assert made.lm.forward_backend is None
     assert target.lm.forward_backend is not None
@@ -171,10 +170,10 @@ def test_a_draft_model_that_computes_something_else_runs_itself(target: Target, 
 @pytest.mark.parametrize("drafter", but_for(("lm", "eagle3"), ["self", "lm", "eagle1", "eagle3"]))
 @pytest.mark.parametrize("part", ["_begin", "_expand"])
 def test_drafts_that_are_wrong_are_grown_level_by_level(
-    target: Target, rehearsal: Rehearsal, drafter: str, part: str
+    target: Target, repeated: Repeated, drafter: str, part: str
 ) -> None:
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        first, replay = rehearsal(body, device)
+        first, replay = repeated(body, device)
         method, drafts = of_drafts(body)
 
         def spoilt() -> None:
@@ -203,12 +202,12 @@ def test_drafts_that_are_wrong_are_grown_level_by_level(
     ],
 )
 def test_drafts_that_cannot_be_captured_are_said(
-    target: Target, rehearsal: Rehearsal, shape: TreeShape, why: str
+    target: Target, repeated: Repeated, shape: TreeShape, why: str
 ) -> None:
     def capture(body: Callable[[], Any], device: torch.device) -> Any:
         if of_drafts(body)[0] == "_expand":
             raise LookupError("not permitted")
-        return rehearsal(body, device)
+        return repeated(body, device)
 
     made = eagle(target)
     assert use_checked_graphs(target, made, shape, capture=capture) == {BY_LEVELS: why}
@@ -217,13 +216,13 @@ def test_drafts_that_cannot_be_captured_are_said(
 
 
 def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
-    target: Target, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+    target: Target, repeated: Repeated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gated = fused_ops.gated
     monkeypatch.setattr(fused_ops, "gated", lambda gate_up: gated(gate_up) * 1.1)
     made = eagle(target)
     made.head.register_parameter("unknown", torch.nn.Parameter(torch.ones(3)))
-    refused = use_checked_graphs(target, made, SHAPE, batch=2, capture=rehearsal)
+    refused = use_checked_graphs(target, made, SHAPE, batch=2, capture=repeated)
     of_model, of_head = (KEPT.format(name) for name in ("the model", "the draft head"))
     assert list(refused) == [of_model, of_head]
     assert "its logits of a prompt differ from those without" in refused[of_model]
@@ -289,13 +288,13 @@ def test_a_capture_that_fails_leaves_its_stream(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_fused_forward_that_fails_is_said(
-    target: Target, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+    target: Target, repeated: Repeated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(gate_up: torch.Tensor) -> torch.Tensor:
         raise CompilationError("no such instruction")
 
     monkeypatch.setattr(fused_ops, "gated", fail)
-    refused = use_checked_graphs(target, capture=rehearsal)
+    refused = use_checked_graphs(target, capture=repeated)
     assert refused == {KEPT.format("the model"): "CompilationError: no such instruction"}
     assert isinstance(target.lm.forward_backend, GraphedModel)
 
@@ -331,16 +330,16 @@ def test_what_a_model_counts_itself_is_found() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("window", [200, 4096])
 def test_a_window_that_begins_elsewhere_is_found(
-    window: int, dtype: torch.dtype, rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch
+    window: int, dtype: torch.dtype, repeated: Repeated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Though the texts of the check are shorter than the window."""
     model = make(MistralConfig(**COMMON, sliding_window=window)).to(dtype)
     target = Target(LanguageModel(model, backend="triton"))
-    assert not use_checked_graphs(target, batch=2, capture=rehearsal)
+    assert not use_checked_graphs(target, batch=2, capture=repeated)
     drop_graphs(target.lm)
     first_keys = fused_ops.first_keys
     monkeypatch.setattr(fused_ops, "first_keys", lambda size, *args: first_keys(size + 1, *args))
-    refused = use_checked_graphs(target, batch=2, capture=rehearsal)
+    refused = use_checked_graphs(target, batch=2, capture=repeated)
     assert list(refused) == both("the model")
     assert all("its logits past its windows differ" in why for why in refused.values())
 

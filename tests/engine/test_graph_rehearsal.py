@@ -42,7 +42,7 @@ from tests.helpers.repeated_capture import only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
 from tests.helpers.triton_marks import interpreted
 
-NEW, LENGTH = 16, 150
+NEW, LENGTH = 10, 100
 SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 FUSED = {
     *("llama", "llama-mha", "llama3-rope", "yarn", "linear-rope"),
@@ -73,17 +73,7 @@ STOCK = {
     **dict.fromkeys(RECURRENT, "some of its layers are recurrent"),
 }
 """Families that run by graphs of transformers' layers, and what is said of them."""
-QUICK = [
-    ("llama", "fused"),
-    ("phi3", "stock"),
-    ("qwen3.5", "stock"),
-    ("lfm2", "stock"),
-    ("granite-h", "stock"),
-    ("ministral", "fused"),
-    ("gpt-oss", "stock"),
-    ("gemma4", "stock"),
-    ("gemma4-shared", "stock"),
-]
+QUICK = [("llama", "fused"), ("lfm2", "stock"), ("gpt-oss", "stock")]
 
 
 def test_every_family_is_in_the_table() -> None:
@@ -96,8 +86,8 @@ def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str
     Every operation of a capture is compared in Python. All sizes are captured in `test_graphs`.
     """
     replace_kernels(monkeypatch, rehearsal.opaque)
-    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
-    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 4, 1))
+    monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))
+    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 1))
     if layers == "stock":
         only_stock_layers(monkeypatch)
 
@@ -184,7 +174,6 @@ OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_
 KERNELS = [(fused_ops, name) for name in OURS] + [(recurrent_ops, name) for name in ("windows", "recur")]
 
 
-@pytest.mark.full
 @interpreted
 @pytest.mark.parametrize(
     ("drafter", "name"),

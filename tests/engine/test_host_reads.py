@@ -23,7 +23,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download
 from tests.engine.tiny_models import VOCABULARY, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
-from tests.helpers.grid import but_for
+from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import Pretend, PretendDevice
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_attention, replace_kernels
@@ -143,23 +143,19 @@ def test_chunks_that_end_with_sentences_are_uploaded_when_they_are_chosen(
         assert not uploads
 
 
-@pytest.mark.parametrize(
-    "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
-)
-@pytest.mark.parametrize("layers", ["fused", pytest.param("stock", marks=pytest.mark.full)])
-@pytest.mark.parametrize("drafter", but_for(("none", "self", "eagle3", "dspark"), READS))
+@pairs(("none", "self", "eagle3", "dspark"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))
 def test_reads_and_uploads_of_a_step_by_graphs(
     pretend: PretendDevice,
     graphs: Repeated,
     drafter: str,
     layers: str,
-    sampling: Sampling,
+    is_sampled: bool,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A draft is read once, and the choice."""
     if layers == "stock":
         only_stock_layers(monkeypatch)
-    found = list(steps(pretend, drafter, sampling, graphs=graphs))
+    found = list(steps(pretend, drafter, SAMPLED if is_sampled else Sampling(), graphs=graphs))
     assert len(found) > 5
     for one in found:
         assert one.reads.total() <= READS[drafter], one

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import pytest
 import torch
 from transformers import (
@@ -11,7 +13,9 @@ from transformers import (
     RepetitionPenaltyLogitsProcessor,
 )
 
+from specextend_cli.engine.attention.split_kv import fits
 from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import (
@@ -35,6 +39,7 @@ from tests.engine.tiny_models import (
 )
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, WORKING_SETS, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
+from tests.helpers.four_bit_weights import broad, four_bit, random_weights
 from tests.helpers.grid import but_for, grid, pairs
 
 
@@ -44,6 +49,25 @@ def test_every_drafter_policy_and_kernel(drafter: str, working_set: tuple[str, s
     target = Target(LanguageModel(tiny(), backend=backend))
     retrieval = small(policy, positions=positions)
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW)
+
+
+@pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module")
+@pairs(drafter=DRAFTERS, policy=POLICIES, layers=("ours", "stock"))
+def test_every_drafter_and_policy_by_our_kernels(kernels: str, drafter: str, policy: str, layers: str) -> None:
+    """With weights of four bits, whose layers are ours or transformers'."""
+    target, retrieval = Target(LanguageModel(four_bit(made=broad))), small(policy)
+    if layers == "ours":
+        run_natively(target.lm)
+    assert fits(target.cache.buffer.shape[-1], target.lm.dtype, target.lm.device)
+    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_full_weights()
+
+
+@cache
+def by_full_weights() -> list[int]:
+    """What `generate` writes with the weights that the codes mean."""
+    judge = broad()
+    random_weights(judge)
+    return generate(judge, prompt(), NEW)
 
 
 @pytest.mark.parametrize("tokens", [40, 96, 98, 1000])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 import pytest
@@ -29,9 +29,8 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, run, small
 from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
-from tests.helpers.grid import grid
 
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
@@ -95,21 +94,6 @@ def of(name: str) -> PreTrainedModel:
         if key.endswith("bias") or "norm" in key:
             parameter.data += 0.3 * torch.randn(parameter.shape, generator=generator)
     return model
-
-
-@cache
-def by_generate(kernels: str) -> list[int]:
-    """By transformers' layers and the kernels in use."""
-    return generate(four_bit(made=broad), LONG, NEW)
-
-
-@grid(drafter=DRAFTERS, policy=POLICIES)
-def test_every_drafter_and_policy(made: Native, kernels: str, drafter: str, policy: str) -> None:
-    target = Target(made.lm)
-    retrieval = small(policy)
-    assert run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)[0] == by_generate(kernels)
-    if drafter in ("none", "ngram", "random"):  # others ask the target, or a head of its own, for drafts
-        assert not made.asked
 
 
 def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:

@@ -28,7 +28,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, WORKING_SETS, run, small
+from tests.helpers.decoding import DRAFTERS, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import Pretend, PretendDevice, flash_attn_func
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
@@ -61,9 +61,12 @@ def written(
     return run(target, made, PROMPT, retrieval, sampling, gate=gate, new=NEW, shape=SHAPE)[0]
 
 
-@pairs(drafter=DRAFTERS, working_set=WORKING_SETS)
-def test_every_drafter_and_policy(pretend: PretendDevice, drafter: str, working_set: tuple[str, str]) -> None:
-    policy, positions = working_set
+SOME = ("none", "random", "self", "lm-window", "eagle3.1", "blend-block", "blend-eagle")
+"""Drafters of the quick tests: every kind, of which the last has four."""
+
+
+@pairs(SOME, drafter=DRAFTERS, policy=POLICIES, positions=("absolute", "compact"))
+def test_every_drafter_and_policy(pretend: PretendDevice, drafter: str, policy: str, positions: str) -> None:
     assert there().device == torch.device("cuda:0")
     assert written(there(), drafter, small(policy, positions=positions)) == by_generate(NEW, len(PROMPT))
 
@@ -105,13 +108,11 @@ def by_graphs(monkeypatch: pytest.MonkeyPatch, target: Target, drafter: Drafter 
 
 
 @pytest.mark.full  # without the pretend device: tests/engine/test_graphs.py
-@pairs(drafter=DRAFTERS, policy=("retrieval", "full", "streaming"), layers=("fused", "stock"))
-def test_every_drafter_by_graphs(
-    pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, drafter: str, policy: str, layers: str
-) -> None:
-    target, retrieval = Target(there(backend="triton")), small(policy)
+@pytest.mark.parametrize("drafter", DRAFTERS)
+def test_every_drafter_by_graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, drafter: str) -> None:
+    target, retrieval = Target(there(backend="triton")), small("retrieval")
     made = DRAFTERS[drafter](target, retrieval)
-    capture = by_graphs(monkeypatch, target, made, layers)
+    capture = by_graphs(monkeypatch, target, made, "fused")
     captures = capture.captures
     assert run(target, made, PROMPT, retrieval, new=NEW, shape=SHAPE)[0] == by_generate(NEW, len(PROMPT))
     assert capture.replays > 0
@@ -169,7 +170,7 @@ def test_what_is_shown_and_attributed_is_the_processor_s(pretend: PretendDevice)
     assert told[0] == told[1]
 
 
-@pytest.mark.parametrize("layers", but_for(("none", "fused"), ["none", "fused", "stock"]))
+@pytest.mark.parametrize("layers", but_for(("fused",), ["none", "fused", "stock"]))
 def test_a_batch_and_its_states(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
     """By the model itself, or by graphs of its layers."""
     prompts, lengths = [prompt(60, seed=n)[:n] for n in (40, 9, 33, 1)], (12, 30, 1, 7)

@@ -28,13 +28,15 @@ from tests.helpers.decoding import FAMILY_DRAFTERS as ALL
 from tests.helpers.decoding import NEW, POLICIES, check_batch_attention, run, small
 from tests.helpers.decoding import decode_together as run_batch
 from tests.helpers.draft_trees import trees
-from tests.helpers.grid import but_for, grid, pairs
+from tests.helpers.grid import but_for, pairs
 
-SOME = ("qwen3.5", "lfm2", "granite-h", "falcon-h1")
+KINDS = ("qwen3.5", "lfm2", "granite-h", "falcon-h1")
 """One of each kind: a delta net, convolutions, Mamba-2 between layers of attention and beside them."""
+SOME = KINDS[:2]
+"""Those of presets, which the quick tests run."""
 
 
-@grid(name=RECURRENT, drafter=ALL, policy=POLICIES)
+@pairs((*SOME, "granite-h"), name=KINDS, drafter=ALL, policy=POLICIES)
 def test_drafts_change_no_token(name: str, drafter: str, policy: str) -> None:
     target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
     written = run(target, ALL[drafter](target, retrieval), prompt(), retrieval)[0]
@@ -88,7 +90,7 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
     assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", but_for(SOME, KINDS))
 @pytest.mark.parametrize("shared", [16, 20, 50])
 def test_a_shared_prefix_is_gone_back_to(name: str, shared: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The states at its end are remembered: of the second prompt only the rest is read."""
@@ -153,7 +155,7 @@ def model(name: str) -> LanguageModel:
     return MODELS[name]
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", but_for(SOME, KINDS))
 def test_what_is_dropped_leaves_no_trace(name: str) -> None:
     lm, tokens = model(name), prompt(30)
     cache = read_in_order(lm, tokens)
@@ -235,7 +237,7 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
     torch.testing.assert_close(row, own[-1][0, :, -1].mean(0), atol=1e-5, rtol=1e-4)
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", but_for(SOME, KINDS))
 def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
     check_batch_attention(model(name), (0, 1), stop=4)
 
@@ -249,7 +251,7 @@ def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     assert slots_for(lm, 100, 3 * (100 * row + lm.state_bytes)) == 3
 
 
-@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("name", but_for(SOME, KINDS))
 def test_the_native_forward_declines(name: str) -> None:
     with pytest.raises(CannotCompileError, match="recurrent"):
         run_natively(LanguageModel(tiny(name), backend="split"))

@@ -20,8 +20,8 @@ from tests.helpers.grid import but_for
 from tests.helpers.pretend_device import PretendDevice
 
 
-@pytest.mark.parametrize("drafter", but_for(("none", "self"), ("none", "ngram", "self", "eagle3")))
-@pytest.mark.parametrize("name", ["qwen3.5", "lfm2", "bamba"])
+@pytest.mark.parametrize("drafter", but_for(("self",), ("none", "ngram", "self", "eagle3")))
+@pytest.mark.parametrize("name", but_for(("qwen3.5", "lfm2"), ("qwen3.5", "lfm2", "bamba")))
 def test_reads_of_a_step(pretend: PretendDevice, name: str, drafter: str) -> None:
     target, retrieval = Target(LanguageModel(tiny(name).to("cuda"))), small("retrieval")
     made, count = DRAFTERS[drafter](target, retrieval), 0

@@ -1,4 +1,4 @@
-"""Parameters of which `make test` runs a part that has every value, and `make test-all` the rest."""
+"""Parameters of which `make test` runs a part that has every value, and `make test-full` the rest."""
 
 from __future__ import annotations
 

@@ -95,6 +95,17 @@ def test_half_a_character_is_replaced() -> None:
     assert ENCODERS["gpt2"].decode(ids[:-1]) == "\ufffd"
 
 
+@pytest.mark.parametrize("by_library", [False, True])
+def test_an_id_that_the_tokenizer_does_not_have_has_no_text(by_library: bool) -> None:
+    """Models may have more rows than tokens: padded vocabularies, GGUF files with unused entries."""
+    data = changed()
+    if by_library:
+        data["decoder"] = None  # then the pieces' bytes are not known
+    encoder = TextEncoder(json.dumps(data))
+    ids = encoder.encode("hello")
+    assert encoder.decode([*ids, 10**6]) == encoder.decode(ids) != ""
+
+
 def test_lone_surrogates_are_replaced() -> None:
     encoder = ENCODERS["smollm"]
     assert encoder.encode("a\ud800b") == encoder.encode("a\ufffdb")

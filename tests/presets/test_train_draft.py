@@ -109,9 +109,8 @@ def test_a_head_learns(train, monkeypatch, tmp_path):
         return loss
 
     monkeypatch.setattr(train, "loss_of", remembered)
-    trainer = distill(train, tmp_path, 60, prompts=20, batch=4, pause=1e6)
+    distill(train, tmp_path, 60, prompts=20, batch=4, pause=1e6)
     assert sum(losses[-40:]) < 0.85 * sum(losses[:40])
-    assert trainer.best > 1.0 + 2 / VOCABULARY
 
 
 @torch.no_grad()

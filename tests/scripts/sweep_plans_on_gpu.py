@@ -2,7 +2,7 @@
 
     python -m tests.scripts.sweep_plans_on_gpu        needs CUDA
 
-`specextend bench --suite gpu` times the plan that is used; this looks for a better one, which takes some minutes of
+`tests.scripts.gpu` times the plan that is used; this looks for a better one, which takes some minutes of
 compiling. The sizes are the suite's: a layer of Llama 3.1 8B.
 """
 
@@ -15,10 +15,10 @@ from itertools import product
 import torch
 from torch import Tensor
 
-from specextend_cli.bench.suite.device_info import Sizes, sizes_for
-from specextend_cli.bench.suite.kernels import Ring, timed
 from specextend_cli.engine.attention.triton_plan import Plan, chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, pack
+from tests.scripts.gpu_kernels import Ring, timed
+from tests.scripts.gpu_models import Sizes, sizes_for
 
 KEYS, STAGES, WARPS, WAYS = (32, 64, 128), (2, 3, 4), (4, 8), (0.5, 1, 2)
 

@@ -12,7 +12,8 @@ import pytest
 from tests.summarize.tiny_preset import text
 
 
-@pytest.mark.parametrize(("kills", "sentences"), [(2, 40), pytest.param(10, 100, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize(("kills", "sentences"), [(2, 40), (10, 100)])
 def test_killed_at_random_moments(presets, tmp_path, kills, sentences):
     source = tmp_path / "a.txt"
     source.write_text(text(sentences))

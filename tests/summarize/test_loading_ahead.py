@@ -60,6 +60,7 @@ def told(made: Summarizer) -> tuple[list[str], list[str]]:
     return [*summary.chunk_summaries, summary.text], [event.name for event in events if isinstance(event, Stage)]
 
 
+@pytest.mark.full
 def test_neither_the_text_nor_its_stages_change(
     presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread]
 ) -> None:

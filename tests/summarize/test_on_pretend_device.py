@@ -31,7 +31,8 @@ def told(preset: Path, device: str, *, source: str = LONG, **options: object) ->
     return [*summary.chunk_summaries, summary.text], [event for event in events if isinstance(event, Step)]
 
 
-@pytest.mark.parametrize("batch", [4, pytest.param(1, marks=pytest.mark.full)])
+@pytest.mark.full
+@pytest.mark.parametrize("batch", [4, 1])
 def test_nothing_is_captured_after_loading(
     presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:

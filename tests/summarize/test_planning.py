@@ -24,7 +24,7 @@ prose = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(prose.filter(str.strip), st.integers(12, 150), st.integers(1, 3))
 def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk, summary_parts):
     source = source.encode("utf-8", "replace").decode()

@@ -15,7 +15,7 @@ from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Stage, 
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text_generator import load_generator
 from tests.helpers.flat_options import flat_options
-from tests.helpers.published_heads import deepspec, p_eagle, safeailab_3
+from tests.helpers.published_heads import p_eagle, safeailab_3
 from tests.summarize.tiny_preset import text, tokenizer, write
 
 SHORT, LONG = text(6), text(30)
@@ -90,26 +90,11 @@ def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path
         summarize(presets["one"], draft_head=tmp_path / "nowhere")
 
 
-@pytest.mark.usefixtures("always")
-def test_a_head_as_deepspec_publishes_it_changes_no_word(presets, plain, tmp_path):
-    deepspec(tmp_path, tokenizer().get_vocab_size())
-    events = summarize(presets["one"], draft="eagle", draft_head=tmp_path)
-    assert events[-1].summary.text == plain
-    assert events[-1].summary.drafter == "eagle3 of layers 1, 2, 3, 2, 1"
-    assert any(event.nodes > 1 for event in events if isinstance(event, Step))
-
-
 def test_what_speaks_against_a_head_is_said(presets, tmp_path):
     p_eagle(tmp_path, tokenizer().get_vocab_size())
     said = [event.name for event in summarize(presets["one"], draft_head=tmp_path) if isinstance(event, Stage)]
     assert [stage.partition(":")[0] for stage in said].count("the draft head") == 2
     assert any("P-EAGLE" in stage for stage in said)
-
-
-@pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("policy", ["full", "streaming", "retrieval"])
-def test_no_policy_changes_a_word(presets, plain, policy):
-    assert summarize(presets["one"], draft_attention=policy)[-1].summary.text == plain
 
 
 def test_a_blend_without_a_draft_model_drafts_with_the_target(presets, plain, tmp_path):

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 from difflib import SequenceMatcher
 
-from specextend_cli.documents.document import Edit
-from specextend_cli.ui.changes import _lines, _Matcher, format_edit
+from specextend_cli.ui.changes import _lines, _Matcher
 
 
 def test_short_pages_are_compared_as_a_whole() -> None:
@@ -25,8 +24,3 @@ def test_a_page_of_many_lines_is_compared_block_by_block() -> None:
     codes = _Matcher(found, cleaned).get_opcodes()
     assert all(a[2] == b[1] and a[4] == b[3] for a, b in itertools.pairwise(codes))
     assert all(found[i:j] == cleaned[k:m] for tag, i, j, k, m in codes if tag == "equal")
-
-
-def test_an_edit_says_what_became_of_its_text():
-    assert format_edit(Edit("running foot", 1, "Page 1")) == "running foot: 'Page 1' -> ''"
-    assert format_edit(Edit("side heading", 1, "Question", "Question")) == "side heading: 'Question'"

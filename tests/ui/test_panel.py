@@ -220,7 +220,7 @@ def told(events, pace=lambda event: 0.0, **options):
 def test_lines_are_few_and_at_least_one_every_ten_seconds():
     lines = told(stream(), lambda event: 1.5 if isinstance(event, Step) else 0.0)
     assert lines[:3] == ["harbour.pdf: 52 pages, 21,340 words", "fetching smollm2-135m", "loading smollm2-135m"]
-    assert "3 chunk summaries to write" in lines
+    assert "3 chunk summaries" in lines
     assert any(line.startswith("writing the summary · about ") for line in lines)
     status = re.compile(
         r"progress \d+% about [\d.]+ s left · chunks 2/3 writing: \d+ tokens · speed [\d.]+ tok/s"
@@ -248,7 +248,7 @@ def test_lines_say_what_a_batch_has_done():
 def test_chunks_that_were_written_before_are_one_line():
     parts = [Part(n, 300, 1, 3, (n, n), 100, False) for n in range(1, 299)]
     done = [ChunkSummarized(n, 300, 1, "text", True) for n in range(1, 299)]
-    assert told([Level(1, 300, 298, False), *parts, *done]) == ["298 of 300 chunk summaries reused"]
+    assert told([Level(1, 300, 298, False), *parts, *done]) == ["300 chunk summaries, 298 of them reused"]
 
 
 def test_downloads_have_a_line_each():

@@ -77,17 +77,17 @@ def test_a_line_of_json_is_the_same_object():
 )
 def test_results_are_named_after_their_documents(tmp_path, names, files):
     place = destination(f"{tmp_path}/out/", "md", [(name, None) for name in names], many=False)
-    assert [place.path(name).relative_to(tmp_path / "out").as_posix() for name in names] == files
+    assert [place.paths[name].relative_to(tmp_path / "out").as_posix() for name in names] == files
 
 
 def test_a_result_beside_its_document_keeps_the_documents_suffix(tmp_path):
     place = destination(str(tmp_path), "md", [("a.pdf", tmp_path / "a.pdf")], many=True)
-    assert place.path("a.pdf") == tmp_path / "a.pdf.md"
+    assert place.paths["a.pdf"] == tmp_path / "a.pdf.md"
 
 
 def test_one_file_is_not_for_several_documents():
     for output, many in (("all.md", True), (__file__, True), (f"{__file__}/", False)):
         with pytest.raises(UsageError, match="a directory is needed"):
             destination(output, "md", [("a.pdf", None), ("b.pdf", None)], many=many)
-    assert destination("all.md", "md", [("a.pdf", None)], many=False).path("a.pdf") == Path("all.md")
-    assert destination("-", "md", [("a.pdf", None)], many=True).is_stdout
+    assert destination("all.md", "md", [("a.pdf", None)], many=False).paths["a.pdf"] == Path("all.md")
+    assert not destination("-", "md", [("a.pdf", None)], many=True).paths

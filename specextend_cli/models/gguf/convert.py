@@ -87,7 +87,7 @@ def _readable(file: Path) -> Iterator[None]:
         raise ModelError(
             f"cannot convert {file.name}",
             why=f"it is not a GGUF that this program reads: {reason(error)}",
-            fix="fetch it again if it is damaged; docs/gguf.md says which are read",
+            fix="fetch it again if it is damaged; docs/models.md says which are read",
         ) from error
 
 
