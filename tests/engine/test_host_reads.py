@@ -96,7 +96,7 @@ def steps(
             chosen = False
 
 
-@pytest.mark.parametrize("drafter", but_for(("none", "lm", "eagle3", "blend", "dspark"), READS))
+@pytest.mark.parametrize("drafter", but_for(("none", "lm", "blend-eagle"), READS))
 @pytest.mark.parametrize(
     "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
 )
@@ -143,7 +143,7 @@ def test_chunks_that_end_with_sentences_are_uploaded_when_they_are_chosen(
         assert not uploads
 
 
-@pairs(("none", "self", "eagle3", "dspark"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))
+@pairs(("self", "eagle3", "dspark"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))
 def test_reads_and_uploads_of_a_step_by_graphs(
     pretend: PretendDevice,
     graphs: Repeated,

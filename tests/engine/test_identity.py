@@ -87,7 +87,7 @@ def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tok
     assert max(proposed) < min(tokens, VOCABULARY)
 
 
-@pytest.mark.parametrize("drafter", DRAFTERS)
+@pytest.mark.parametrize("drafter", but_for(("none", "self", "lm", "eagle3", "blend-block", "blend-eagle"), DRAFTERS))
 def test_suspended_models_change_no_token(drafter: str) -> None:
     target, retrieval, gate = Target(LanguageModel(tiny())), small("retrieval"), Impatient(SHAPE, enabled=False)
     made = DRAFTERS[drafter](target, retrieval)
