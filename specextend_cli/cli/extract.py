@@ -76,6 +76,7 @@ def _record(document: Document) -> dict[str, object]:
         "title": document.title,
         "unit": document.unit,
         **found,
+        "changes": dict(document.extraction.changes),  # of which `asdict` makes something else
         "left_out": document.extraction.left_out,
         "places": [[page.number, page.start, page.end, page.title] for page in document.pages],
         "labels": {page.number: page.label for page in document.pages if page.label},

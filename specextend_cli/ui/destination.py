@@ -110,8 +110,12 @@ def _in_directory(
 ) -> Mapping[str, Path]:
     """flood-warning.md for flood-warning.pdf; flood-warning.pdf.md if another document would get the same name.
 
-    So it is, too, if the document itself is in the directory, where flood-warning.md may be no result.
+    So it is, too, if the document itself is in the directory, where flood-warning.md may be no result. UsageError where
+    two documents have one name, as two addresses may: the second result would be taken for an earlier run's.
     """
+    if twice := [name for name, count in Counter(name for name, _ in documents).items() if count > 1]:
+        why, fix = f"both would be written into {directory}", "summarize them into different directories"
+        raise UsageError(f"two of the inputs are named {twice[0]}", why=why, fix=fix)
     suffixes = {name: Path(name).suffix for name, _ in documents if kind_by_suffix(Path(name).suffix) is not None}
     short = {name: name.removesuffix(suffixes.get(name, "")) for name, _ in documents}
     counts = Counter(short.values())

@@ -192,9 +192,10 @@ def test_a_directory_keeps_what_it_has_and_the_rest_is_written(fake, document):
     assert Path("out/other.md").read_text().startswith(SUMMARY)
 
 
-def test_two_inputs_that_are_one_are_refused(fake, document):
+def test_two_inputs_of_one_name_are_refused(fake, document):
     Path("b").mkdir()
-    refused(fake("summarize", document, "b/../harbour.txt", "-o", "out"), "two of the inputs are named harbour.txt")
+    for one, other in ((document, "b/../harbour.txt"), ("http://127.0.0.1:1/a.txt", "http://127.0.0.1:2/a.txt")):
+        refused(fake("summarize", one, other, "-o", "out", "--force"), "two of the inputs are named ")
 
 
 # ------------------------------------------------------------------------------------------------------------- formats

@@ -62,7 +62,7 @@ def test_the_command_over_workers(ray, presets, tmp_path, cli):
     options = {"num_cpus": 1, "num_gpus": 0, "max_restarts": -1, "max_task_retries": TRIES - 1}
     assert ray.log == ["local", options, "shutdown"]
     again = cli(*command)  # what is written stays, and is not sent
-    assert (again.returncode, "1 worker, each with 1 core\n" in again.stderr) == (3, True)
+    assert (again.returncode, "1 worker, each with 1 core\n" in again.stderr) == (6, True)
 
 
 def test_what_would_fail_everywhere_ends_the_run(ray, cli, tmp_path, monkeypatch):

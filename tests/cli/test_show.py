@@ -75,7 +75,7 @@ def test_the_passage_behind_a_sentence(cli, made):
     assert "not in the source: 4,711" in cli("show", "-s", 2).stdout
     record = json.loads(cli("show", made.run, "-s", 1, "--json").stdout)
     assert record["citations"][0]["page"] == 1
-    assert record["citations"][0]["passage"].startswith("The harbour")
+    assert record["passages"][0].startswith("The harbour")
     whole = json.loads(cli("show", "--json").stdout)
     assert (whole["sentences"][0], whole["text"]) == (record, made.text)
     done = cli("show", "--sentence", 9)

@@ -208,5 +208,5 @@ def test_a_run_goes_on_where_it_was_interrupted(presets, document, cli, monkeypa
     assert done.stderr.endswith("\n2/7 chunks saved; run again to continue\n")
     done = cli(*words)
     assert done.returncode == 0
-    assert "3 of 7 chunk summaries reused\n" in done.stderr
+    assert "7 chunk summaries, 3 of them reused\n" in done.stderr
     assert len(saved) == 7 + 1  # with the summary

@@ -88,7 +88,7 @@ def test_a_dumb_terminal_gets_plain_lines_in_its_encoding(document):
     assert terminal.wait() == 0
     assert b"\x1b" not in terminal.output
     assert terminal.output.isascii()
-    assert b"3 chunk summaries to write" in terminal.output
+    assert b"3 chunk summaries\r\n" in terminal.output
     assert b"Ein Ger?t." in terminal.output
 
 
