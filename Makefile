@@ -34,7 +34,7 @@ test-full: $(VENV)/.developing
 # set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
 MATRICES := families identity memory
 test-pretend: $(VENV)/.developing
-	$(VENV)/$(PYTEST) -m full tests/documents tests/engine tests/models tests/summarize tests/untrusted \
+	$(VENV)/$(PYTEST) -m "full and not slow" tests/documents tests/engine tests/models tests/summarize tests/untrusted \
 		tests/*/test_on_pretend_device.py tests/bench/test_gpu_script.py $(MATRICES:%=--ignore tests/engine/test_%.py)
 
 # Where the engine has to do with transformers. CI runs it if these files differ from those that it last passed with.

@@ -45,11 +45,14 @@ FORMATS = (torch.float32, torch.float16, torch.bfloat16)
 @pytest.mark.parametrize(
     "names",
     [
-        ["test_triton.py"],
-        ["test_fused_ops.py", "test_draft_ops.py", "test_recurrent_ops.py"],
-        [f"{name}::test_with_the_kernels_themselves" for name in ("test_graphs.py", "test_graph_rehearsal.py")],
+        pytest.param(["test_triton.py"], id="attention"),
+        pytest.param(["test_fused_ops.py", "test_draft_ops.py", "test_recurrent_ops.py"], id="other kernels"),
+        pytest.param(
+            [f"{name}::test_with_the_kernels_themselves" for name in ("test_graphs.py", "test_graph_rehearsal.py")],
+            id="models",
+            marks=pytest.mark.slow,
+        ),
     ],
-    ids=["attention", "other kernels", "models"],
 )
 def test_in_the_interpreter(names: list[str]) -> None:
     if TRITON < (3, 7):
