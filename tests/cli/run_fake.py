@@ -17,7 +17,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.summarize.events import ChunkSummarized, Coverage, Event, LevelWork, Plan, Rates, Stage
+from specextend_cli.summarize.events import ChunkSummarized, Event, LevelWork, Plan, Rates, Stage
 from specextend_cli.summarize.request import SummaryRequest
 from tests.ui.fake_stream import stream
 
@@ -40,14 +40,10 @@ class Summarizer:
         *,
         crash: bool = False,
         hang: float = 0,
-        coverage: dict[str, Any] | None = None,
         **stream: Any,
     ) -> None:
         self.options, self.saves = options, options.cache
         self.crash, self.hang, self.stream = crash, hang, stream
-        if coverage:
-            tuples = {key: tuple(value) if isinstance(value, list) else value for key, value in coverage.items()}
-            self.stream["coverage"] = Coverage(**tuples)
         from specextend_cli.models.preset import DEFAULT  # heavy: only when it is used
         from specextend_cli.models.presets import load_preset
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import tomllib
 
 import pytest
+import tomllib
 
 from specextend_cli.models import memory
 from specextend_cli.models.choice import Machine
@@ -24,8 +24,6 @@ from tests.summarize import tiny_preset
 from tests.summarize.tiny_preset import text
 
 PRESETS = {preset.name: preset for preset in list_presets()}
-
-# --------------------------------------------------------------------------------------------------------- list and show
 
 
 @pytest.fixture(params=[8, 24])
@@ -102,8 +100,6 @@ def test_use_is_kept_until_it_is_taken_back(cli, presets, home):
     assert cli("models", "use", "auto").returncode == 0
     assert "model" not in configuration_file().read_text()
 
-
-# ------------------------------------------------------------------------------------------------- from a Hub to a summary
 
 UNRANKED = {"qwen3.5-4b-mtp", "qwen3.5-9b-mtp", "qwen3.5-27b-mtp", "qwen3.8-27b-mtp", "lfm2-1.2b", "lfm2-2.6b"}
 THINKS = "{% if enable_thinking is not false %}{{ raise_exception('it would think') }}{% endif %}" + CHAT
@@ -207,9 +203,6 @@ def test_what_is_missing_is_said(cli, hub, document, tmp_path, monkeypatch):
     assert cli("models", "pull", "qwen3-0.6b").returncode == 0
 
 
-# ----------------------------------------------------------------------------------------------------------------- GGUF
-
-
 @pytest.fixture(scope="module")
 def gguf(tmp_path_factory):
     import torch
@@ -246,19 +239,3 @@ def test_a_file_without_a_chat_template_is_refused_before_it_is_converted(cli, g
     document.with_name("mine.toml").write_text(own)
     done = cli("summarize", document, "-m", "mine.toml", "--length", 20)
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("name", gguf_files.FAMILIES)
-def test_every_family_writes_the_same_with_and_without_drafts(name, cli, document):
-    own = tiny_preset.tokenizer()
-    model = gguf_files.make(name, own.get_vocab_size())
-    model.config.max_position_embeddings = 1024
-    file = gguf_files.write(document.with_name("tiny.gguf"), name, model, own)
-    preset = cli("models", "show", file).stdout.replace('dtype = "bfloat16"', 'dtype = "float32"')
-    document.with_name("mine.toml").write_text(preset)
-    document.write_text(text(60))
-    command = ("summarize", document, "-m", "mine.toml", "--json", "--no-cache", "--length", 20, "--batch", 1)
-    drafted, plain = (cli(*command, *more) for more in ((), ("--draft", "none")))
-    assert drafted.returncode == plain.returncode == 0, drafted.stderr + plain.stderr
-    assert json.loads(drafted.stdout)["text"] == json.loads(plain.stdout)["text"]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 
 import pytest
 
@@ -77,20 +76,10 @@ def test_the_passage_behind_a_sentence(cli, made):
     assert record["citations"][0]["page"] == 1
     assert record["passages"][0].startswith("The harbour")
     whole = json.loads(cli("show", "--json").stdout)
-    assert (whole["sentences"][0], whole["text"]) == (record, made.text)
+    assert (whole["sentences"][0]["text"], whole["text"]) == (record["text"], made.text)
     done = cli("show", "--sentence", 9)
     assert done.returncode == 2
     assert f"error: run {made.run} has no sentence 9\n" in done.stderr
-
-
-def test_page_labels_are_shown_beside_their_numbers(cli, presets, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    source = document("The harbour was founded by fishermen once. " + text(6))
-    source = replace(source, pages=tuple(replace(page, label=f"A-{page.number}") for page in source.pages))
-    wrote = "The harbour was founded by fishermen."
-    run(summarizer(presets["one"], Scribe(lambda prompt, most: wrote), cache=True), source)
-    assert f"1  {wrote} [p. A-1 (1)]" in cli("show").stdout
-    assert "page A-1 (1) · " in cli("show", "--sentence", 1).stdout
 
 
 def test_a_summary_that_is_not_to_be_kept_is_not(cli, presets, tmp_path, monkeypatch):

@@ -127,9 +127,6 @@ def test_what_a_module_makes_of_ctrl_c_is_no_defect(monkeypatch):
         main.run(["doctor"])
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
-
-
 @pytest.mark.parametrize(("length", "code"), [("nonsense", 2), ("100", 130)])
 def test_a_process_that_parses_ends_with_the_command(length, code):
     """By an error before the document is asked for, and by ^C while it is read."""
@@ -147,9 +144,6 @@ def test_a_process_that_parses_ends_with_the_command(length, code):
         while parser.status() != psutil.STATUS_ZOMBIE:
             assert time.monotonic() < until
             time.sleep(0.01)
-
-
-# ------------------------------------------------------------------------------------------------------------ decoding
 
 
 def test_ctrl_c_stops_cleanly_and_says_what_is_saved(document):

@@ -35,9 +35,6 @@ def test_quiet_is_quiet(fake, document):
     assert (done.stdout, done.stderr) == (f"{SUMMARY}\n", "")
 
 
-# ------------------------------------------------------------------------------------------------------------ terminals
-
-
 @pytest.mark.parametrize("size", but_for([(80, 24), (40, 12)], [(80, 24), (40, 12), (20, 8), (200, 50)]))
 def test_on_a_terminal_the_summary_is_above_the_panel_and_one_line_remains(document, size):
     columns, rows = size
@@ -105,9 +102,6 @@ def test_a_table_is_drawn_on_a_terminal_and_loses_no_column(document):
     assert "─" in shown
     assert "\t" not in shown
     assert all(word in shown for word in ("harbour.txt", "900", "levels", "about 42 s", "memory"))
-
-
-# --------------------------------------------------------------------------------------------- closed, full and broken
 
 
 def test_a_closed_pipe_is_141_without_a_word(document):
