@@ -11,6 +11,7 @@ import sys
 import time
 import types
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
@@ -33,15 +34,8 @@ class Options:
     cache: bool = True
 
 
-class Summarizer:
-    def __init__(
-        self,
-        options: Options,
-        *,
-        crash: bool = False,
-        hang: float = 0,
-        **stream: Any,
-    ) -> None:
+class Summarizer(AbstractContextManager["Summarizer"]):
+    def __init__(self, options: Options, *, crash: bool = False, hang: float = 0, **stream: Any) -> None:
         self.options, self.saves = options, options.cache
         self.crash, self.hang, self.stream = crash, hang, stream
         from specextend_cli.models.preset import DEFAULT  # heavy: only when it is used
@@ -65,20 +59,13 @@ class Summarizer:
                 noted += 1
                 time.sleep(self.hang if noted == 2 else 0)
 
-    def load_ahead(self) -> None:
-        pass
-
     def load(self) -> Iterator[Event]:
         yield Stage("loading")
 
-    def close(self) -> None:
+    def close(self, *exception: object) -> None:
         pass
 
-    def __enter__(self) -> Summarizer:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass
+    load_ahead = __exit__ = close
 
 
 MODULE = "specextend_cli.summarize.summarizer"

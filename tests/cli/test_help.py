@@ -64,7 +64,8 @@ def test_help_fits_the_terminal(cli, monkeypatch, command, columns):
     assert max(map(len, short.stdout.splitlines())) <= min(columns, 100)
 
 
-def test_there_are_seven_commands():
+def test_there_are_seven_commands(cli):
+    assert re.fullmatch(r"specextend \d+\.\d+\.\d+\n", cli("-V").stdout)
     names = {"summarize", "compare", "bench", "extract", "models", "show", "doctor"}
     assert set(COMMANDS) == {"", *names, *(f"models {name}" for name in ("list", "show", "pull", "rm", "use"))}
 
@@ -77,10 +78,6 @@ def test_no_command_is_a_usage_error_with_help(cli):
 def test_the_main_command_has_at_most_thirty_options(cli):
     options = re.findall(r"^  (?:-\w, )?--[\w-]+", cli("summarize", "-h").stdout, re.M)
     assert 20 < len(options) - 1 <= 30  # beside --help
-
-
-def test_the_version(cli):
-    assert re.fullmatch(r"specextend \d+\.\d+\.\d+\n", cli("-V").stdout)
 
 
 @pytest.mark.parametrize("line", ["absent.pdf --length 100", "'my report'", "-", "https://example.org/a.pdf"])

@@ -8,7 +8,6 @@ import pytest
 
 from specextend_cli.models.store import cache_root
 from specextend_cli.summarize.result_store import RunStore
-from tests.cli.shell import Terminal
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -87,11 +86,3 @@ def test_a_summary_that_is_not_to_be_kept_is_not(cli, presets, tmp_path, monkeyp
     (tmp_path / "a.txt").write_text(text(20))
     assert cli("summarize", "a.txt", "--mode", "extractive", "--no-cache").returncode == 0
     assert RunStore(cache_root() / "texts.sqlite").all() == []
-
-
-def test_on_a_terminal_a_run_has_a_line(made):
-    terminal = Terminal("show", "--list", columns=80, real=True)
-    assert terminal.wait() == 0
-    header, _, line = terminal.screen()
-    assert "document" in header
-    assert "a.txt" in line

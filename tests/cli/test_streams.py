@@ -10,7 +10,7 @@ import pytest
 
 from specextend_cli.ui.output import Output
 from tests.cli.conftest import WORDS
-from tests.cli.shell import HIDE, SHOW, Terminal, bash, command, environment, run
+from tests.cli.shell import HIDE, SHOW, Terminal, bash, command, environment
 from tests.helpers.error_lines import said
 from tests.helpers.grid import but_for
 from tests.ui.fake_stream import SUMMARY
@@ -24,7 +24,7 @@ def words(lines):
 
 
 def test_stdout_holds_the_summary_and_nothing_else():
-    done = run("summarize", stdin=WORDS)
+    done = bash('echo "$WORDS" | $SPECEXTEND summarize', WORDS=WORDS)
     assert (done.returncode, done.stdout) == (0, f"{SUMMARY}\n")
     assert done.stderr.splitlines()[-1].startswith(f"{DONE} · 57 tok/s · ")
     assert "\x1b" not in done.stderr
