@@ -10,7 +10,6 @@ from rich.text import Text
 
 from specextend_cli import Options, SummaryRequest, read
 from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
-from specextend_cli.ui.measurements import side_name
 from specextend_cli.ui.panel import draw
 from specextend_cli.ui.progress import Progress
 
@@ -34,7 +33,7 @@ def main() -> None:
             case _:
                 progress.add(event)
         if not plain and progress.tokens >= TOKENS:
-            console.print(draw(f"{SAMPLE.name}, {side_name(False)}", progress, "", console))
+            console.print(draw(f"{SAMPLE.name}, SpecExtend", progress, "", console))
             (DOCS / "panel.svg").write_text(console.export_svg(title="specextend"), encoding="utf-8")
             print(progress.meter.accepted_length, progress.meter.hit, progress.speed, progress.meter.speedup)
             return

@@ -37,7 +37,7 @@ def compare(
     from specextend_cli.summarize.events import Stage
     from specextend_cli.summarize.request import SummaryRequest
     from specextend_cli.summarize.summarizer import Options, Summarizer
-    from specextend_cli.ui.measurements import comparison, comparison_record, side_name
+    from specextend_cli.ui.measurements import comparison, comparison_record
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.panel import open_view
 
@@ -68,7 +68,7 @@ def compare(
                         found = event
                     case SideBegins():
                         shown.close()
-                        side = side_name(event.plain)
+                        side = "plain decoding" if event.plain else "SpecExtend"
                         view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
                     case Prefilling() | Step() if side is None:  # of the warm-up
                         pass

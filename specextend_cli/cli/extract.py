@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Annotated
 
 from specextend_cli.cli import options
@@ -67,17 +66,14 @@ def extract(
 
 
 def _record(document: Document) -> dict[str, object]:
-    found = asdict(replace(document.extraction, edits=(), page_diffs=(), warnings=()))
-    for name in ("edits", "page_diffs", "warnings"):
-        del found[name]
+    found, names = document.extraction, ("pages", "empty", "failed", "ocr", "left_out", "unread")
     return {
         "document": document.name,
         "kind": document.kind,
         "title": document.title,
         "unit": document.unit,
-        **found,
-        "changes": dict(document.extraction.changes),  # of which `asdict` makes something else
-        "left_out": document.extraction.left_out,
+        **{name: getattr(found, name) for name in names},
+        "changes": dict(found.changes),
         "places": [[page.number, page.start, page.end, page.title] for page in document.pages],
         "labels": {page.number: page.label for page in document.pages if page.label},
         "text": document.text,

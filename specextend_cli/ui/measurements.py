@@ -77,11 +77,6 @@ def comparison(found: Comparison) -> RenderableType:
     return Group(made, Text(), Text(" · ").join((identity, _speed(found))), format_load(found.load))
 
 
-def side_name(plain: bool) -> str:
-    """What one of the two ways is called."""
-    return "plain decoding" if plain else "SpecExtend"
-
-
 _FIGURES: tuple[tuple[str, Callable[[Meter], str]], ...] = (
     ("tokens", lambda meter: format_count(meter.tokens)),
     ("tokens a second", lambda meter: f"{meter.tokens_per_second:.1f}"),
