@@ -13,7 +13,6 @@ import pytest
 
 from specextend_cli.cli import inputs
 from specextend_cli.cli.inputs import Documents, Reading, Source
-from specextend_cli.errors import InputError
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.panel import View
 from tests import ROOT
@@ -233,22 +232,11 @@ def test_a_document_that_is_read_while_modules_are_imported_is_the_same(monkeypa
     assert begun(str(REPORT), reading=reading).read(other, Stages()) != expected
 
 
-def test_an_error_is_that_of_reading_later(tmp_path):
-    file = tmp_path / "a.pdf"
-    file.write_bytes(b"%PDF-1.7\nnothing that could be read\n")
-    said = []
-    for documents in (begun(str(file)), Documents()):
-        with pytest.raises(InputError) as raised:
-            documents.read(Source(str(file)), Stages())
-        said.append(str(raised.value))
-    assert said[0] == said[1]
-
-
 def test_what_is_there_only_once_is_not_read_ahead(tmp_path, monkeypatch):
     """Nor what is no file, nor what OCR may take minutes for."""
     monkeypatch.chdir(tmp_path)
     Path("-").touch()
     os.mkfifo("pipe")
-    for names in (["-"], ["pipe"], ["."], ["missing"], [""], ["a\0b"], ["a" * 5000], ["https://example.org"], []):
-        assert not begun(*names)._ahead
+    for name in ("-", "pipe", ".", "missing", "", "a\0b", "a" * 5000, "https://example.org"):
+        assert not begun(name)._ahead
     assert not begun(str(REPORT), reading=Reading(languages="eng"))._ahead

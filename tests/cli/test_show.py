@@ -6,8 +6,6 @@ import json
 
 import pytest
 
-from specextend_cli.models.store import cache_root
-from specextend_cli.summarize.result_store import RunStore
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -79,10 +77,3 @@ def test_the_passage_behind_a_sentence(cli, made):
     done = cli("show", "--sentence", 9)
     assert done.returncode == 2
     assert f"error: run {made.run} has no sentence 9\n" in done.stderr
-
-
-def test_a_summary_that_is_not_to_be_kept_is_not(cli, presets, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "a.txt").write_text(text(20))
-    assert cli("summarize", "a.txt", "--mode", "extractive", "--no-cache").returncode == 0
-    assert RunStore(cache_root() / "texts.sqlite").all() == []

@@ -110,11 +110,10 @@ def test_a_closed_pipe_is_141_without_a_word(document):
     assert done.stderr == ""
 
 
-@pytest.mark.parametrize("arguments", [("summarize", "--help"), ("models", "list")])
-def test_a_closed_pipe_is_141_everywhere(arguments):
+def test_a_closed_pipe_is_141_everywhere():
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(command(*arguments), stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False)
+    done = subprocess.run(command("models", "list"), stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False)
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
 

@@ -157,6 +157,7 @@ def test_drafts_change_no_word(cli, accepting, source):
         assert drafted["model"]["accepted_length"] > plain["model"]["accepted_length"] == 1.0
         assert drafted["text"] == plain["text"] != ""
         assert drafted["model"]["chunk_summaries"] == plain["model"]["chunk_summaries"]
+    assert cli("show", "--list").stdout == ""  # by --no-cache
 
 
 def test_compare_says_whether_the_tokens_are_identical(fake, document):
