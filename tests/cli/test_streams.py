@@ -113,7 +113,7 @@ def test_a_closed_pipe_is_141_without_a_word(document):
 def test_a_closed_pipe_is_141_everywhere():
     reader, writer = os.pipe()
     os.close(reader)
-    done = subprocess.run(command("models", "list"), stdout=writer, stderr=subprocess.PIPE, env=environment(), check=False)
+    done = subprocess.run(command("models", "list"), stdout=writer, stderr=subprocess.PIPE, env=environment())
     os.close(writer)
     assert (done.returncode, done.stderr) == (141, b"")
 
