@@ -5,9 +5,9 @@ from __future__ import annotations
 import io
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -16,18 +16,6 @@ from tests.cli import run_fake
 from tests.summarize import tiny_preset
 
 WORDS = "A harbour is a place where ships stay.\n"
-
-
-@dataclass(frozen=True)
-class Done:
-    """What a command has returned and written."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-Cli: TypeAlias = Callable[..., Done]
 
 
 @pytest.fixture(scope="session")
@@ -67,21 +55,22 @@ def document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+def cli(capsys: pytest.CaptureFixture[str]) -> Callable[..., SimpleNamespace]:
     """The command line in this process: the same exit code and output, without starting Python."""
 
-    def call(*arguments: object) -> Done:
+    def call(*arguments: object) -> SimpleNamespace:
         code = run([str(argument) for argument in arguments])
-        return Done(code, *capsys.readouterr())
+        out, err = capsys.readouterr()
+        return SimpleNamespace(returncode=code, stdout=out, stderr=err)
 
     return call
 
 
 @pytest.fixture
-def fake(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> Cli:
+def fake(cli: Callable[..., SimpleNamespace], monkeypatch: pytest.MonkeyPatch) -> Callable[..., SimpleNamespace]:
     """The same with the invented summarizer and its settings, and with a pipe as stdin."""
 
-    def call(*arguments: object, stdin: str = "", **settings: Any) -> Done:
+    def call(*arguments: object, stdin: str = "", **settings: Any) -> SimpleNamespace:
         if arguments[0] == "compare":
             monkeypatch.setattr("specextend_cli.bench.comparison.Summarizer", run_fake.Summarizer)
         monkeypatch.setitem(sys.modules, run_fake.MODULE, run_fake.module(**settings))

@@ -11,13 +11,14 @@ import sys
 import time
 import types
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
 from specextend_cli.runtime.options import EngineOptions
-from specextend_cli.summarize.events import ChunkSummarized, Coverage, Event, LevelWork, Plan, Rates, Stage
+from specextend_cli.summarize.events import ChunkSummarized, Event, LevelWork, Plan, Rates, Stage
 from specextend_cli.summarize.request import SummaryRequest
 from tests.ui.fake_stream import stream
 
@@ -33,21 +34,10 @@ class Options:
     cache: bool = True
 
 
-class Summarizer:
-    def __init__(
-        self,
-        options: Options,
-        *,
-        crash: bool = False,
-        hang: float = 0,
-        coverage: dict[str, Any] | None = None,
-        **stream: Any,
-    ) -> None:
+class Summarizer(AbstractContextManager["Summarizer"]):
+    def __init__(self, options: Options, *, crash: bool = False, hang: float = 0, **stream: Any) -> None:
         self.options, self.saves = options, options.cache
         self.crash, self.hang, self.stream = crash, hang, stream
-        if coverage:
-            tuples = {key: tuple(value) if isinstance(value, list) else value for key, value in coverage.items()}
-            self.stream["coverage"] = Coverage(**tuples)
         from specextend_cli.models.preset import DEFAULT  # heavy: only when it is used
         from specextend_cli.models.presets import load_preset
 
@@ -69,20 +59,13 @@ class Summarizer:
                 noted += 1
                 time.sleep(self.hang if noted == 2 else 0)
 
-    def load_ahead(self) -> None:
-        pass
-
     def load(self) -> Iterator[Event]:
         yield Stage("loading")
 
-    def close(self) -> None:
+    def close(self, *exception: object) -> None:
         pass
 
-    def __enter__(self) -> Summarizer:
-        return self
-
-    def __exit__(self, *exception: object) -> None:
-        pass
+    load_ahead = __exit__ = close
 
 
 MODULE = "specextend_cli.summarize.summarizer"

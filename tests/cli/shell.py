@@ -46,28 +46,15 @@ def environment(*, real: bool = False, **changes: str) -> dict[str, str]:
     return {**kept, "TERM": "xterm-256color", "PYTHONWARNINGS": "" if real else "error", **changes}
 
 
-def run(*arguments: object, stdin: str = "", env: dict[str, str] | None = None, real: bool = False, **settings: Any):
-    """Run with pipes on all three streams."""
-    return subprocess.run(
-        command(*arguments, real=real, **settings),
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=LIMIT,
-        env=environment(real=real, **(env or {})),
-        check=False,
-    )
-
-
-def bash(script: str, *, real: bool = False, **variables: str):
-    """Run a shell script; `$SPECEXTEND` is the command with the default stream, or the `real` one."""
-    quoted = " ".join(f"'{part}'" for part in command(real=real))
+def bash(script: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Run a shell script; `$SPECEXTEND` is the command with the invented summarizer."""
+    quoted = " ".join(f"'{part}'" for part in command())
     return subprocess.run(
         ["bash", "-c", script.replace("$SPECEXTEND", quoted)],
         capture_output=True,
         text=True,
         timeout=LIMIT,
-        env=environment(real=real, **variables),
+        env=environment(**variables),
         stdin=subprocess.DEVNULL,
         check=False,
     )

@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.cli import inputs
-from specextend_cli.cli.inputs import Documents, Reading, Source, sources
-from specextend_cli.errors import InputError
+from specextend_cli.cli.inputs import Documents, Reading, Source
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.panel import View
 from tests import ROOT
@@ -61,12 +60,6 @@ def test_a_list_of_files(fake, folder):
     assert fake("summarize", "--files-from", "-").returncode == 3
 
 
-def test_two_files_of_one_name_are_named_by_their_directories(folder):
-    (folder / "old" / "river.txt").write_text("It fell.\n")
-    found = sources([f"{folder}/river.txt", f"{folder}/old/river.txt"], Reading(), command="summarize")
-    assert [source.name for source in found] == ["river.txt", "old/river.txt"]
-
-
 def test_stdin_is_read_where_no_file_is_named(fake):
     assert fake("summarize", stdin=WORDS).stdout == f"{SUMMARY}\n"
     assert fake("summarize", "-", stdin=WORDS).stdout == f"{SUMMARY}\n"
@@ -77,9 +70,6 @@ def test_a_loop_over_a_list_keeps_its_list(folder):
     (folder.parent / "list").write_text(f"{folder}/river.txt\n{folder}/old/bridge.txt\n")
     done = bash('while read -r f; do $SPECEXTEND extract -q "$f"; done < list')
     assert done.stdout == "The river rises.\nThe bridge stands.\n"
-
-
-# ---------------------------------------------------------------------------------------------------------- addresses
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -112,9 +102,6 @@ def test_an_address_that_was_typed_is_read(cli, address):
     assert "why:   it leads to an address of the local network (localhost)" in moved.stderr
 
 
-# ------------------------------------------------------------------------------------------- results of earlier runs
-
-
 @pytest.mark.parametrize(
     ("out", "made"),
     [
@@ -145,34 +132,18 @@ def test_a_document_beside_results_is_one(fake, folder):
     assert "left out, as results of an earlier run: gone.txt\n" in done.stderr
 
 
-# -------------------------------------------------------------------------------------------------------------- scans
-
-
-@pytest.fixture
-def scan(tmp_path, monkeypatch):
-    """A scan of two pages, and OCR by a program that stands in for tesseract."""
-    (tmp_path / "bin").mkdir()
-    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
-    StandIn(tmp_path / "bin").tesseract("300 400 46 95 Every station on the river reports its level to the office.")
+@pytest.mark.parametrize(("option", "languages"), [(("--ocr",), "eng"), (("--ocr-lang", "deu"), "deu")])
+def test_scans_are_recognized_where_that_is_asked_for(cli, tmp_path, monkeypatch, option, languages):
+    """By a program that stands in for tesseract."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    engine = StandIn(tmp_path).tesseract("300 400 46 95 Every station on the river reports its level to the office.")
     sheets = Sheets()
     sheets.picture()
-    sheets.picture()
-    path = tmp_path / "scan.pdf"
-    path.write_bytes(sheets.data())
-    return path
-
-
-def test_scans_are_recognized_where_that_is_asked_for(cli, scan):
-    done = cli("extract", scan, "--ocr")
+    (tmp_path / "scan.pdf").write_bytes(sheets.data())
+    done = cli("extract", tmp_path / "scan.pdf", *option)
     assert done.stdout.startswith("Every station on the river")
-    assert "recognizing" in done.stderr
-    assert done.stderr.endswith(" · 2 pages by OCR (1-2)\n")
-    result = json.loads(cli("summarize", scan, "--ocr-lang", "deu", "--mode", "extractive", "--json").stdout)
-    assert result["coverage"]["ocr"] == [1, 2]
-    assert all(one["ocr"] for sentence in result["sentences"] for one in sentence["citations"])
-
-
-# ------------------------------------------------------------------------------------------------------------ extract
+    assert done.stderr.endswith(" · 1 page by OCR (1)\n")
+    assert f"-l {languages} " in engine.asked[-1]
 
 
 def test_extract_prints_what_the_model_would_see_and_its_size(cli, document):
@@ -231,27 +202,6 @@ def test_diff_shows_what_was_removed_and_counts_it(cli, tmp_path):
     assert (tmp_path / "diff").read_text() == done.stdout
 
 
-@pytest.mark.parametrize(
-    ("name", "data", "shown"),
-    [
-        (
-            "a.txt",
-            b"The o\xef\xac\x83ce.\n\nIt stays.\n",
-            "@@ page 1 @@\n-The oﬃce.\n+The office.\n It stays.\n",
-        ),
-        ("a.md", b"# One\n\nso\xc2\xadft\n", "@@ section 1 @@\n # One\n-so\u00adft\n+soft\n"),
-        ("plain.txt", b"Nothing to do here.\n", ""),
-    ],
-)
-def test_diff_of_other_kinds(cli, tmp_path, name, data, shown):
-    path = tmp_path / name
-    path.write_bytes(data)
-    assert cli("extract", "-q", "--diff", path).stdout == shown
-
-
-# ------------------------------------------------------------------------------------------------------ reading ahead
-
-
 class Stages(View):
     """Keeps the stages."""
 
@@ -282,22 +232,11 @@ def test_a_document_that_is_read_while_modules_are_imported_is_the_same(monkeypa
     assert begun(str(REPORT), reading=reading).read(other, Stages()) != expected
 
 
-def test_an_error_is_that_of_reading_later(tmp_path):
-    file = tmp_path / "a.pdf"
-    file.write_bytes(b"%PDF-1.7\nnothing that could be read\n")
-    said = []
-    for documents in (begun(str(file)), Documents()):
-        with pytest.raises(InputError) as raised:
-            documents.read(Source(str(file)), Stages())
-        said.append(str(raised.value))
-    assert said[0] == said[1]
-
-
 def test_what_is_there_only_once_is_not_read_ahead(tmp_path, monkeypatch):
     """Nor what is no file, nor what OCR may take minutes for."""
     monkeypatch.chdir(tmp_path)
     Path("-").touch()
     os.mkfifo("pipe")
-    for names in (["-"], ["pipe"], ["."], ["missing"], [""], ["a\0b"], ["a" * 5000], ["https://example.org"], []):
-        assert not begun(*names)._ahead
+    for name in ("-", "pipe", ".", "missing", "", "a\0b", "a" * 5000, "https://example.org"):
+        assert not begun(name)._ahead
     assert not begun(str(REPORT), reading=Reading(languages="eng"))._ahead

@@ -127,9 +127,6 @@ def test_what_a_module_makes_of_ctrl_c_is_no_defect(monkeypatch):
         main.run(["doctor"])
 
 
-# ------------------------------------------------------------------------------------------------------------- reading
-
-
 @pytest.mark.parametrize(("length", "code"), [("nonsense", 2), ("100", 130)])
 def test_a_process_that_parses_ends_with_the_command(length, code):
     """By an error before the document is asked for, and by ^C while it is read."""
@@ -149,25 +146,19 @@ def test_a_process_that_parses_ends_with_the_command(length, code):
             time.sleep(0.01)
 
 
-# ------------------------------------------------------------------------------------------------------------ decoding
-
-
-def test_ctrl_c_stops_cleanly_and_says_what_is_saved(document):
-    """Of the panel nothing is left, nor of what the terminal shows of ^C."""
-    terminal = Terminal("summarize", document, hang=30, delay=0.005)
+@pytest.mark.parametrize(
+    ("more", "code", "last"),
+    [((), 130, "2/3 chunks saved; run again to continue"), (("--no-cache",), 143, "stopped; nothing was saved")],
+)
+def test_of_the_panel_nothing_is_left(document, more, code, last):
+    """By ^C, nor of what the terminal shows of it, and by SIGTERM."""
+    terminal = Terminal("summarize", document, *more, hang=30, delay=0.005)
     terminal.until_drawn(b"2/3")
-    terminal.press(b"\x03")
-    assert terminal.wait() == 130
-    assert terminal.screen() == ["2/3 chunks saved; run again to continue"]
-    assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
-
-
-def test_sigterm_restores_the_terminal_too(document):
-    terminal = Terminal("summarize", document, "--no-cache", hang=30, delay=0.005)
-    terminal.until_drawn(b"2/3")
-    terminal.process.send_signal(signal.SIGTERM)
-    assert terminal.wait() == 143
-    assert terminal.screen() == ["stopped; nothing was saved"]
+    if code == 130:
+        terminal.press(b"\x03")
+    else:
+        terminal.process.send_signal(signal.SIGTERM)
+    assert (terminal.wait(), terminal.screen()) == (code, [last])
     assert terminal.output.rfind(SHOW) > terminal.output.rfind(HIDE) >= 0
 
 

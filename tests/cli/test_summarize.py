@@ -23,9 +23,6 @@ def source(document):
     return document
 
 
-# ------------------------------------------------------------------------------------------------------------ requests
-
-
 def test_options_of_a_summary_reach_the_request(cli, presets, source):
     """By a default pair that can be asked everything; chunk summaries are reused where a wish does not concern them."""
     stand_in(presets)
@@ -87,9 +84,6 @@ def test_a_language_is_warned_of_once_and_kept_with_every_document(cli, document
     assert kept[0] == kept[1]
     assert sum("sentences in German" in message for message in kept[0]) == 1
     assert done.stderr.count("sentences in German") == 1
-
-
-# --------------------------------------------------------------------------------------------------- marks and figures
 
 
 def test_marks_are_asked_for(cli, presets, document):
@@ -163,9 +157,7 @@ def test_drafts_change_no_word(cli, accepting, source):
         assert drafted["model"]["accepted_length"] > plain["model"]["accepted_length"] == 1.0
         assert drafted["text"] == plain["text"] != ""
         assert drafted["model"]["chunk_summaries"] == plain["model"]["chunk_summaries"]
-
-
-# ------------------------------------------------------------------------------------------------------------- compare
+    assert cli("show", "--list").stdout == ""  # by --no-cache
 
 
 def test_compare_says_whether_the_tokens_are_identical(fake, document):

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from specextend_cli.models.candidates import candidates as presets_of
 from specextend_cli.models.choice import (
     Candidate,
     Choice,
@@ -16,6 +17,7 @@ from specextend_cli.models.choice import (
     expected_seconds,
     obstacle,
 )
+from specextend_cli.models.memory import estimate, graph_bytes
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 
@@ -161,3 +163,12 @@ def test_what_is_on_disk_and_hindered_is_said_first() -> None:
     choice = choose(Machine("cpu", 64 * GB), candidates("1.7b", tokens=46_000))
     assert choice.preset == DEFAULT
     assert choice.hindered == ("1.7b", "too slow", "about 30:40 for 46,000 tokens")
+
+
+def test_a_preset_that_is_chosen_is_not_refused_when_it_is_loaded() -> None:
+    """Both count its whole window, whatever the document."""
+    for one in presets_of(Machine("cuda", 10**12), tokens=500):
+        preset = load_preset(one.name)
+        need = estimate(preset)
+        assert need is not None
+        assert one.need == need.total + graph_bytes(preset)
