@@ -46,11 +46,11 @@ def report(benchmark: Benchmark) -> RenderableType:
 
 
 def table(made: Results) -> Table:
-    """A table of results; headings are broken between their words, cells are not."""
+    """A table of results; on a narrow terminal headings and cells are broken between their words."""
     numbers = [name for at, name in enumerate(made.header) if is_number_column(made, at)]
     shown = tables.table(*made.header, numbers=numbers)
     for row in made.rows:
-        shown.add_row(*(Text(sanitize(format_cell(cell)), no_wrap=True) for cell in row))
+        shown.add_row(*(tables.cell(format_cell(cell)) for cell in row))
     return shown
 
 

@@ -48,7 +48,7 @@ def test_stdout_holds_the_result_and_nothing_else(cli, small) -> None:
     assert done.stdout.startswith("methods  How do the methods compare?")
     assert re.search(r"^256\tngram\t", done.stdout, re.MULTILINE)
     assert "\x1b" not in done.stdout + done.stderr
-    assert re.search(r"^\[4/4\] \w+ · 256 python-reference-\d+ · .* tokens/s, prefill", done.stderr, re.MULTILINE)
+    assert re.search(r"^\[4/4\] \w+ · 256 python-reference-\d+ · .* tok/s, prefill", done.stderr, re.MULTILINE)
 
 
 def test_one_line_of_json_has_the_whole_result(cli, small) -> None:
@@ -175,7 +175,7 @@ def test_ctrl_c_stops_and_leaves_the_terminal_as_it_was(presets, home: Path) -> 
     (home / "a.txt").write_text(text(60))
     arguments = ("bench", "-m", presets["one"], "--input", home / "a.txt", "--len", "256", "--docs", 1, *FEW)
     terminal = Terminal(*arguments, "--tokens", 100, "--repeats", 800, columns=200, real=True)
-    terminal.until_match(rb"(?:[3-9]|\d\d+)/1600")
+    terminal.until(b"[3/1600]")
     terminal.press(b"\x03")
     terminal.until(b"nothing was saved")
     assert terminal.wait() == 130

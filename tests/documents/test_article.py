@@ -47,7 +47,7 @@ def test_what_is_left_out_is_said_and_can_be_had() -> None:
     (warning,) = document.extraction.warnings
     count = sum(words(edit.before).total() for edit in document.extraction.edits if edit.kind == OUTSIDE)
     assert warning.startswith(f"page.html is read as an article: {count} of its ")
-    assert warning.endswith("--full-page keeps them.")
+    assert warning.endswith("and the like around it).")
     assert document.extraction.changes[OUTSIDE] > 5
     whole = read_bytes("page.html", NEWS.html.encode(), full_page=True)
     assert "cookies" in whole.text

@@ -147,7 +147,7 @@ def test_a_preset_that_is_not_text(tmp_path: Path) -> None:
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'smollm2-135m'") as caught:
         load_preset("smolm2-135")
-    assert (caught.value.why, caught.value.fix) == ("", "specextend presets list")
+    assert (caught.value.why, caught.value.fix) == ("", "specextend models list")
     with pytest.raises(UsageError) as caught:
         load_preset("zzz")
     assert "did you mean" not in caught.value.what
@@ -191,8 +191,7 @@ def test_a_head_beside_its_preset_is_found_wherever_presets_lie(tmp_path: Path, 
         assert source.kind == "local"
         assert source.path == (folder / "mine-head").resolve()
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
-    included = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    assert included["presets"] == "specextend_cli/presets"
+    assert project["tool"]["hatch"]["build"]["targets"]["wheel"]["sources"]["presets"] == "specextend_cli/presets"
 
 
 def test_fill_splits_at_the_document_and_leaves_braces_in_values() -> None:

@@ -37,7 +37,7 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
         summary.chunk_summaries,
     )
     assert (found.document, found.preset, found.tokens) == (summary.document, summary.preset, summary.coverage.tokens)
-    assert runs.get(name[:2]) == runs.get(name.upper()) == runs.get("last") == found
+    assert runs.get(name[:2]) == runs.get(name.upper()) == runs.last() == found
     source = text(6)
     for sentence in found.sentences:
         for citation in sentence.citations:
@@ -85,7 +85,7 @@ def test_runs_are_removed_by_name(runs, summary) -> None:
     with pytest.raises(InputError, match="no run zzz"):
         runs.remove([names[0], "zzz"])
     assert len(runs.all()) == 4
-    assert runs.remove([names[0], names[0], "last"]) == 2
+    assert runs.remove([names[0], names[0], runs.last().id]) == 2
     assert {found.id for found in runs.all()} == set(names[1:3])
     assert (runs.clear(), runs.all(), runs.clear()) == (2, [], 0)
 

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-
 import pytest
 
-from specextend_cli.documents.document import Extraction
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, ModelError, UsageError
@@ -144,15 +141,6 @@ def test_max_tokens_bounds_every_text(presets, limit):
     events = summarize(presets["one"], LONG, max_tokens=limit)
     assert sum(isinstance(event, Prefilled) for event in events) == 5
     assert len(emitted(events)) <= 5 * limit
-
-
-def test_strict_refuses_what_was_not_read_before_any_model_is_loaded(presets):
-    source = dataclasses.replace(document(SHORT), extraction=Extraction(3, failed=(2,)))
-    with Summarizer(Options(preset=str(presets["one"]), strict=True)) as summarizer:
-        with pytest.raises(FitError, match="cannot be read completely") as refused:
-            list(summarizer.run(source))
-        assert refused.value.why == "pages 2 failed"
-        assert summarizer._generator is None
 
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta", "cpu:3"])
