@@ -170,7 +170,7 @@ def _show(terminal: Output, found: Benchmark, kind: Format | None, output: Path 
     if kind is None:
         from specextend_cli.ui.measurements import report
 
-        terminal.show(report(found))
+        terminal.show(report(found, terminal.width))
         return
 
     from specextend_cli.bench.report import render

@@ -21,8 +21,6 @@ from specextend_cli.errors import UsageError, cause
 from specextend_cli.ui import Format, suffix_of
 from specextend_cli.ui.results import WRITERS, Write, Writer
 
-_EACH = "every input gets a file of its own"
-
 
 @dataclass(frozen=True)
 class Destination:
@@ -101,7 +99,11 @@ def destination(
     is_file = path.suffix in map(suffix_of, get_args(Format)) and not output.endswith("/")
     if not path.is_dir() and (path.exists() or is_file):
         fix = f"--output {quote(str(path.with_suffix('')))}/"
-        raise UsageError(f"--output {output} names a file, and a directory is needed", why=_EACH, fix=fix)
+        raise UsageError(
+            f"--output {output} names a file, and a directory is needed",
+            why="every input gets a file of its own",
+            fix=fix,
+        )
     return Destination(kind, _in_directory(path, documents, suffix_of(kind)), True, force, cite)
 
 
@@ -170,11 +172,10 @@ def _temporary_for(path: Path) -> tuple[Path | None, int]:
 
 def refuse_inputs(outputs: Iterable[Path | int], inputs: Iterable[Path | int]) -> None:
     """UsageError, even with `--force`, if one of `outputs` is one of `inputs`; an int is an open descriptor."""
-    reading = {_identity(one): _name(one) for one in inputs}
+    reading = set(map(_identity, inputs)) - {None}
     for output in outputs:
-        if (identity := _identity(output)) is not None and (name := reading.get(identity)) is not None:
-            also = "" if name == str(output) else f", {name}"
-            why, fix = f"the result would be written into its own input{also}", "name another output"
+        if _identity(output) in reading:
+            why, fix = "the result would be written into its own input", "name another output"
             raise UsageError(f"the output {_name(output)} is read by this command", why=why, fix=fix)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from itertools import accumulate
 from typing import Any
 
 from rich.console import Group, RenderableType
@@ -30,14 +31,16 @@ from specextend_cli.ui import tables
 from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 from specextend_cli.ui.results import summary_record
 
+_GAP = 2  # columns between two of a table
 
-def report(benchmark: Benchmark) -> RenderableType:
-    """Every table under its experiment's question, then the machine and the settings."""
+
+def report(benchmark: Benchmark, width: int) -> RenderableType:
+    """Every table under its experiment's question, in `width` columns, then the machine and the settings."""
     parts: list[RenderableType] = []
     for experiment in benchmark.experiments:
         parts.append(Text.assemble((experiment.name, "bold"), "  ", experiment.question))
         for made in experiment.tables:
-            parts += [Text(), Text(sanitize(made.title), "bold"), table(made)]
+            parts += [Text(), Text(sanitize(made.title), "bold"), table(made, width)]
             if made.note:
                 parts.append(Text(sanitize(made.note), QUIET))
         parts.append(Text())
@@ -45,12 +48,15 @@ def report(benchmark: Benchmark) -> RenderableType:
     return Group(*parts)
 
 
-def table(made: Results) -> Table:
-    """A table of results; on a narrow terminal headings and cells are broken between their words."""
+def table(made: Results, width: int) -> Table:
+    """The first columns of a table of results that fit into `width`; headings are broken between their words."""
+    rows = [[format_cell(cell) for cell in row] for row in made.rows]
+    needed = [_GAP + max(map(len, (*name.split(), *(row[at] for row in rows)))) for at, name in enumerate(made.header)]
+    count = max(sum(total <= width for total in accumulate(needed)), 1)
     numbers = [name for at, name in enumerate(made.header) if is_number_column(made, at)]
-    shown = tables.table(*made.header, numbers=numbers)
-    for row in made.rows:
-        shown.add_row(*(tables.cell(format_cell(cell)) for cell in row))
+    shown = tables.table(*made.header[:count], numbers=numbers)
+    for row in rows:
+        shown.add_row(*(Text(sanitize(cell), no_wrap=True) for cell in row[:count]))
     return shown
 
 
@@ -89,8 +95,7 @@ _FIGURES: tuple[tuple[str, Callable[[Meter], str]], ...] = (
 
 def _speed(found: Comparison) -> Text:
     if found.speedup is None:
-        drafted = found.accelerated.meter.drafted_steps
-        return Text("too few tokens to compare speeds" if drafted else "nothing was drafted", style=QUIET)
+        return Text("too few tokens, or none drafted, to compare speeds", style=QUIET)
     style = AMBER if is_slower(found.speedup) else GOOD
     text = Text(f"{format_speedup(found.speedup)} plain decoding", style=style)
     return text.append(" (one text, measured once)", style=QUIET)
@@ -98,11 +103,10 @@ def _speed(found: Comparison) -> Text:
 
 def format_load(load: Load) -> Text:
     """ "2 cores, 1.3 busy with other work: results may differ on an idle machine; load average 8.1 before …"."""
-    others = f"{load.others:.1f} busy with other work"
-    text = Text.assemble(f"{format_many(load.cores, 'core')}, ", (others, AMBER if load.busy else ""), style=QUIET)
-    if load.busy:
-        text.append(": results may differ on an idle machine", style=AMBER)
-    return text.append("; load average {:.1f} before and {:.1f} after".format(*load.averages))
+    busy = ": results may differ on an idle machine" if load.busy else ""
+    averages = "load average {:.1f} before and {:.1f} after".format(*load.averages)
+    line = f"{format_many(load.cores, 'core')}, {load.others:.1f} busy with other work{busy}; {averages}"
+    return Text(line, style=AMBER if load.busy else QUIET)
 
 
 def comparison_record(found: Comparison) -> dict[str, Any]:

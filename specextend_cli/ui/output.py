@@ -74,6 +74,11 @@ class Output:
         one, other = status_of(self.stdout), status_of(self.stderr)
         return one is not None and other is not None and os.path.samestat(one, other)
 
+    @property
+    def width(self) -> int:
+        """Columns of a table on stdout; a pipe or file has no limit."""
+        return self.pager.width if self.stdout.isatty() else sys.maxsize
+
     def require_stdout(self) -> None:
         """UsageError if stdout is not writable, before a result is computed."""
         if not is_writable(self.stdout):

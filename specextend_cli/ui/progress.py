@@ -215,8 +215,7 @@ def format_details(progress: Progress, model: str = "") -> Table:
         lines["reading"] = f"{format_many(meter.prompt_tokens, 'token')} in {format_seconds(meter.prefill_seconds)}"
     if meter.tokens:
         written, speed = format_many(meter.tokens, "token"), format_speed(meter.tokens_per_second)
-        batched = f", {format_count(meter.batched_tokens)} of them in batches" if meter.batched_tokens else ""
-        lines["writing"] = f"{written} in {format_seconds(meter.decode_seconds)}{batched} · {speed}"
+        lines["writing"] = f"{written} in {format_seconds(meter.decode_seconds)} · {speed}"
     if meter.steps:
         lengths = ", ".join(f"{n} {format_percent(share)}" for n, share in histogram(meter.accepted_lengths) if share)
         times = (

@@ -51,7 +51,6 @@ def format_run(run: Run) -> Text:
     for sentence in run.sentences:
         said = annotated(sentence.text, sentence, run.unit)
         lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
-    lines += [Text(), Text(f"specextend show {run.id} --sentence N: the passages behind a sentence", style=QUIET)]
     return Text("\n").join(lines)
 
 
