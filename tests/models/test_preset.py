@@ -147,7 +147,7 @@ def test_a_preset_that_is_not_text(tmp_path: Path) -> None:
 def test_unknown_name_suggests_the_nearest() -> None:
     with pytest.raises(UsageError, match="did you mean 'smollm2-135m'") as caught:
         load_preset("smolm2-135")
-    assert (caught.value.why, caught.value.fix) == ("", "specextend presets list")
+    assert (caught.value.why, caught.value.fix) == ("", "specextend models list")
     with pytest.raises(UsageError) as caught:
         load_preset("zzz")
     assert "did you mean" not in caught.value.what

@@ -238,7 +238,7 @@ def test_a_wrapper_without_a_part_for_text(model: Path) -> None:
     with pytest.raises(ModelError) as caught:
         load_model(model)
     assert caught.value.why.endswith("no text model as a part")
-    assert "presets list" in str(caught.value.fix)
+    assert "models list" in str(caught.value.fix)
 
 
 def edit(directory: Path, **settings: Any) -> None:

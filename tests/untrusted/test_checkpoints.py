@@ -78,7 +78,7 @@ def test_wrappers_of_another_text_model(kind: str, model: Path) -> None:
 
 def test_what_generates_no_text(model: Path) -> None:
     (model / "config.json").write_text(wrappers()["clip"].to_json_string())
-    assert "presets list" in str(refused(model, "images or sound").fix)
+    assert "models list" in str(refused(model, "images or sound").fix)
     with pytest.raises(ModelError) as caught:
         Shape.of(model)
     assert "images or sound" in caught.value.why
