@@ -93,17 +93,12 @@ def destination(
     path = Path(output)
     if not (many or path.is_dir() or output.endswith("/")):
         if kind_by_suffix(path.suffix) not in (None, "text", "markdown"):
-            fix = f"--output {quote(str(path.with_suffix(suffix_of(kind))))}"
-            raise UsageError(f"--output {output} names a format that is only read", fix=fix)
+            raise UsageError(f"--output {output} names a format that is only read", fix=f"--output {path.stem}.txt")
         return Destination(kind, {name: path for name, _ in documents}, force=force, cite=cite)
     is_file = path.suffix in map(suffix_of, get_args(Format)) and not output.endswith("/")
     if not path.is_dir() and (path.exists() or is_file):
         fix = f"--output {quote(str(path.with_suffix('')))}/"
-        raise UsageError(
-            f"--output {output} names a file, and a directory is needed",
-            why="every input gets a file of its own",
-            fix=fix,
-        )
+        raise UsageError(f"--output {output} names a file, and a directory is needed", fix=fix)
     return Destination(kind, _in_directory(path, documents, suffix_of(kind)), True, force, cite)
 
 

@@ -31,8 +31,6 @@ from specextend_cli.ui import tables
 from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 from specextend_cli.ui.results import summary_record
 
-_GAP = 2  # columns between two of a table
-
 
 def report(benchmark: Benchmark, width: int) -> RenderableType:
     """Every table under its experiment's question, in `width` columns, then the machine and the settings."""
@@ -51,8 +49,8 @@ def report(benchmark: Benchmark, width: int) -> RenderableType:
 def table(made: Results, width: int) -> Table:
     """The first columns of a table of results that fit into `width`; headings are broken between their words."""
     rows = [[format_cell(cell) for cell in row] for row in made.rows]
-    needed = [_GAP + max(map(len, (*name.split(), *(row[at] for row in rows)))) for at, name in enumerate(made.header)]
-    count = max(sum(total <= width for total in accumulate(needed)), 1)
+    needed = [2 + max(map(len, (*name.split(), *(row[at] for row in rows)))) for at, name in enumerate(made.header)]
+    count = max(sum(total <= width for total in accumulate(needed)), 1)  # with a gap of two columns
     numbers = [name for at, name in enumerate(made.header) if is_number_column(made, at)]
     shown = tables.table(*made.header[:count], numbers=numbers)
     for row in rows:

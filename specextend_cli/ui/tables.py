@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import ceil
 from typing import TYPE_CHECKING
@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from specextend_cli.summarize.events import Plan
 
 
-def table(*columns: str, numbers: Iterable[str] = ()) -> Table:
+def table(*columns: str, numbers: Collection[str] = ()) -> Table:
     """An empty table in the common style; the columns named in `numbers` are right-aligned."""
-    numbers = set(numbers)
     made = Table(box=box.SIMPLE_HEAD, header_style="bold", border_style=QUIET, pad_edge=False, show_edge=False)
     made.padding = (0, 1, 0, 0)
     for column in columns:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import re
+import subprocess
 
+import psutil
 import pytest
 
 from specextend_cli.engine.draft_gate import DraftGate
+from tests.cli.shell import REAL, environment
 from tests.documents.made_files import docx, p
 from tests.helpers.error_lines import said
 from tests.summarize.examples import stand_in
@@ -177,3 +180,18 @@ def test_compare_with_real_models(cli, accepting, source):
     assert record["divergence"] is None
     assert record["plain"]["model"]["tokens"] == record["accelerated"]["model"]["tokens"] > 8
     assert record["accelerated"]["model"]["accepted_length"] > 1
+
+
+@pytest.mark.full
+def test_many_documents_take_the_memory_of_few(tmp_path):
+    (tmp_path / "in").mkdir()
+    for number in range(160):
+        (tmp_path / "in" / f"{number:03}.txt").write_bytes(
+            b"PK\x03\x04" if number % 20 == 7 else text(3, start=number).encode()
+        )
+    command = [*REAL, "summarize", tmp_path / "in", "-o", tmp_path / "out", "-q", "--mode", "extractive"]
+    process, sizes = subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment(real=True)), {}
+    while process.poll() is None:
+        sizes[len(list((tmp_path / "out").glob("[0-9]*")))] = psutil.Process(process.pid).memory_info().rss
+    assert (process.returncode, len(list((tmp_path / "out").iterdir()))) == (6, 152)
+    assert sizes[max(sizes)] - max(size for done, size in sizes.items() if done <= 60) < 8 << 20
