@@ -97,6 +97,7 @@ def topics(text: str, found: Sequence[Candidate]) -> Topics:
 
 def title(line: str) -> str:
     """A heading as it is printed: without its number and the mark at its end, and cut where it is long."""
+    line = line.strip("*_ ")
     line = line[mark.end() :] if (mark := _NUMBER.match(line)) else line
     line = line.strip("*_ ").rstrip(":.¶ ")
     return beginning(line, _LONGEST * (2 if by_character(line) else 1))
