@@ -32,7 +32,7 @@ test-full: $(VENV)/.developing
 
 # What a GPU would run, on a device that pretends to be one and in Triton's interpreter; the kernels for every instruction
 # set that this machine has, or an emulator of (Debian: g++-aarch64-linux-gnu, qemu-user).
-PRETEND := assistant graph_rehearsal graphs host_reads kernel_resources other_processors sampling triton
+PRETEND := graph_rehearsal host_reads kernel_resources other_processors triton
 test-pretend: $(VENV)/.developing
 	$(VENV)/$(PYTEST) -m "full and not slow" tests/*/test_on_pretend_device.py tests/bench/test_gpu_script.py \
 		$(PRETEND:%=tests/engine/test_%.py)

@@ -75,7 +75,7 @@ def hint(choice: Choice, *, writes: bool) -> str:
 
     `writes`: the embedded model has written, which nobody should believe.
     """
-    if choice.reason != "none fits":
+    if choice.reason != "none fits" or not read_configuration().offer:
         return ""
     made = f"written by {choice.preset}" if writes else "quoted"
     if choice.hindered is not None:

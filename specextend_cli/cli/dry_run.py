@@ -9,8 +9,8 @@ from functools import partial
 from specextend_cli.cli.failures import Failures
 from specextend_cli.cli.inputs import Source
 from specextend_cli.humanize import format_bytes
-from specextend_cli.models.choice import Choice
 from specextend_cli.models.memory import estimate, fits
+from specextend_cli.models.sources import is_present
 from specextend_cli.runtime.machine import this_machine
 from specextend_cli.summarize.events import Plan
 from specextend_cli.summarize.summarizer import Summarizer
@@ -18,17 +18,17 @@ from specextend_cli.ui.output import Output
 from specextend_cli.ui.tables import plan_table
 
 
-def print_plans(
-    output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool, choice: Choice
-) -> None:
-    """Plan every input; print the plans on stdout, and on stderr which model they are for, where none was named."""
-
+def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool, model: str) -> None:
+    """Plan every input; print the plans on stdout, and on stderr which model they are for."""
     plans: list[Plan] = []
     failures = Failures(output, len(inputs), alone=len(inputs) == 1)
     preset, machine, mode = summarizer.preset, this_machine(), summarizer.settings.mode
     on_cpu = machine.device == "cpu"
     need = None if mode == "extractive" else estimate(preset, on_cpu=on_cpu)
     memory = None if need is None else need.total
+
+    if mode != "extractive" and not is_present(preset):
+        output.status(f"fetching {preset.name}, whose tokenizer counts")
 
     def add(source: Source) -> None:
         plans.append(replace(summarizer.plan(source.read_shown(output)), document=source.name))
@@ -38,8 +38,7 @@ def print_plans(
     if need is not None and fits(preset, machine.free, on_cpu=on_cpu) is False:
         free = format_bytes(machine.free)
         output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {free} are free")
-    if choice.reason != "named":
-        output.status(f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {choice.preset}")
+    output.status(f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {model}")
     if as_json:
         names = ("document", "unit", "pages", "words", "prompts", "levels", "seconds")
         made = {"memory": memory, "mode": mode, "preset": preset.name}

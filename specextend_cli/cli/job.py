@@ -35,6 +35,8 @@ class Job:
     many: bool
     warned: set[str] = field(default_factory=set)
     """Warnings that name no document: each is shown once, however many documents have it."""
+    methods: set[str] = field(default_factory=set)
+    """How summaries were made: see `Method`."""
 
     def run(self, inputs: Sequence[Source], results: Iterable[tuple[Source, Result]] | None = None) -> None:
         """Summarize every input, or write the `results` that workers have made of the inputs, as they come."""
@@ -57,7 +59,6 @@ class Job:
         self._write(source, view, self._events(source, view) if result is None else result)
 
     def _events(self, source: Source, view: View) -> Iterator[Event]:
-
         self.summarizer.load_ahead()
         document = self.documents.read(source, view)
         yield from chain(map(Warned, document.extraction.warnings), self.summarizer.run(document))
@@ -76,6 +77,7 @@ class Job:
             raise
         summary = view.progress.summary
         assert summary is not None  # the last event has it
+        self.methods.add(summary.method)
         if self.verbose:
             uses_model = self.summarizer.settings.mode != "extractive"
             model = f"{self.choice.preset}, {REASONS[self.choice.reason]}" if uses_model else ""

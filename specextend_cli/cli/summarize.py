@@ -116,7 +116,7 @@ def summarize(
         if dry_run:
             from specextend_cli.cli.dry_run import print_plans
 
-            print_plans(terminal, summarizer, inputs, as_json=json, choice=choice)
+            print_plans(terminal, summarizer, inputs, as_json=json, model=choice.preset)
             return
         job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
         if ray is None:
@@ -125,5 +125,5 @@ def summarize(
             from specextend_cli.summarize import ray_pool
 
             job.run(left, ray_pool.results(ray, left, terminal.status, summarizer, workers))
-        if advice := hint(choice, writes=writes):
+        if job.methods - {"lead", "verbatim"} and (advice := hint(choice, writes=writes)):
             terminal.status(advice)

@@ -115,7 +115,7 @@ class Extractive(Pipeline):
             self._reading = ReadingPlan(document.text, self.sentences, guide.encoder, guide.chunk)
             sizes = self._reading.sizes()
             work = (LevelWork(len(sizes), sum(sizes) + len(guide.prefix) * len(sizes), 0),)
-        name, pages, tokens = document.name, len(document.pages) or 1, sum(sizes)
+        name, pages, tokens = document.name, document.extraction.pages or 1, sum(sizes)
         plan = Plan(name, pages, tokens, sizes, 1, document.unit, work, rates, "token" if guide else "word", words)
         places = [
             DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])

@@ -186,7 +186,7 @@ def plan_work(
         read = left + prompts * prompt_builder.overhead(template_of(level, final=final))
         left = min(answer * prompts, left)
         work.append(LevelWork(prompts, read, left))
-    name, pages = document.name, len(document.pages) or 1
+    name, pages = document.name, document.extraction.pages or 1
     words = count_words(document.text)
     plan = Plan(name, pages, sum(sizes), sizes, len(counts), document.unit, tuple(work), rates, words=words)
     return plan, chunks

@@ -262,7 +262,7 @@ def _speed(progress: Progress) -> Text:
 
 
 def _row(label: str, value: str, detail: str | Text) -> Text:
-    return Text.assemble((label.ljust(_LABEL), QUIET), (value.ljust(_VALUE), "bold"), detail)
+    return Text.assemble((label.ljust(_LABEL), QUIET), (f"{value} ".ljust(_VALUE), "bold"), detail)
 
 
 def _bar(head: Text, share: float | None, width: int) -> Text:

@@ -123,7 +123,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     for drafter in (NgramDrafter(), made):
         rehearsal.replays = 0
         assert written(target, drafter, positions="absolute") == by_generate(NEW, LENGTH, name)
-        assert rehearsal.replays > 4
+        assert rehearsal.replays >= 4
     rehearsal.replays, lengths, tokens = 0, (30, 9, 18), [list[int](), list[int](), list[int]()]
     texts = [prompt(60, seed=n)[:n] for n in lengths]
     requests = [BatchRequest(text, Stop(6 + number)) for number, text in enumerate(texts)]
