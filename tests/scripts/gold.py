@@ -21,16 +21,17 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import multiprocessing
 import sys
 import traceback
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from functools import cache, partial
 from itertools import groupby, zip_longest
+from multiprocessing import get_context
 from pathlib import Path
 from pydoc_data.topics import topics
 from tempfile import TemporaryDirectory
@@ -154,6 +155,8 @@ def all_cases(texts: Path | None) -> Iterator[Case]:
     encode = load_tokenizer(fetch_pair(load_preset(PAIR)).target).encode
     stream, before = encode("\n\n".join(documents)).ids, encode("<|im_start|>user\n").ids
     after = encode("\n\nSummarize the text above.<|im_end|>\n<|im_start|>assistant\n").ids
+
+    assert len(stream) >= LONG, f"the texts have {len(stream):,} tokens, fewer than a prompt"
 
     def prompt(part: int, length: int, own: int = 0) -> list[int]:
         """From a sixteenth of the stream on; the last `own` tokens before the question are from its end."""
@@ -297,8 +300,8 @@ def write(file: Path, only: str, texts: Path | None) -> int:
         versions = {"python": sys.version, "torch": torch.__version__, "transformers": transformers.__version__}
         print(json.dumps({"only": only, **versions, "processor": torch.backends.cpu.get_cpu_capability()}), file=out)
         together = [list(some) for _, some in groupby(cases, key=lambda case: case.loading)]
-        with multiprocessing.get_context("spawn").Pool(2) as pool:
-            for done in pool.imap(partial(run, root=root), together):
+        with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+            for done in pool.map(partial(run, root=root), together):
                 for case, record, is_plain in done:
                     inputs = [crc32(str(case.tokens).encode()), weights.get(case.model, 0)]
                     print(json.dumps({"case": case.name, "inputs": inputs, **record}), file=out, flush=True)
