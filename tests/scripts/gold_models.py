@@ -16,15 +16,19 @@ from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
 from tests.engine.tiny_assistants import tiny_assistant
-from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, VOCABULARY, make, tiny
+from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, MIXED, VOCABULARY, make, tiny
 from tests.helpers import published_mtp
 
 LINEAR = ["linear_attention", "linear_attention", "full_attention"]
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {
+    "gpt-oss": ("GptOssConfig", {**COMMON, **MIXED, "num_local_experts": 4, "num_experts_per_tok": 2}),
     "qwen3-moe": ("Qwen3MoeConfig", {**COMMON, **EXPERTS, "num_experts": 4}),
     "qwen3.5": ("Qwen3_5TextConfig", {**COMMON, **DELTA_NET, "layer_types": LINEAR, "head_dim": 24}),
 }
-"""The class and its settings. Others are the tests' tiny models of that name."""
+"""The class and its settings. Others are the tests' tiny models of that name.
+
+These are of another size or make than the tests': experts' products in bfloat16 need rows of 16 bytes.
+"""
 PRESET = """
 title = "Random weights"
 description = "For comparisons."
