@@ -26,8 +26,7 @@ def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source]
     on_cpu = machine.device == "cpu"
     need = None if mode == "extractive" else estimate(preset, on_cpu=on_cpu)
     memory = None if need is None else need.total
-
-    if mode != "extractive" and not is_present(preset):
+    if not (mode == "extractive" or summarizer.options.offline or is_present(preset)):
         output.status(f"fetching {preset.name}, whose tokenizer counts")
 
     def add(source: Source) -> None:

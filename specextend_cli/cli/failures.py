@@ -27,7 +27,7 @@ class Failures:
             work()
         except (ModelError, OSError):
             raise
-        except Exception as error:
+        except Exception as error:  # a defect that one document meets does not stop the others
             if self.alone:
                 raise
             what = error.what if isinstance(error, SpecextendError) else f"{type(error).__name__}: {error}"

@@ -47,7 +47,6 @@ class Job:
         failures.report()
 
     def _one(self, source: Source, position: str, result: Result | None) -> None:
-
         if isinstance(result, SpecextendError):
             raise result
         if self.destination.keeps(source.name):

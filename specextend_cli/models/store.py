@@ -1,4 +1,4 @@
-"""The cache: directories, each built atomically and by one process at a time; small files; the last download's speed.
+"""The cache: directories, each built atomically and by one process at a time; small files.
 
 `build(directory, fill)` lets `fill` write into a temporary directory beside the final one and renames it when it is
 complete. A second process waits for a lock file; what a killed one left is deleted under the same lock. A manifest of
@@ -14,9 +14,7 @@ import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
-from math import inf
 from pathlib import Path
-from time import perf_counter
 from typing import TypeAlias
 
 import platformdirs
@@ -28,7 +26,6 @@ from specextend_cli.humanize import format_bytes
 from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
-_LEAST = 4_000_000  # bytes of a download; less says little about its speed
 OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -153,7 +150,7 @@ def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME
 @contextlib.contextmanager
 def watched(step: str, measure: Callable[[], int], total: int, progress: Progress) -> Iterator[None]:
     """Report `measure()` of `total` a few times a second while the body downloads, and once when it succeeds."""
-    done, began, before = threading.Event(), perf_counter(), measure()
+    done = threading.Event()
 
     def watch() -> None:
         while not done.wait(0.3):
@@ -166,28 +163,7 @@ def watched(step: str, measure: Callable[[], int], total: int, progress: Progres
     finally:
         done.set()
         watcher.join()
-    _record_speed(total - before, perf_counter() - began)
     progress(step, total, total)
-
-
-def _record_speed(size: int, seconds: float) -> None:
-    """Keep the speed of a download of `size` bytes; a cache that cannot be written keeps nothing."""
-    if size >= _LEAST and seconds > 0:
-        with contextlib.suppress(OSError):
-            write_whole(_speed_file(), json.dumps({"bytes_per_second": size / seconds}))
-
-
-def expected_download(size: int) -> float | None:
-    """Seconds that `size` bytes take at the speed of the last download; None where there was none."""
-    try:
-        speed = float(json.loads(_speed_file().read_text())["bytes_per_second"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    return size / speed if 1 < speed < inf else None
-
-
-def _speed_file() -> Path:
-    return cache_root() / "download-speed.json"
 
 
 def _too_small(directory: Path, why: str, variable: str) -> FitError:

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,6 @@ QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r" ?[^\s\p{L}\p{N}
 _KNOWN_SPLITS = {GPT2, LLAMA3, QWEN2, QWEN35}
 """Patterns that cover every text without gaps and that both regex engines read alike."""
 
-_SENTENCE_ENDS = (b".", b"!", b"?", b"\n", *(mark.encode() for mark in "\u3002\uff01\uff1f"), b"<0x0A>")
-_CLOSING = b"\"')]"
 _LONG_SPACE = re.compile(r"\s{10000}")  # tiktoken's regex engine runs out of stack on very long runs of white space
 
 
@@ -103,12 +101,6 @@ class TextEncoder:
             self._pieces.get(number) or self._added.get(number, b"") for number in ids if number not in self._special
         )
         return b"".join(known).decode("utf-8", "replace")
-
-    @cached_property
-    def sentence_ends(self) -> frozenset[int]:
-        """The ids whose text ends a sentence, as far as one token tells: a full stop, or the end of a line."""
-        spelt = self._pieces or {number: token.encode() for token, number in self._with_special.get_vocab().items()}
-        return frozenset(n for n, piece in spelt.items() if piece.rstrip(_CLOSING).endswith(_SENTENCE_ENDS))
 
 
 def load_tokenizer(directory: Path) -> Tokenizer:

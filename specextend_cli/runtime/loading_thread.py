@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Generator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from queue import Queue
 from typing import TYPE_CHECKING, TypeVar
 
@@ -21,16 +20,12 @@ _NAME = "loading"
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A long step of preparation: `done` of `total` (`unit` "bytes", "pages", ...; total 0: not known).
-
-    `began`, in seconds since the epoch, may lie before the event is taken: then the step ran beside others.
-    """
+    """A long step of preparation: `done` of `total` (`unit` "bytes", "pages", ...; total 0: not known)."""
 
     name: str
     done: float = 0
     total: float = 0
     unit: str = ""
-    began: float = field(default_factory=time.time, compare=False, repr=False)
 
 
 def in_thread(work: Callable[[Callable[[E], None]], T]) -> Generator[E, None, T]:

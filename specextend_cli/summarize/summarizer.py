@@ -74,10 +74,10 @@ class Options:
 class Summarizer:
     """Use as a context manager, or call `close`. Not for several threads at once.
 
-    Generated texts are saved in `store`, by default the user's own.
+    Generated texts are saved in the user's own file.
     """
 
-    def __init__(self, options: Options | None = None, *, store: GenerationCache | None = None) -> None:
+    def __init__(self, options: Options | None = None) -> None:
         self.options = options or Options()
         self.request = self.options.request
         preset = load_preset(self.options.preset)
@@ -86,7 +86,7 @@ class Summarizer:
         self.plain = False
         """Decode without drafts, with the same models: what `compare` compares with."""
         path = results_file() if self.options.cache else None
-        self._cache, self._runs = store or GenerationCache(path), RunStore(path)
+        self._cache, self._runs = GenerationCache(path), RunStore(path)
         self._prompt_builder: PromptBuilder | None = None
         self._generator: TextGenerator | None = None
         self._loading: Generator[Stage, None, TextGenerator] | None = None
@@ -110,12 +110,7 @@ class Summarizer:
     @property
     def saves(self) -> bool:
         """Whether a later run will find what is generated now."""
-        return self.cache_path is not None
-
-    @property
-    def cache_path(self) -> Path | None:
-        """The file in which generated texts are saved, if they are."""
-        return self._cache.path
+        return self._cache.path is not None
 
     def plan(self, document: Document) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
