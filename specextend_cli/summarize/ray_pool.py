@@ -140,7 +140,7 @@ def distribute(
             yield left.pop(number), result
     except KeyboardInterrupt:
         done = len(inputs) - len(left)
-        say(f"{done} of {len(inputs)} documents done; chunk summaries are saved: run again to continue")
+        say(f"{done} of {len(inputs)} documents done; run again to continue")
         raise
     for source in left.values():
         yield source, SpecextendError(f"{source.name}: {TRIES} workers failed", why=why)
