@@ -100,7 +100,7 @@ def test_ctrl_c_says_how_many_are_done(tmp_path):
     next(results)
     with pytest.raises(KeyboardInterrupt):
         results.throw(KeyboardInterrupt)
-    assert lines == ["1 of 3 documents done; chunk summaries are saved: run again to continue"]
+    assert lines == ["1 of 3 documents done; run again to continue"]
 
 
 @pytest.mark.parametrize(
