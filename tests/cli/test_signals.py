@@ -183,6 +183,7 @@ def test_the_second_ctrl_c_is_immediate():
 def test_a_run_goes_on_where_it_was_interrupted(presets, document, cli, monkeypatch):
     """The real pipeline: ^C comes when the third chunk summary has been saved, and is not counted yet."""
     document.write_text(text(50))
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
     put, saved = GenerationCache.put, []
 
     def interrupted(self, *arguments):
