@@ -12,8 +12,8 @@ from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Level, Retried, SentenceAttention, Text
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.result_store import GenerationCache, key, pack, unpack
+from specextend_cli.summarize.text.words import words
 from specextend_cli.summarize.text_stream import TextStream
-from specextend_cli.summarize.word_count import words
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator

@@ -15,8 +15,8 @@ from functools import cached_property
 from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.summarize.events import Citation, Sentence, SentenceAttention
 from specextend_cli.summarize.factcheck import FactSource, Unsupported
-from specextend_cli.summarize.sentences import spans
-from specextend_cli.summarize.tfidf import TfidfIndex
+from specextend_cli.summarize.text.sentences import spans
+from specextend_cli.summarize.text.terms import TfidfIndex
 
 _MIN_LEXICAL = 0.15  # of a sentence's weight of words; a document sentence with less does not support it
 _MIN_GAIN, _MIN_ATTENTION = 0.35, 0.8  # words that a further one must add, and its attention relative to the highest

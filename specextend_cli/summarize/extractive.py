@@ -14,7 +14,6 @@ from specextend_cli.documents.document import Document
 from specextend_cli.summarize.events import ChunkRead, Event, LevelWork, Part, Plan, Preview, Rates, Text, Warned
 from specextend_cli.summarize.evidence import DocumentSentence, EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
-from specextend_cli.summarize.language import NAMES
 from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
@@ -25,7 +24,8 @@ from specextend_cli.summarize.ranking.text_kind import Kind, Speakers, kind_of, 
 from specextend_cli.summarize.ranking.topics import Topics, topics
 from specextend_cli.summarize.request import SummarySettings
 from specextend_cli.summarize.result_store import GenerationCache, key
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.text.language import NAMES
+from specextend_cli.summarize.text.words import count_words
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Literal
 
 from specextend_cli.summarize.quantities import Date, Number, dates, numbers, values
-from specextend_cli.summarize.sentences import spans
-from specextend_cli.summarize.tfidf import without_accents
+from specextend_cli.summarize.text.sentences import spans
+from specextend_cli.summarize.text.terms import without_accents
 
 Kind = Literal["number", "date", "name"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 from specextend_cli.models.prompt_templates import Style
-from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.word_count import by_character
+from specextend_cli.summarize.text.sentences import split
+from specextend_cli.summarize.text.words import by_character
 
 _ITEM = re.compile(r"\s*(?:[-*•–#]|\(?\d{1,3}[.)]|[IVX]{1,5}\.)\s")
 BRIEF = 2

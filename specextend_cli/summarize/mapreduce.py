@@ -19,8 +19,8 @@ from specextend_cli.summarize.formatting import QuoteLayout, formatter
 from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, SummarySettings
-from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.text.sentences import split
+from specextend_cli.summarize.text.words import count_words
 
 _OVER = 0.1  # of the words asked for, which the target's sentences may take beyond them
 _MOST_TOKENS = 4.0  # of a word: scripts that a tokenizer hardly knows have more

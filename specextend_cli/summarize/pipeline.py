@@ -12,7 +12,7 @@ from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import QuoteLayout
 from specextend_cli.summarize.ranking.text_kind import Kind
 from specextend_cli.summarize.request import SummarySettings
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.text.words import count_words
 
 
 class Pipeline(ABC):

@@ -12,7 +12,7 @@ from tokenizers.decoders import DecodeStream
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.summarize.events import SentenceAttention, Text
-from specextend_cli.summarize.sentences import Sentences
+from specextend_cli.summarize.text.sentences import Sentences
 
 if TYPE_CHECKING:
     from torch import Tensor

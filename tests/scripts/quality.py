@@ -33,8 +33,8 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.prompt_templates import Mode
 from specextend_cli.summarize.request import SummaryRequest
-from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.text.sentences import spans
 
 LEAST, MOST, MOST_OF_REFERENCE, PART = 30, 307, 300, 3
 RESAMPLES = 10_000

@@ -7,7 +7,6 @@ from specextend_cli.summarize.cached_generator import flaw
 from specextend_cli.summarize.evidence import Citer, DocumentSentence
 from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.formatting import formatter
-from specextend_cli.summarize.language import language_of
 from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
@@ -15,8 +14,9 @@ from specextend_cli.summarize.ranking.ranker import ReadingPlan
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.ranking.topics import topics
-from specextend_cli.summarize.sentences import Sentences, idle, spans, split
-from specextend_cli.summarize.tfidf import TfidfIndex, terms
+from specextend_cli.summarize.text.language import language_of
+from specextend_cli.summarize.text.sentences import Sentences, idle, spans, split
+from specextend_cli.summarize.text.terms import TfidfIndex, terms
 
 SIZE = 25_000
 REPEATED = (

@@ -9,8 +9,8 @@ import pytest
 from specextend_cli.engine.events import Step
 from specextend_cli.summarize.cached_generator import flaw
 from specextend_cli.summarize.events import ChunkSummarized, Part, Retried
-from specextend_cli.summarize.sentences import Sentences, idle
 from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.text.sentences import Sentences, idle
 from specextend_cli.ui.results import summary_record
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text

@@ -24,8 +24,8 @@ from specextend_cli.summarize.evidence import (
     provenance_of,
 )
 from specextend_cli.summarize.result_store import pack, unpack
-from specextend_cli.summarize.sentences import spans
-from specextend_cli.summarize.tfidf import TfidfIndex, ordered_terms, terms
+from specextend_cli.summarize.text.sentences import spans
+from specextend_cli.summarize.text.terms import TfidfIndex, ordered_terms, terms
 from tests.helpers.planted import plant
 from tests.summarize.scribe import Scribe, run, summarizer
 

@@ -6,8 +6,8 @@ import pytest
 
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize.events import ChunkSummarized, Sentence, Summarized, Text
-from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.summarizer import Summarizer
+from specextend_cli.summarize.text.sentences import spans
 from specextend_cli.summarize.text_stream import TextStream
 from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import Scribe, document, run, summarizer

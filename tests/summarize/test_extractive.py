@@ -12,7 +12,7 @@ import pytest
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import UsageError
 from specextend_cli.summarize.events import Sentence, Text, Warned
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import summary_record
 from tests import ROOT
 from tests.summarize.scribe import Scribe, document, parts, run, summarizer

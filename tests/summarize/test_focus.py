@@ -10,7 +10,7 @@ from specextend_cli.summarize.events import Preview, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.gains import WEIGHT, gain, relevance
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.summarize.tfidf import terms
+from specextend_cli.summarize.text.terms import terms
 from tests.helpers.flat_options import flat_options
 from tests.summarize.tiny_preset import guided
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.summarize.request import LEAST, SummaryRequest
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.text.words import count_words
 from tests.helpers.grid import but_for
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import guided, text, write

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from specextend_cli.summarize.quantities import numbers
-from specextend_cli.summarize.sentences import split
-from specextend_cli.summarize.tfidf import TfidfIndex, terms
+from specextend_cli.summarize.text.sentences import split
+from specextend_cli.summarize.text.terms import TfidfIndex, terms
 from tests import ROOT
 
 MINUTES = 240  # seconds: what grew with the square of the length took longer, for each of several shapes

@@ -10,7 +10,7 @@ from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.text.sentences import spans
 from tests.summarize.scribe import document, run, summarizer
 from tests.summarize.tiny_preset import CHAT, END, SPECIALS, text
 

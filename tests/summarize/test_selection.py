@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.selection import Selector
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.text.words import count_words
 from tests.summarize.scribe import document
 
 SENTENCES = [

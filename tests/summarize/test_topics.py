@@ -15,7 +15,7 @@ from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.ranking.topics import title, topics
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.summarize.word_count import count_words
+from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import WRITERS
 from tests.helpers.flat_options import flat_options
 

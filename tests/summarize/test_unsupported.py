@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from specextend_cli.summarize.factcheck import FactSource
 from specextend_cli.summarize.quantities import dates, numbers, values
-from specextend_cli.summarize.sentences import Sentences, spans
+from specextend_cli.summarize.text.sentences import Sentences, spans
 
 SOURCE = (
     "The harbour of Port Ellery was opened on 12 March 1871 by Governor Anna O'Brien. It cost 1,000 crowns, that is"

@@ -14,7 +14,7 @@ import regex
 
 from specextend_cli.documents.document import Block, Document
 from specextend_cli.summarize.ranking import questions
-from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.text.sentences import spans
 
 Kind = Literal["prose", "item", "heading", "table", "code"]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.term_matrix import TermMatrix
-from specextend_cli.summarize.tfidf import terms
-from specextend_cli.summarize.word_count import length_of
+from specextend_cli.summarize.text.terms import terms
+from specextend_cli.summarize.text.words import length_of
 
 Array = NDArray[np.float32]
 

@@ -18,7 +18,7 @@ from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.ranker import Array
 from specextend_cli.summarize.ranking.text_kind import decides
 from specextend_cli.summarize.ranking.wording import rules
-from specextend_cli.summarize.tfidf import terms
+from specextend_cli.summarize.text.terms import terms
 
 WEIGHT = 8.0
 """Standard deviations of the scores that the sentence with most of the focus gains: more than the best one has."""

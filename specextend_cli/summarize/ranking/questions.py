@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import regex
 
-from specextend_cli.summarize.word_count import length_of
+from specextend_cli.summarize.text.words import length_of
 
 _LABEL = regex.compile(
     r"(?:(?:Q(?:uestion)?|A(?:nswer)?|Frage|Antwort|Réponse|Pregunta|Respuesta|Domanda|Risposta|Pergunta|Resposta|Вопрос"

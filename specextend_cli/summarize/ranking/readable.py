@@ -7,7 +7,7 @@ import regex
 from specextend_cli.summarize.ranking.boilerplate import ENGLISH, VERB, boilerplate
 from specextend_cli.summarize.ranking.candidates import ITEM
 from specextend_cli.summarize.ranking.wording import rules
-from specextend_cli.summarize.word_count import count_words, length_of
+from specextend_cli.summarize.text.words import count_words, length_of
 
 _SHORT, _LONG = 6, 60  # words
 _FEW, _WIDE = 4, 40  # words, and characters, of a sentence in a language that joins more of it to a word than English

@@ -14,7 +14,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from specextend_cli.summarize.language import language_of
 from specextend_cli.summarize.ranking.boilerplate import beside_the_text
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.gains import concludes, recommends, tells_method
@@ -22,7 +21,8 @@ from specextend_cli.summarize.ranking.readable import asks, is_label, is_whole, 
 from specextend_cli.summarize.ranking.recurring import RecurringPairs
 from specextend_cli.summarize.ranking.text_kind import words_told
 from specextend_cli.summarize.ranking.topics import Topics
-from specextend_cli.summarize.word_count import beginning, count_words
+from specextend_cli.summarize.text.language import language_of
+from specextend_cli.summarize.text.words import beginning, count_words
 
 _REDUNDANCY = 1.0  # standard deviations of the scores that a sentence loses whose words are all taken already
 _QUESTION = 2.0  # that a question loses which is no request: it says nothing without its answer

@@ -15,7 +15,7 @@ import regex
 
 from specextend_cli.models.prompt_templates import Style
 from specextend_cli.summarize.ranking.candidates import Candidate
-from specextend_cli.summarize.word_count import length_of
+from specextend_cli.summarize.text.words import length_of
 
 Kind = Literal["conversation", "minutes", "chapter", "questions", "text"]
 

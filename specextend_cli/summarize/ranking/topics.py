@@ -16,7 +16,7 @@ import regex
 from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
-from specextend_cli.summarize.word_count import beginning, by_character, count_words
+from specextend_cli.summarize.text.words import beginning, by_character, count_words
 
 _LONGEST = 20  # words of a heading that are printed
 _LETTERS = 3

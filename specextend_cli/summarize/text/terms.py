@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import regex
 
-from specextend_cli.summarize.word_count import UNSPACED
+from specextend_cli.summarize.text.words import UNSPACED
 
 _TERM = regex.compile(
     rf"(?P<run>[{UNSPACED}\p{{Hangul}}]+)|(?P<number>\d+(?:[.,]\d+)*)|[\p{{L}}\p{{M}}--[{UNSPACED}\p{{Hangul}}]]+",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import regex
 
-from specextend_cli.summarize.abbreviations import (
+from specextend_cli.summarize.text.abbreviations import (
     BEFORE_FIGURES,
     BEFORE_NUMBERS,
     COMPANY,

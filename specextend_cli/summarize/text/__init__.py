@@ -1,0 +1,1 @@
+"""Text as sentences, words, terms and languages."""
