@@ -1,0 +1,90 @@
+"""A document's own summary: what stands below "Executive summary" and the like, or an opening before its sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import regex
+from numpy.typing import NDArray
+
+from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.wording import wording
+from specextend_cli.summarize.text.words import count_words
+
+_LEAST, _SHARE = 25, 0.5  # words that can be quoted of what has such a heading; and the most of the document's
+_OPENING, _OPENING_SHARE = range(60, 601), 0.25  # the same of an opening
+_SECTIONS = 4  # of a document that has an opening
+_EARLY = 0.25  # of the document: what begins later is the summary of a chapter
+_NUMBER = r"(?:(?:\d{1,2}(?:\.\d{1,2})*|[IVX]{1,4}|[A-Z])[.)]?\s+)?"
+_LEVEL = regex.compile(r"\s*(#{1,6})\s")
+_LABEL = 40  # characters of a label before a paragraph: "Abstract. We show …"
+
+
+@dataclass(frozen=True)
+class OwnSummary:
+    """What a document calls it ("executive summary"), or "opening"; and which sentences are of it, [sentences]."""
+
+    name: str
+    sentences: NDArray[np.bool_]
+
+
+def own_summary(text: str, found: Sequence[Candidate], usable: NDArray[np.bool_], language: str) -> OwnSummary | None:
+    """The own summary of a document whose `usable` sentences can be quoted; None where it has none.
+
+    The first one, or those of all chapters where none stands early. A heading in a table of contents has no sentences
+    below it, and a legal notice none that can be quoted.
+    """
+    if not usable.any():
+        return None
+    sizes = np.array([count_words(text[one.start : one.end]) * ok for one, ok in zip(found, usable, strict=True)])
+    total = int(sizes.sum())
+    own = [
+        (name, first, rows)
+        for name, first, rows in _named(text, found, language)
+        if _LEAST <= sizes[rows].sum() <= _SHARE * total
+    ]
+    if own:
+        name, first, rows = own[0]
+        if first > _EARLY * len(found):
+            rows = np.logical_or.reduce([other for called, _, other in own if called == name])
+        return OwnSummary(name, rows & usable)
+    opening = np.array([one.section == found[0].section for one in found], bool)
+    if (
+        len({one.section for one in found}) >= _SECTIONS
+        and int(sizes[opening].sum()) in _OPENING
+        and sizes[opening].sum() < _OPENING_SHARE * total
+    ):
+        return OwnSummary("opening", opening & usable)
+    return None
+
+
+def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tuple[str, int, NDArray[np.bool_]]]:
+    """What summaries are called, where they begin, and their sentences, in order."""
+    called = wording(language).own_summary
+    heading = regex.compile(rf"\W*{_NUMBER}(?P<name>{called})\W*", regex.IGNORECASE)
+    label = regex.compile(rf"\W*(?P<name>{called})\s?(?:[:.—–]|\s-)\s", regex.IGNORECASE)
+    sections = np.array([one.section for one in found])
+    for i, one in enumerate(found):
+        if one.kind == "heading" and (match := heading.fullmatch(one.heading)):
+            yield match["name"].lower(), i, _below(text, found, sections, i)
+        elif one.kind == "prose" and one.place == 0 and label.match(text, one.start, one.start + _LABEL):
+            match = label.match(text, one.start)
+            yield match["name"].lower(), i, np.array([other.block == one.block for other in found], bool)
+
+
+def _below(text: str, found: Sequence[Candidate], sections: NDArray[np.int64], i: int) -> NDArray[np.bool_]:
+    """The sentences below heading `i`, with those below headings of a lower level, where marks say so (Markdown)."""
+    last, level = found[i].section, _level(text, found[i])
+    for one in found[i + 1 :]:
+        if one.kind == "heading":
+            if level == 0 or _level(text, one) <= level:
+                break
+            last = one.section
+    rows: NDArray[np.bool_] = (sections >= found[i].section) & (sections <= last)
+    return rows
+
+
+def _level(text: str, heading: Candidate) -> int:
+    return len(mark[1]) if (mark := _LEVEL.match(text, heading.start, heading.end)) else 0
