@@ -173,14 +173,12 @@ def annotated(text: str, sentence: Sentence, unit: str) -> str:
     for one in reversed(sentence.unsupported):
         at = before + one.end - sentence.start
         text = f"{text[:at]} [?]{text[at:]}"
-    if sentence.citations:
-        body = text.rstrip()
-        text = f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
-    return text
+    body = text.rstrip()
+    return f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:
-    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "" without citations.
+    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "[no source found]".
 
     A labelled page is shown by its label and its number in the file: "[p. iv (6), 9 (15)]".
     """
@@ -193,7 +191,7 @@ def format_citations(sentence: Sentence, unit: str) -> str:
             pages = format_numbers(labels)
         if pages:
             pieces.append(f"{unit[0]}. {pages}{how}")
-    return f"[{'; '.join(pieces)}]" if pieces else ""
+    return f"[{'; '.join(pieces) or 'no source found'}]"
 
 
 def format_page(page: int, label: str) -> str:

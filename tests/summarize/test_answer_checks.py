@@ -7,7 +7,7 @@ import json
 import pytest
 
 from specextend_cli.engine.events import Step
-from specextend_cli.summarize.cached_generator import flaw
+from specextend_cli.summarize.answers import flaw
 from specextend_cli.summarize.events import ChunkSummarized, Part, Retried
 from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text.sentences import Sentences, idle
@@ -123,7 +123,7 @@ def test_tries_are_kept_too(presets) -> None:
 
 @pytest.mark.parametrize("batch", [4, pytest.param(1, marks=pytest.mark.full)])
 def test_real_models_try_otherwise_and_always_alike(presets, monkeypatch, batch: int) -> None:
-    monkeypatch.setattr("specextend_cli.summarize.cached_generator.flaw", lambda text, limit: "in circles")
+    monkeypatch.setattr("specextend_cli.summarize.answers.flaw", lambda text, limit: "in circles")
 
     def told() -> list:
         options = Options(preset=str(presets["one"]), cache=False, batch=batch)

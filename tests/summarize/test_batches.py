@@ -8,7 +8,7 @@ import pytest
 
 from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.models.preset import Preset
-from specextend_cli.summarize import text_generator
+from specextend_cli.summarize import writer
 from specextend_cli.summarize.events import ChunkSummarized, Level, Part, Text
 from specextend_cli.summarize.summarizer import Summarizer
 from tests.helpers.flat_options import flat_options
@@ -83,7 +83,7 @@ def test_what_was_summarized_before_an_interruption_is_kept(presets) -> None:
 def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, monkeypatch) -> None:
     """On a slow machine a batch takes minutes: it is written in smaller ones, and the text is the same."""
     path, whole = presets["one"], told(presets["one"], batch=8)[-1].summary
-    monkeypatch.setattr(text_generator, "_PATIENCE", 0.0)
+    monkeypatch.setattr(writer, "_PATIENCE", 0.0)
     chunks = len(whole.plan.chunks)
     assert chunks > 8
 

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 import pytest
 
+from specextend_cli.summarize.cache import GenerationCache, key
 from specextend_cli.summarize.events import ChunkSummarized, Warned
-from specextend_cli.summarize.result_store import GenerationCache, key
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -128,7 +128,7 @@ def test_a_store_without_write_permission_still_reads(tmp_path, monkeypatch):
 
 def test_two_processes_write_to_one_store(store):
     code = (
-        "import sys; from pathlib import Path; from specextend_cli.summarize.result_store import GenerationCache\n"
+        "import sys; from pathlib import Path; from specextend_cli.summarize.cache import GenerationCache\n"
         "store = GenerationCache(Path(sys.argv[1]))\n"
         "for n in range(40): store.put(f'{sys.argv[2]} {n}', sys.argv[2] * 1000)\n"
         "sys.exit(store.problem or 0)\n"
@@ -140,7 +140,7 @@ def test_two_processes_write_to_one_store(store):
 
 
 def test_the_oldest_notes_go_first(tmp_path, monkeypatch):
-    monkeypatch.setattr("specextend_cli.summarize.result_store._MOST_TEXTS", 2)
+    monkeypatch.setattr("specextend_cli.summarize.cache._MOST_TEXTS", 2)
     store = GenerationCache(tmp_path / "texts.sqlite")
     for name in "abc":
         store.put(name, name)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import pytest
 
 from specextend_cli.models.preset import PLACEHOLDERS
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.text.sentences import spans
 from tests.summarize.scribe import document, run, summarizer
 from tests.summarize.tiny_preset import CHAT, END, SPECIALS, text
 
@@ -92,21 +89,3 @@ def test_every_placeholder_has_a_value(presets):
         made._prompt_builder.directory,
     )
     assert run(made, document(text(30)))[0].text
-
-
-@pytest.mark.parametrize("sentences", [1, 7, 30])
-def test_starts_part_a_prompt_as_its_text_is_parted(presets, sentences):
-    prompt_builder = summarizer(presets["one"])._prompt_builder
-    source, values = text(sentences), dict.fromkeys(PLACEHOLDERS, "9")
-    where = spans(source)
-    ids = prompt_builder.prompt("map", values, source)
-    starts = prompt_builder.segment_starts("map", values, source, [start for start, _ in where])
-    assert len(starts) == len(where) + 1
-    assert starts == sorted(starts)
-    before, after = prompt_builder.frame("map", values)
-    assert (starts[0], starts[-1]) == (len(before), len(ids) - len(after))
-    for (start, end), (first, last) in zip(where, pairwise(starts), strict=True):
-        piece = prompt_builder.encoder.decode(ids[first:last])
-        assert source[start + 8 : end - 8] in piece
-        assert len(piece) < end - start + 16
-    assert prompt_builder.segment_starts("map", values, source, []) == []

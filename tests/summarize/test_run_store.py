@@ -10,8 +10,8 @@ import pytest
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.summarize import result_store as module
-from specextend_cli.summarize.result_store import RunStore
+from specextend_cli.summarize import cache as module
+from specextend_cli.summarize.cache import RunStore
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
