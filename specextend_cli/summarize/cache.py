@@ -25,7 +25,7 @@ from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.models.store import cache_root
 from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, Summary
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 
 _VERSION = 1
 _MOST_TEXTS = 50_000  # texts; the oldest go first

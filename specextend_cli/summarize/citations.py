@@ -14,7 +14,7 @@ from functools import cached_property
 
 from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.summarize.events import Citation, Sentence
-from specextend_cli.summarize.factcheck import FactSource, Unsupported
+from specextend_cli.summarize.facts import FactSource, Unsupported
 from specextend_cli.summarize.text.sentences import spans
 from specextend_cli.summarize.text.terms import terms
 

@@ -8,7 +8,7 @@ from typing import Literal, TypeAlias
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.summarize.ranking.text_kind import Kind
 from specextend_cli.summarize.request import SummaryRequest
 

@@ -12,7 +12,7 @@ from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary, Text
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui import Format
 from specextend_cli.ui.output import format_json, sanitize
 from specextend_cli.ui.progress import format_gaps, format_size

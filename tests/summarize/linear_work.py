@@ -5,9 +5,8 @@ from __future__ import annotations
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.summarize.answers import flaw
 from specextend_cli.summarize.citations import DocumentSentence, Origin, SentenceIndex
-from specextend_cli.summarize.factcheck import FactSource
+from specextend_cli.summarize.facts import FactSource, dates, numbers, values
 from specextend_cli.summarize.formatting import formatter
-from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.ranker import ReadingPlan

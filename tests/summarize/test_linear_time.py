@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from specextend_cli.summarize.quantities import numbers
+from specextend_cli.summarize.facts import numbers
 from specextend_cli.summarize.text.sentences import split
 from specextend_cli.summarize.text.terms import terms
 from tests import ROOT

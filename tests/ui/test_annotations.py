@@ -8,7 +8,7 @@ import pytest
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Citation, Coverage, Plan, Sentence, Summarized, Summary, Text
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui.results import TextWriter, format_citations, format_unsupported
 
 PLAN = Plan("a", 9, 100, (100,), 1)
