@@ -74,14 +74,13 @@ class GenerationCache:
         """The stored text, if there is any."""
         return self._execute(("select text from texts where key = ?", key))
 
-    def put(self, key: str, text: str) -> str:
-        """Keep a text; returns `problem`. It is on disk by then."""
+    def put(self, key: str, text: str) -> None:
+        """Keep a text. It is on disk by then, or there is a `problem`."""
         oldest = "select key from texts order by written desc limit -1 offset ?"
         self._execute(
             ("insert or replace into texts values (?, ?, ?)", key, text, time.time()),
             (f"delete from texts where key in ({oldest})", _MOST_TEXTS),
         )
-        return self.problem
 
     def _execute(self, *statements: tuple[Any, ...]) -> str | None:
         """Run statements, each with its parameters, in one transaction. The last one's value, if it has any."""

@@ -9,7 +9,6 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from specextend_cli.summarize.facts import FactSource, dates, numbers, values
-from specextend_cli.summarize.text.sentences import Sentences, spans
 
 SOURCE = (
     "The harbour of Port Ellery was opened on 12 March 1871 by Governor Anna O'Brien. It cost 1,000 crowns, that is"
@@ -107,15 +106,3 @@ def test_numbers_and_dates_do_not_overlap_each_other(pieces: list[str]) -> None:
         ends = [(one.start, one.end) for one in kind("".join(pieces))]
         assert all(start < end for start, end in ends)
         assert all(end <= start for (_, end), (start, _) in pairwise(ends))
-
-
-@given(st.lists(st.sampled_from(["It rains", ". ", "Dr. A. B", "! ", "\n", "3.5", " ", "No. 4", "?)", "你好。"])))
-def test_spans_are_the_sentences_that_a_stream_releases(pieces: list[str]) -> None:
-    text = "".join(pieces)
-    stream = Sentences()
-    streamed = [*map(stream.add, text), stream.finish(whole=True)]
-    told = {piece[a:b] for piece in streamed for a, b in spans(piece)}
-    found = [text[a:b] for a, b in spans(text)]
-    assert all(one == one.strip() != "" for one in found)
-    assert "".join("".join(found).split()) == "".join(text.split())
-    assert told <= set(found)
