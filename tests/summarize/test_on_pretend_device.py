@@ -97,15 +97,6 @@ def test_the_device_s_memory_is_what_counts(presets) -> None:
     assert "0.0 GB are free on cuda" in refused.value.why
 
 
-def test_a_device_that_is_full_is_said(presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: torch.nn.Module, *args: object, **kwargs: object) -> torch.nn.Module:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(torch.nn.Module, "to", full)
-    with pytest.raises(FitError, match="does not fit into memory"):
-        told(presets["one"], "cuda")
-
-
 def test_four_bits_need_their_library(presets, tmp_path: Path, pretend: PretendDevice, monkeypatch) -> None:
     monkeypatch.setattr("specextend_cli.models.load.find_spec", lambda name: None)
     preset = presets["one"].parent / "four.toml"
