@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.summarize.ranking.text_kind import Kind
 from specextend_cli.summarize.request import SummaryRequest
 
@@ -101,27 +100,13 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceAttention:
-    """The target's attention while it wrote characters [start, end) of an answer: `shares` by segment of the prompt's
-    source, the largest ones; at most 1 in all.
-    """
-
-    start: int
-    end: int
-    shares: Mapping[int, float]
-
-
-@dataclass(frozen=True, slots=True)
 class Text:
     """Detokenized text, never half a character. `final` text is the summary's; the rest belongs to chunk summaries
     and drafts.
-
-    `attention` is the target's, of each sentence of `delta`; characters count from the beginning of the answer.
     """
 
     delta: str
     final: bool
-    attention: tuple[SentenceAttention, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +123,15 @@ class Preview:
 class Citation:
     """A page (or section) behind a sentence, and the passage on it, characters [start, end) of the document's text.
 
-    `score`, 0 to 1, joins `lexical`, the share of the sentence's words that are there, rare ones counting more, and
-    `attention`, relative to the passage that has most of it; None where that is not known. `page` counts
-    from 1; `label` is what the document calls that page ("iv", "A-1"), or "" where that is its number. `ocr`: the text
-    of the page was recognized on a picture of it.
+    `score`, 0 to 1, is the share of the sentence's words that are there, rare ones counting more. `page` counts from 1;
+    `label` is what the document calls that page ("iv", "A-1"), or "" where that is its number. `ocr`: the text of the
+    page was recognized on a picture of it.
     """
 
     page: int
     start: int
     end: int
     score: float
-    lexical: float
-    attention: float | None
     label: str = ""
     ocr: bool = False
 

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from specextend_cli.documents.document import Document
+from specextend_cli.summarize.cache import GenerationCache, key
+from specextend_cli.summarize.citations import Citer, DocumentSentence
 from specextend_cli.summarize.events import ChunkRead, Event, LevelWork, Part, Plan, Preview, Rates, Text, Warned
-from specextend_cli.summarize.evidence import DocumentSentence, EvidenceTracker
 from specextend_cli.summarize.formatting import BRIEF, QuoteLayout
 from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
@@ -23,7 +24,6 @@ from specextend_cli.summarize.ranking.selection import Choice, Selector
 from specextend_cli.summarize.ranking.text_kind import Kind, Speakers, kind_of, speakers
 from specextend_cli.summarize.ranking.topics import Topics, topics
 from specextend_cli.summarize.request import SummarySettings
-from specextend_cli.summarize.result_store import GenerationCache, key
 from specextend_cli.summarize.text.language import NAMES
 from specextend_cli.summarize.text.words import count_words
 
@@ -121,7 +121,7 @@ class Extractive(Pipeline):
             DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
             for one in self.sentences
         ]
-        super().__init__(document, settings, plan, EvidenceTracker(document, places), scored.kind)
+        super().__init__(document, settings, plan, Citer(document, places), scored.kind)
 
     def preview(self) -> Iterator[Preview]:
         """What the trees alone choose, unless it is nothing or the whole document. Asks nothing of a guide's model."""

@@ -12,9 +12,9 @@ from itertools import chain
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
-from specextend_cli.summarize.cached_generator import CachedGenerator
-from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates, SentenceAttention, Text
-from specextend_cli.summarize.evidence import EvidenceTracker, Provenance, document_sentences, join_texts, provenance_of
+from specextend_cli.summarize.answers import CachedGenerator
+from specextend_cli.summarize.citations import Citer, Origin, document_sentences, origin_of, summarized
+from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates, Text
 from specextend_cli.summarize.formatting import QuoteLayout, formatter
 from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
@@ -29,12 +29,12 @@ _TO_END = 24  # tokens, to end a sentence with
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text that a prompt summarizes, a chunk or joined chunk summaries: first and last page, size in tokens."""
+    """A text that a prompt summarizes, a chunk or joined summaries: first and last page, size in tokens, its chunks."""
 
     text: str
     pages: tuple[int, int]
     tokens: int
-    provenance: Provenance
+    origins: tuple[Origin, ...]
 
 
 class _WordLimit:
@@ -68,7 +68,7 @@ class MapReduce(Pipeline):
     ) -> None:
         self.generator, self.prompt_builder = generator, generator.prompt_builder
         plan, self.chunks = plan_work(document, self.prompt_builder, settings, rates)
-        super().__init__(document, settings, plan, EvidenceTracker(document, document_sentences(document, self.chunks)))
+        super().__init__(document, settings, plan, Citer(document, document_sentences(document, self.chunks)))
         self._finals: list[tuple[Prompt, SourceText]] = []
 
     def run(self) -> Iterator[Event]:
@@ -84,9 +84,9 @@ class MapReduce(Pipeline):
 
     def _map_and_reduce(self) -> Iterator[Event]:
         """Summarize chunks, then their summaries, until few enough texts are left for the prompts `_finals`."""
-        text, settings, citer, level = self.document.text, self.settings, self.evidence.citer, 1
+        text, settings, passages, level = self.document.text, self.settings, self.evidence.passages, 1
         sources = [
-            SourceText(text[c.start : c.end], self._pages(c.start, c.end), c.tokens, provenance_of(c, citer.sentences))
+            SourceText(text[c.start : c.end], self._pages(c.start, c.end), c.tokens, (origin_of(c, passages),))
             for c in self.chunks
         ]
         most, room = settings.preset.window.chunk_summary_tokens, settings.preset.window.chunk
@@ -98,7 +98,7 @@ class MapReduce(Pipeline):
             if level == 1:
                 self.chunk_summaries = tuple(answer.text for answer in answers)
             summaries = [
-                self._source(one.text, of.pages, citer.provenance(one.text, one.attention, of.provenance))
+                self._source(one.text, of.pages, summarized(of.origins, one.text))
                 for one, of in zip(answers, sources, strict=True)
             ]
             groups = pack([summary.tokens for summary in summaries], room, settings.summary_parts)
@@ -120,21 +120,17 @@ class MapReduce(Pipeline):
             limit.open(number, parts)
             form = formatter(request.form, number, parts, brief=not request.exact)
             gap = form.gap if self.evidence.sentences else ""
-            attention: list[SentenceAttention] = []
-            begin = end = 0  # of what was written since the last formatted sentence
             for event in self.generator.answer(prompt):
                 if not isinstance(event, Text):
                     yield event
                     continue
-                attention += event.attention
                 for sentence in split(event.delta):
-                    end += len(sentence)
                     if request.exact and not limit.takes(sentence):
                         continue
                     if delta := form.feed(sentence):
                         yield Text(gap + delta, True)
-                        yield from self.evidence.add(gap + delta, (begin, end), attention, source.provenance)
-                        gap, begin = "", end
+                        yield from self.evidence.add(gap + delta, source.origins)
+                        gap = ""
 
     def _prompts(
         self, sources: Sequence[SourceText], level: int, words: int, most: int, *, final: bool = False
@@ -156,16 +152,16 @@ class MapReduce(Pipeline):
                 Part(number, len(sources), level, levels, source.pages, source.tokens, final),
                 build.prompt(template, values, source.text),
                 max(min(most, self.settings.max_tokens or most, source.tokens - 1), 1),
-                build.segment_starts(template, values, source.text, [span.start for span in source.provenance.spans]),
                 build.shared_prefix(template, values),
             )
 
     def _join(self, texts: Sequence[SourceText]) -> SourceText:
-        text, provenance = join_texts([(one.text, one.provenance) for one in texts], "\n\n")
-        return self._source(text, (texts[0].pages[0], texts[-1].pages[1]), provenance)
+        text = "\n\n".join(one.text for one in texts).lstrip()
+        origins = tuple(chain.from_iterable(one.origins for one in texts))
+        return self._source(text, (texts[0].pages[0], texts[-1].pages[1]), origins)
 
-    def _source(self, text: str, pages: tuple[int, int], provenance: Provenance) -> SourceText:
-        return SourceText(text, pages, self.prompt_builder.encoder.count(text), provenance)
+    def _source(self, text: str, pages: tuple[int, int], origins: tuple[Origin, ...]) -> SourceText:
+        return SourceText(text, pages, self.prompt_builder.encoder.count(text), origins)
 
 
 def plan_work(

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count, format_many
+from specextend_cli.summarize.citations import Citer
 from specextend_cli.summarize.events import Event, Method, Plan, Text, Warned
-from specextend_cli.summarize.evidence import EvidenceTracker
 from specextend_cli.summarize.formatting import QuoteLayout
 from specextend_cli.summarize.ranking.text_kind import Kind
 from specextend_cli.summarize.request import SummarySettings
@@ -30,7 +30,7 @@ class Pipeline(ABC):
         document: Document,
         settings: SummarySettings,
         plan: Plan,
-        evidence: EvidenceTracker,
+        evidence: Citer,
         kind: Kind = "text",
     ) -> None:
         self.document = document
@@ -49,7 +49,7 @@ class Pipeline(ABC):
     def _verbatim(self) -> Iterator[Event]:
         """The document as it is: in a list style one sentence a line, else with its own line breaks."""
         self.method = "verbatim"
-        document, sentences = self.document, self.evidence.citer.sentences
+        document, sentences = self.document, self.evidence.passages
         form = QuoteLayout(self.settings.request.form)
         end = sentences[0].start if sentences else 0
         for number, sentence in enumerate(sentences):

@@ -25,7 +25,8 @@ from specextend_cli.runtime.machine import device_kind, may_be_cuda
 from specextend_cli.runtime.native import run_natively
 from specextend_cli.runtime.options import EngineOptions
 from specextend_cli.runtime.process_group import is_shared
-from specextend_cli.summarize.cached_generator import CachedGenerator
+from specextend_cli.summarize.answers import CachedGenerator
+from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
 from specextend_cli.summarize.events import (
     ChunkRead,
     Coverage,
@@ -46,11 +47,10 @@ from specextend_cli.summarize.model_loading import begin_loading, import_ahead, 
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import STATES, TREES, StateWeights, Trees
 from specextend_cli.summarize.request import SummaryRequest, SummarySettings
-from specextend_cli.summarize.result_store import GenerationCache, RunStore, results_file
 
 if TYPE_CHECKING:
     from specextend_cli.engine.reader import Reader
-    from specextend_cli.summarize.text_generator import TextGenerator
+    from specextend_cli.summarize.writer import TextGenerator
 
 
 @dataclass(frozen=True, kw_only=True)

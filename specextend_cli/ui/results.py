@@ -12,7 +12,7 @@ from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary, Text
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui import Format
 from specextend_cli.ui.output import format_json, sanitize
 from specextend_cli.ui.progress import format_gaps, format_size
@@ -173,14 +173,12 @@ def annotated(text: str, sentence: Sentence, unit: str) -> str:
     for one in reversed(sentence.unsupported):
         at = before + one.end - sentence.start
         text = f"{text[:at]} [?]{text[at:]}"
-    if sentence.citations:
-        body = text.rstrip()
-        text = f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
-    return text
+    body = text.rstrip()
+    return f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:
-    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "" without citations.
+    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "[no source found]".
 
     A labelled page is shown by its label and its number in the file: "[p. iv (6), 9 (15)]".
     """
@@ -193,7 +191,7 @@ def format_citations(sentence: Sentence, unit: str) -> str:
             pages = format_numbers(labels)
         if pages:
             pieces.append(f"{unit[0]}. {pages}{how}")
-    return f"[{'; '.join(pieces)}]" if pieces else ""
+    return f"[{'; '.join(pieces) or 'no source found'}]"
 
 
 def format_page(page: int, label: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from specextend_cli import Summarizer
 from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.summarize.text_generator import TextGenerator
+from specextend_cli.summarize.writer import TextGenerator
 from tests.helpers.flat_options import flat_options
 from tests.helpers.short_texts import LENGTHS, check_short_texts
 

@@ -21,7 +21,7 @@ import torch
 import transformers.models.llama.modeling_llama  # noqa: F401  what children would all import
 
 from specextend_cli.documents.read import read
-from specextend_cli.summarize import text_generator
+from specextend_cli.summarize import writer
 from specextend_cli.summarize.events import ChunkSummarized, Plan, Summarized
 from specextend_cli.summarize.summarizer import Options, Summarizer
 
@@ -32,7 +32,7 @@ def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> Non
     """In a child: a line when the first text is begun, one a note, then one with the summary."""
     if not AS_SET:
         torch.set_num_threads(1)
-        text_generator._PATIENCE = 0.0
+        writer._PATIENCE = 0.0
     with Summarizer(Options(preset=preset, batch=None if AS_SET else 16, cache=cache)) as summarizer:
         for event in summarizer.run(read(Path(path))):
             if isinstance(event, Plan):

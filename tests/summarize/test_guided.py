@@ -194,7 +194,7 @@ def test_damaged_scores_are_computed_again(preset, monkeypatch) -> None:
     with Summarizer(Options(preset=str(preset))) as made:
         first = made.summarize(document(LONG))
         for stored in ("[]", "null", "[NaN]", "x", '{"a": 1}', "[" * 9999):
-            monkeypatch.setattr("specextend_cli.summarize.result_store.GenerationCache.get", lambda *_, s=stored: s)
+            monkeypatch.setattr("specextend_cli.summarize.cache.GenerationCache.get", lambda *_, s=stored: s)
             again = made.summarize(document(LONG))
             assert (again.text, again.reused) == (first.text, 0)
 

@@ -10,7 +10,7 @@ from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.footprint import Estimate
 from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Stage, Text
 from specextend_cli.summarize.summarizer import Options, Summarizer
-from specextend_cli.summarize.text_generator import load_generator
+from specextend_cli.summarize.writer import load_generator
 from tests.helpers.flat_options import flat_options
 from tests.helpers.published_heads import p_eagle, safeailab_3
 from tests.summarize.tiny_preset import text, tokenizer, write
@@ -63,7 +63,7 @@ def always(monkeypatch):
         generator.draft_gate.enabled = False
         return generator
 
-    monkeypatch.setattr("specextend_cli.summarize.text_generator.load_generator", load)
+    monkeypatch.setattr("specextend_cli.summarize.writer.load_generator", load)
 
 
 @pytest.mark.usefixtures("always")
