@@ -13,7 +13,6 @@ from typing import Literal
 import regex
 
 from specextend_cli.documents.document import Block, Document
-from specextend_cli.summarize.ranking import questions
 from specextend_cli.summarize.text.sentences import spans
 
 Kind = Literal["prose", "item", "heading", "table", "code"]
@@ -54,17 +53,13 @@ def candidates(document: Document) -> list[Candidate]:
     text, found = document.text, list[Candidate]()
     section, heading, last, place = 0, "", -1, 0
     units = [(number, *unit) for number, block in enumerate(_blocks(document)) for unit in _units(text, block)]
-    lines = [text[start:end] if kind == "prose" else "" for _, start, end, kind in units]
-    asked = questions.headings(lines)
-    for unit, (number, start, end, kind) in enumerate(units):
+    for number, start, end, kind in units:
         # Same length, so that positions stay: a wrapped line ends with a space.
         body = text[start:end].replace("\n", " ")
-        if kind == "heading" or unit in asked:
-            section, heading, last = section + 1, _plain_heading(questions.unlabelled(text[start:end])), -1
+        if kind == "heading":
+            section, heading, last = section + 1, _plain_heading(text[start:end]), -1
             found.append(Candidate(start, end, "heading", number, 0, section, heading))
             continue
-        if unit - 1 in asked:  # without "A:"
-            start, body = end - len(questions.unlabelled(body)), questions.unlabelled(body)
         if mark := ITEM.match(body):  # "a." ends no sentence
             body = mark[0].replace(".", ",") + body[mark.end() :]
         place = place if number == last else 0
@@ -133,7 +128,5 @@ def _kind(line: str, fenced: bool) -> Kind:
 
 def _ends(line: str, following: str, width: int) -> bool:
     """Whether a text ends with this line, although no mark says so: it is short, and a capital follows."""
-    if questions.is_question(line) or (_ENDED.search(line) and questions.is_question(following)):
-        return True
     short = len(line) < max(min(_WRAPPED * width, _WIDE), _NARROW)
     return short and (_ENDED.search(line) is not None or _LOWER.match(following) is None)

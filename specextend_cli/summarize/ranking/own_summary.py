@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import log
 
 import numpy as np
 import regex
@@ -11,11 +12,16 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.wording import wording
+from specextend_cli.summarize.text.terms import EMPTY
 from specextend_cli.summarize.text.words import count_words
 
 _LEAST, _SHARE = 25, 0.5  # words that can be quoted of what has such a heading; and the most of the document's
 _OPENING, _OPENING_SHARE = range(60, 601), 0.25  # the same of an opening
 _SECTIONS = 4  # of a document that has an opening
+_KNOWN, _LONGER = (
+    0.66,
+    0.12,
+)  # of its terms that come again; more in a longer one, by the logarithm of its hundreds of words
 _EARLY = 0.25  # of the document: what begins later is the summary of a chapter
 _NUMBER = r"(?:(?:\d{1,2}(?:\.\d{1,2})*|[IVX]{1,4}|[A-Z])[.)]?\s+)?"
 _LEVEL = regex.compile(r"\s*(#{1,6})\s")
@@ -30,11 +36,14 @@ class OwnSummary:
     sentences: NDArray[np.bool_]
 
 
-def own_summary(text: str, found: Sequence[Candidate], usable: NDArray[np.bool_], language: str) -> OwnSummary | None:
-    """The own summary of a document whose `usable` sentences can be quoted; None where it has none.
+def own_summary(
+    text: str, found: Sequence[Candidate], bags: Sequence[set[str]], usable: NDArray[np.bool_], language: str
+) -> OwnSummary | None:
+    """The own summary of a document whose `usable` sentences can be quoted; None where it has none. `bags`: their terms.
 
     The first one, or those of all chapters where none stands early. A heading in a table of contents has no sentences
-    below it, and a legal notice none that can be quoted.
+    below it, and a legal notice none that can be quoted. An opening before four sections is one where its words come again
+    below.
     """
     if not usable.any():
         return None
@@ -51,13 +60,17 @@ def own_summary(text: str, found: Sequence[Candidate], usable: NDArray[np.bool_]
             rows = np.logical_or.reduce([other for called, _, other in own if called == name])
         return OwnSummary(name, rows & usable)
     opening = np.array([one.section == found[0].section for one in found], bool)
-    if (
-        len({one.section for one in found}) >= _SECTIONS
-        and int(sizes[opening].sum()) in _OPENING
-        and sizes[opening].sum() < _OPENING_SHARE * total
-    ):
-        return OwnSummary("opening", opening & usable)
-    return None
+    words = int(sizes[opening].sum())
+    if len({one.section for one in found}) < _SECTIONS or words not in _OPENING or words >= _OPENING_SHARE * total:
+        return None
+    # An introduction has more words of its own: examples, history, what is known.
+    said, later = _terms(bags, opening & usable), _terms(bags, usable & ~opening)
+    known = len(said & later) / max(len(said), 1)
+    return OwnSummary("opening", opening & usable) if known >= _KNOWN + _LONGER * log(words / 100) else None
+
+
+def _terms(bags: Sequence[set[str]], rows: NDArray[np.bool_]) -> set[str]:
+    return set[str]().union(*(bags[i] for i in np.flatnonzero(rows))) - EMPTY
 
 
 def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tuple[str, int, NDArray[np.bool_]]]:

@@ -23,7 +23,9 @@ class TermMatrix:
         self._frequency = np.array(list(counts.values()), np.float32)
         """In how many sentences each term is, [terms]."""
         self._rarity = np.array([math.log((1 + self.rows) / (1 + n)) + 1 for n in counts.values()], np.float32)
-        pairs = [(row, column) for row, bag in enumerate(bags) for column in sorted(map(self._columns.__getitem__, bag))]
+        pairs = [
+            (row, column) for row, bag in enumerate(bags) for column in sorted(map(self._columns.__getitem__, bag))
+        ]
         where = np.array(pairs, np.int64).reshape(-1, 2)
         self._row, self._column = where[:, 0], where[:, 1]
         value = self._rarity[self._column]

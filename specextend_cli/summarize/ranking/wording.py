@@ -27,12 +27,12 @@ class Wording:
         leans, this = words.get("leans", "(?!)"), words.get("this")
         own = rf"|(?:{this}){bound}{itself}" if this else ""
         self.leans = regex.compile(rf"(?:{leans}){bound}{'' if this else itself}{own}")
-        self.joins = _compiled(words, "joins", r"(?:{})(?:(?<=[，、])|[,،]?\s+)(?=[\p{{L}}\p{{N}}])")
-        self.beside = _compiled(words, "beside", r"(?i)[\W\d]*(?:{})[\W\d]*")
-        self.idle = _compiled(words, "idle", "{}")
-        self.advises = _compiled(words, "advises", rf"{first}(?:{{}}){bound}")
-        self.concludes = _compiled(words, "concludes", "{}")
-        self.method = _compiled(words, "method", "{}")
+        self.joins = _compiled(words, "joins", "(?:", r")(?:(?<=[，、])|[,،]?\s+)(?=[\p{L}\p{N}])")
+        self.beside = _compiled(words, "beside", r"(?i)[\W\d]*(?:", r")[\W\d]*")
+        self.idle = _compiled(words, "idle")
+        self.advises = _compiled(words, "advises", f"{first}(?:", f"){bound}")
+        self.concludes = _compiled(words, "concludes")
+        self.method = _compiled(words, "method")
         self.own_summary = words.get("own_summary", "(?!)")
         """What a document calls its summary, to be compiled without regard to case."""
 
@@ -49,5 +49,5 @@ def _rules() -> Mapping[str, Mapping[str, str]]:
     return {code: {name: value.strip() for name, value in rules.items()} for code, rules in table.items()}
 
 
-def _compiled(words: Mapping[str, str], name: str, pattern: str) -> regex.Pattern[str]:
-    return regex.compile(pattern.format(words[name]) if name in words else "(?!)")
+def _compiled(words: Mapping[str, str], name: str, before: str = "", after: str = "") -> regex.Pattern[str]:
+    return regex.compile(before + words[name] + after if name in words else "(?!)")
