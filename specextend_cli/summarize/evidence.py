@@ -168,41 +168,28 @@ class EvidenceTracker:
         self.citer = Citer(document.text, sentences)
         self.sentences: list[Sentence] = []
         self._source = FactSource(document.text)
-        self._length = 0
         self._labels = {page.number: page.label for page in document.pages}
         self._ocr = frozenset(document.extraction.ocr)
 
     def add(
-        self, delta: str, written: tuple[int, int], attention: Iterable[SentenceAttention], source: Provenance
-    ) -> list[Sentence]:
-        """The sentences of the next piece of the summary, whole ones.
+        self, lead: str, text: str, written: tuple[int, int], attention: Iterable[SentenceAttention], source: Provenance
+    ) -> Sentence:
+        """The summary's next sentence, behind `lead`.
 
-        The piece is characters `written` of the answer whose `attention` this is; `source` is what its prompt had.
+        It is characters `written` of the answer whose `attention` this is; `source` is what its prompt had.
         """
-        attended, added = attended_sentences(*written, attention, source), []
-        for start, end in spans(delta):
-            text, place = delta[start:end], self._length + start
-            found = self._source.unsupported(text)
-            unsupported = tuple(replace(one, start=place + one.start, end=place + one.end) for one in found)
-            added.append(self._sentence(place, text, self.citer.evidence(text, attended, source.read), unsupported))
-        self._length += len(delta)
-        return added
+        attended = attended_sentences(*written, attention, source)
+        evidence = self.citer.evidence(text, attended, source.read)
+        return self._sentence(lead, text, evidence, tuple(self._source.unsupported(text)))
 
-    def quote(self, delta: str, sentence: int) -> list[Sentence]:
-        """The sentences of the next piece, which quotes a document sentence."""
-        at, evidence = self._length, [Evidence(sentence, 1.0, None, 1.0)]
-        self.skip(delta)
-        return [self._sentence(at + start, delta[start:end], evidence) for start, end in spans(delta)]
-
-    def skip(self, delta: str) -> None:
-        """The next piece of the summary is no sentence, but a heading of the document's own."""
-        self._length += len(delta)
+    def quote(self, lead: str, text: str, sentence: int) -> Sentence:
+        """The summary's next sentence, which quotes a document sentence."""
+        return self._sentence(lead, text, [Evidence(sentence, 1.0, None, 1.0)])
 
     def _sentence(
-        self, place: int, text: str, evidence: Iterable[Evidence], unsupported: tuple[Unsupported, ...] = ()
+        self, lead: str, text: str, evidence: Iterable[Evidence], unsupported: tuple[Unsupported, ...] = ()
     ) -> Sentence:
-        number, citations = len(self.sentences) + 1, tuple(map(self._citation, evidence))
-        self.sentences.append(Sentence(number, place, place + len(text), text, citations, unsupported))
+        self.sentences.append(Sentence(lead, text, tuple(map(self._citation, evidence)), unsupported))
         return self.sentences[-1]
 
     def _citation(self, evidence: Evidence) -> Citation:

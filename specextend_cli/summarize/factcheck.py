@@ -17,7 +17,7 @@ Kind = Literal["number", "date", "name"]
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Characters [start, end) of the summary, `text`, which occur in the source in no spelling that is known here."""
+    """Characters [start, end) of a sentence, `text`, which occur in the source in no spelling that is known here."""
 
     text: str
     kind: Kind

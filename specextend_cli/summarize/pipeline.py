@@ -1,4 +1,4 @@
-"""What every way to summarize a document shares: its plan, evidence and length, and short documents as they are."""
+"""What both ways to summarize a document share: its plan, evidence and length, and short documents as they are."""
 
 from __future__ import annotations
 
@@ -7,61 +7,41 @@ from collections.abc import Iterator
 
 from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count, format_many
-from specextend_cli.summarize.events import Event, Method, Plan, Text, Warned
+from specextend_cli.summarize.events import Event, Method, Plan, Warned
 from specextend_cli.summarize.evidence import EvidenceTracker
-from specextend_cli.summarize.formatting import QuoteLayout
-from specextend_cli.summarize.ranking.text_kind import Kind
-from specextend_cli.summarize.request import SummarySettings
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.layout import QuoteLayout
+from specextend_cli.summarize.request import Request
 
 
 class Pipeline(ABC):
-    """One document's way to its summary.
+    """One document's way to its summary of about `words` words.
 
-    A text that has no more words than its summary is to have is printed as it is. Style and length go by the document's
-    `kind` where none is asked for. `method` says, after `run`, what was
-    done, and `chunk_summaries` are those of the first level.
+    A text that has no more words is printed as it is. `method` says, after `run`, what was done, and `chunk_summaries`
+    are those of the first level.
     """
 
     method: Method
 
-    def __init__(
-        self,
-        document: Document,
-        settings: SummarySettings,
-        plan: Plan,
-        evidence: EvidenceTracker,
-        kind: Kind = "text",
-    ) -> None:
-        self.document = document
-        self.settings = settings.suited(kind)
-        self.kind = kind
-        self.plan = plan
-        self.evidence = evidence
+    def __init__(self, document: Document, request: Request, plan: Plan, words: int, evidence: EvidenceTracker) -> None:
+        self.document, self.request, self.plan, self.words, self.evidence = document, request, plan, words, evidence
         self.chunk_summaries: tuple[str, ...] = ()
-        self._size = max(count_words(document.text), 1)
-        self._words = self.settings.bounded_words(self._size, plan.tokens)  # that the summary is to have
 
     @abstractmethod
     def run(self) -> Iterator[Event]:
         """The events of the work and the summary."""
 
     def _verbatim(self) -> Iterator[Event]:
-        """The document as it is: in a list style one sentence a line, else with its own line breaks."""
+        """The document as it is: in a list one sentence a line, else with its own line breaks."""
         self.method = "verbatim"
-        document, sentences = self.document, self.evidence.citer.sentences
-        form = QuoteLayout(self.settings.request.form)
-        end = sentences[0].start if sentences else 0
+        text, sentences = self.document.text, self.evidence.citer.sentences
+        layout, end = QuoteLayout(self.request.style), sentences[0].start if sentences else 0
         for number, sentence in enumerate(sentences):
-            if form.mark:
-                delta = form.place(document.text[sentence.start : sentence.end], topic=number == 0)
-            else:
-                delta = document.text[end : sentence.end]
+            own = text[sentence.start : sentence.end]
+            placed = layout.place(own) if self.request.style == "bullets" else (text[end : sentence.start], own)
+            yield self.evidence.quote(*placed, number)
             end = sentence.end
-            yield Text(delta, True)
-            yield from self.evidence.quote(delta, number)
-        size, most = format_many(self._size, "word"), format_count(self._words)
-        yield Warned(f"{document.name} is printed as it is: it has {size}, and its summary may have {most}")
+        size, most = format_many(self.plan.words, "word"), format_count(self.words)
+        yield Warned(f"{self.document.name} is printed as it is: it has {size}, and its summary may have {most}")
 
     def _pages(self, start: int, end: int) -> tuple[int, int]:
         """The first and last page of characters [start, end)."""

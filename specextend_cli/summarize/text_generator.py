@@ -27,7 +27,7 @@ from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
 from specextend_cli.runtime.graphs import tree_for
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompt_builder import Prompt
@@ -71,7 +71,7 @@ class TextGenerator:
                 segment_starts=prompt.segment_starts,
             ):
                 yield event
-                yield from stream.released(event, final=prompt.part.final)
+                yield from stream.released(event)
         return stream
 
     def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | TextStream]]:
@@ -100,7 +100,7 @@ class TextGenerator:
                 if isinstance(event, States):
                     continue
                 yield number, event
-                yield from ((number, text) for text in streams[number].released(event, final=False))
+                yield from ((number, text) for text in streams[number].released(event))
                 if isinstance(event, Finished):
                     yield number, streams[number]
 
@@ -145,7 +145,7 @@ def _enough_memory(tokens: int) -> Iterator[None]:
         ) from error
 
 
-def load_generator(preset: Preset, directories: ModelDirectories, options: EngineOptions) -> TextGenerator:
+def load_generator(preset: Preset, directories: ModelDirectories, options: Engine) -> TextGenerator:
     """Load everything, in seconds. Raises what `loading.load_target` and `loading.drafter_of` raise.
 
     Where several processes share the target, all of them load their parts of it now; only this one drafts.

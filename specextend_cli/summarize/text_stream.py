@@ -66,8 +66,8 @@ class TextStream:
         self._release(self._sentences.last(), self._written())
         self._release(self._sentences.finish(whole=whole), len(self._starts))
 
-    def released(self, event: EngineEvent, *, final: bool) -> Iterator[Text]:
-        """The text released since the last call, `final` or not, if there is any. `event` is the engine's next one."""
+    def released(self, event: EngineEvent) -> Iterator[Text]:
+        """The text released since the last call, if there is any. `event` is the engine's next one."""
         if isinstance(event, Step):
             self._rows += [None] * len(event.tokens) if event.attribution is None else event.attribution
         elif isinstance(event, Finished):
@@ -77,7 +77,7 @@ class TextStream:
         if fresh:
             attention = tuple(self._sentence_attention(origins))
             self.attention += attention
-            yield Text(fresh, final, attention)
+            yield Text(fresh, attention)
 
     def _sentence_attention(self, origins: Iterable[tuple[int, int, int, int]]) -> Iterator[SentenceAttention]:
         for start, end, first, last in origins:

@@ -27,7 +27,8 @@ summarize --length | option '--length' requires an argument
 summarize absent --length many | --length many: no such length
 summarize absent --length 0 | --length 0: no such length
 summarize absent --style haiku | invalid value for '--style': 'haiku' is not one of 'paragraph',
-summarize absent --mode quotes | invalid value for '--mode': 'quotes' is not one of
+summarize absent --mode guided | --mode guided: no such mode
+summarize absent --style outline | invalid value for '--style': 'outline' is not one of 'paragraph', 'bullets'
 summarize absent --mode extractive --lang French | --mode extractive and --lang contradict each other
 summarize absent --focus '' | --focus is empty
 summarize absent --lang '' | --lang is empty

@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from typing import ClassVar
 from unittest.mock import patch
 
+from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.events import Plan, Sentence
 from specextend_cli.summarize.evidence import Citer, document_sentences
 from specextend_cli.summarize.mapreduce import plan_work
-from specextend_cli.summarize.summarizer import Summarizer
-from tests.helpers.flat_options import flat_options
+from tests.helpers.asked import asked
 from tests.helpers.planted import Planted, plant
 
 WAYS = ("words", "attention", "both")
@@ -62,11 +62,9 @@ def main() -> None:
     began = time.monotonic()
     stated, cited, right = Counter[str](), Counter[tuple[str, str]](), Counter[tuple[str, str]]()
     with (
-        Summarizer(flat_options(cache=False, device="cpu")) as summarizer,
+        asked(cache=False, device="cpu", mode="abstractive") as summarizer,
         patch("specextend_cli.summarize.evidence.Citer", Recorder),
     ):
-        # What is asked here is how well sentences are cited that nobody quoted.
-        summarizer.preset = summarizer.preset.model_copy(update={"mode": "abstractive"})
         for number in range(given.docs):
             if time.monotonic() - began > given.seconds:
                 break
@@ -77,7 +75,7 @@ def main() -> None:
                     sentences.append(event.text)
                 elif isinstance(event, Plan):
                     plan = event
-            _, chunks = plan_work(planted.document, summarizer._builder, summarizer.settings)
+            _, chunks = plan_work(planted.document, result_of(summarizer._prompts(summarizer.request)))
             citer = Citer(planted.document.text, document_sentences(planted.document, chunks))
             for sentence in sentences:
                 pages = planted.stated(sentence)

@@ -9,9 +9,9 @@ import pytest
 from specextend_cli.engine.events import Step
 from specextend_cli.summarize.cached_generator import flaw
 from specextend_cli.summarize.events import ChunkSummarized, Part, Retried
-from specextend_cli.summarize.summarizer import Options, Summarizer
 from specextend_cli.summarize.text.sentences import Sentences, idle
 from specextend_cli.ui.results import summary_record
+from tests.helpers.asked import asked
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -126,8 +126,7 @@ def test_real_models_try_otherwise_and_always_alike(presets, monkeypatch, batch:
     monkeypatch.setattr("specextend_cli.summarize.cached_generator.flaw", lambda text, limit: "in circles")
 
     def told() -> list:
-        options = Options(preset=str(presets["one"]), cache=False, batch=batch)
-        with Summarizer(options) as made:
+        with asked(model=presets["one"], cache=False, batch=batch) as made:
             return list(made.run(document(text(30))))
 
     one, other = told(), told()

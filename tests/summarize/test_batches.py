@@ -9,9 +9,8 @@ import pytest
 from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize import text_generator
-from specextend_cli.summarize.events import ChunkSummarized, Level, Part, Text
-from specextend_cli.summarize.summarizer import Summarizer
-from tests.helpers.flat_options import flat_options
+from specextend_cli.summarize.events import ChunkSummarized, Part, Text
+from tests.helpers.asked import asked
 from tests.summarize.scribe import document
 
 TEXT = " ".join(f"Ship number {n} brought tea and salt to harbour {n % 7}." for n in range(45))
@@ -25,7 +24,7 @@ def small(preset: Preset) -> Preset:
 @cache
 def told(path, **options) -> list:
     """The events of a run that is made once for all tests."""
-    with Summarizer(flat_options(preset=str(path), dtype="float32", cache=False, **options)) as summarizer:
+    with asked(model=path, dtype="float32", cache=False, **options) as summarizer:
         summarizer.preset = small(summarizer.preset)
         return list(summarizer.run(document(TEXT)))
 
@@ -53,7 +52,7 @@ def test_text_of_one_chunk_summary_is_shown_at_a_time(presets) -> None:
     """Each piece of text that is shown belongs to one chunk summary."""
     events = told(presets["one"], batch=8)
     summaries = [event.text for event in events if isinstance(event, ChunkSummarized)]
-    shown = [event.delta.strip() for event in events if isinstance(event, Text) and not event.final]
+    shown = [event.delta.strip() for event in events if isinstance(event, Text)]
     assert shown
     assert all(any(piece in summary for summary in summaries) for piece in shown)
 
@@ -66,13 +65,13 @@ def test_who_chooses_a_draft_gets_it(presets, chosen) -> None:
 
 def test_what_was_summarized_before_an_interruption_is_kept(presets) -> None:
     path, whole = presets["one"], told(presets["one"], batch=2)[-1].summary
-    with Summarizer(flat_options(preset=str(path), dtype="float32", batch=2)) as summarizer:
+    with asked(model=path, dtype="float32", batch=2) as summarizer:
         summarizer.preset = small(summarizer.preset)
         run = summarizer.run(document(TEXT))
         while not isinstance(next(run), ChunkSummarized):
             pass
         run.close()
-    with Summarizer(flat_options(preset=str(path), dtype="float32", batch=2)) as summarizer:
+    with asked(model=path, dtype="float32", batch=2) as summarizer:
         summarizer.preset = small(summarizer.preset)
         resumed = list(summarizer.run(document(TEXT)))
     reused = [event.reused for event in resumed if isinstance(event, ChunkSummarized) and event.level == 1]
@@ -89,7 +88,7 @@ def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, mon
 
     def summarize(until: int) -> list:
         events = []
-        with Summarizer(flat_options(preset=str(path), dtype="float32", batch=16)) as summarizer:
+        with asked(model=path, dtype="float32", batch=16) as summarizer:
             summarizer.preset = small(summarizer.preset)
             run = summarizer.run(document(TEXT))
             for event in run:
@@ -103,7 +102,9 @@ def test_stopped_in_the_middle_of_a_batch_what_was_finished_is_kept(presets, mon
     assert len(kept) >= chunks // 2
     resumed = summarize(-1)
     assert {event.number for event in resumed if isinstance(event, ChunkSummarized) and event.reused} >= kept
-    levels = [event for event in resumed if isinstance(event, Level)]
-    assert (levels[0].prompts, levels[0].reused, levels[0].final) == (chunks, resumed[-1].summary.reused, False)
-    assert levels[-1].final
+    parts = [event for event in resumed if isinstance(event, Part)]
+    first = [part.reused for part in parts if part.level == 1]
+    assert (len(first), sum(first)) == (chunks, resumed[-1].summary.reused)
+    assert first == sorted(first, reverse=True)  # the stored ones come first
+    assert parts[-1].final
     assert (resumed[-1].summary.chunk_summaries, resumed[-1].summary.text) == (whole.chunk_summaries, whole.text)

@@ -27,7 +27,7 @@ from specextend_cli.summarize.result_store import pack, unpack
 from specextend_cli.summarize.text.sentences import spans
 from specextend_cli.summarize.text.terms import TfidfIndex, ordered_terms, terms
 from tests.helpers.planted import plant
-from tests.summarize.scribe import Scribe, run, summarizer
+from tests.summarize.scribe import Scribe, Scribed, run, summarizer
 
 
 def whole(document) -> list[DocumentSentence]:
@@ -196,13 +196,13 @@ def test_every_model_has_layers_to_look_at(layers: int) -> None:
 class Copyist(Scribe):
     """Writes down of each prompt the sentences with a sum in them, and says that it attended to them."""
 
-    def __init__(self, prompter, looking: bool) -> None:
+    def __init__(self, made: Scribed, looking: bool) -> None:
         super().__init__(lambda prompt, most: "")
-        self.prompter, self.looking = prompter, looking
+        self.made, self.looking = made, looking
 
     def generate(self, prompt):
         final = prompt.part.final
-        text = next(text for _, text, ids in reversed(self.prompter.asked) if ids == prompt.tokens)
+        text = next(text for _, text, ids in reversed(self.made.prompts.asked) if ids == prompt.tokens)
         told = [(n, text[a:b]) for n, (a, b) in enumerate(spans(text)) if "crowns" in text[a:b]]
         said, attention, at = [], [], 0
         for number, sentence in told:
@@ -211,7 +211,7 @@ class Copyist(Scribe):
             said.append(words)
             at += len(words) + 1
         found = tuple(attention) if self.looking else ()
-        yield Text(" ".join(said), final, found)
+        yield Text(" ".join(said), found)
         return SimpleNamespace(text=" ".join(said), attention=found)
 
 
@@ -220,12 +220,12 @@ def test_a_summary_of_notes_cites_the_pages_behind_the_notes(presets, looking: b
     """Words tell nothing here: only attention, through a chunk summary, leads back to a page."""
     planted = plant(8, seed=5)
     made = summarizer(presets["one"], chunk_summary_tokens=100, summary_tokens=400)
-    made._generator = Copyist(made._prompt_builder, looking)
+    made._generator = Copyist(made, looking)
     summary, events = run(made, planted.document)
     told = [event for event in events if isinstance(event, Sentence)]
     assert summary.plan.levels > 2
     assert tuple(told) == summary.sentences
-    assert all(summary.text[one.start : one.end] == one.text for one in told)
+    assert "".join(one.lead + one.text for one in told) == summary.text
     expected = [fact.page for fact in planted.facts if "crowns" in fact.sentence]
     cited = [one.citations[0].page if one.citations else None for one in told]
     assert (cited == expected) is looking

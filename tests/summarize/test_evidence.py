@@ -5,38 +5,29 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.models.tokens import load_tokenizer
-from specextend_cli.summarize.events import ChunkSummarized, Sentence, Summarized, Text
-from specextend_cli.summarize.summarizer import Summarizer
+from specextend_cli.summarize.events import ChunkSummarized, Sentence
 from specextend_cli.summarize.text.sentences import spans
 from specextend_cli.summarize.text_stream import TextStream
-from tests.helpers.flat_options import flat_options
+from tests.helpers.asked import asked
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
 
 def summarize(path, source, **options):
-    with Summarizer(flat_options(preset=str(path), dtype="float32", **{"cache": False, **options})) as made:
+    with asked(model=path, dtype="float32", **{"cache": False, **options}) as made:
         return list(made.run(document(source)))
 
 
 @pytest.mark.parametrize("length", [6, 30])
 @pytest.mark.parametrize("name", ["one", "three"])
-def test_a_sentence_is_told_right_after_its_text(presets, name: str, length: int) -> None:
+def test_the_summary_is_its_sentences(presets, name: str, length: int) -> None:
     events = summarize(presets[name], text(length))
     summary = events[-1].summary
-    written, told = "", []
-    for event in events:
-        if isinstance(event, Text) and event.final:
-            assert not written[told[-1].end if told else 0 :].strip()
-            written += event.delta
-        elif isinstance(event, Sentence):
-            told.append(event)
-            assert written[event.start : event.end] == event.text
-        elif isinstance(event, Summarized):
-            break
+    told = [event for event in events if isinstance(event, Sentence)]
     assert tuple(told) == summary.sentences
-    assert [(one.start, one.end) for one in told] == spans(summary.text)
-    assert [one.number for one in told] == list(range(1, len(told) + 1))
+    assert "".join(one.lead + one.text for one in told) == summary.text
+    assert [one.text for one in told] == [summary.text[start:end] for start, end in spans(summary.text)]
+    assert all(one.text == one.text.strip() for one in told)
     # A short sentence may lie between two steps that were watched.
     assert any(c.attention is not None for one in told for c in one.citations)
 
@@ -64,8 +55,9 @@ def test_what_the_source_has_not_is_found_where_it_stands(presets) -> None:
     summary, _ = run(made, document(text(30)))
     assert [one.kind for one in summary.unsupported] == ["number", "name"] * (len(summary.unsupported) // 2)
     assert len(summary.unsupported) > 2
-    for one in summary.unsupported:
-        assert summary.text[one.start : one.end] == one.text
+    for sentence in summary.sentences:
+        for one in sentence.unsupported:
+            assert sentence.text[one.start : one.end] == one.text
 
 
 @pytest.mark.parametrize("words", ["Tea is cheap. Salt is not. Wool", "Tea. Tea. Salt is dear. ", "Tea", "A\nB\nC", ""])

@@ -6,17 +6,15 @@ import json
 
 import pytest
 
-from specextend_cli.documents.document import Document
 from specextend_cli.errors import UsageError
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
-from specextend_cli.summarize.events import Summary, Warned
-from specextend_cli.summarize.request import SummaryRequest, SummarySettings
+from specextend_cli.summarize.events import Warned
+from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.ui.results import format_footer, summary_record
-from tests.helpers.flat_options import flat_options
-from tests.summarize.scribe import Scribe, document, run, summarizer
-from tests.summarize.tiny_preset import guided, text, write
+from tests.summarize.scribe import Scribe, document, quote, run, summarizer
+from tests.summarize.tiny_preset import text
 
 INVENTED = "In 2024, Queen Ingeborg opened the Olympic Games in Haiyang. She was cheered by 120,000 people."
 CHINESE = """\
@@ -46,47 +44,25 @@ THAI = """\
 TODO = "\n".join(f"- item {n} of the list, number {n * 7}" for n in range(12))
 
 
-@pytest.fixture
-def preset(presets):
-    """One whose words are not believed."""
-    path = write(presets["one"].parent / "doubted.toml")
-    path.write_text('mode = "extractive"\n' + path.read_text())
-    return path
-
-
 def warnings(events) -> list[str]:
     return [event.message for event in events if isinstance(event, Warned)]
 
 
-def lies() -> Scribe:
-    return Scribe(lambda prompt, most: INVENTED)
-
-
-def assert_own_text(summary: Summary, source: Document) -> None:
-    """Every sentence is the document's, and cites itself."""
-    assert summary.text
+@pytest.mark.parametrize("source", [CHINESE, PORTUGUESE, HINDI, ARABIC, THAI, TODO], ids=lambda text: text[:8])
+@pytest.mark.parametrize("style", ["paragraph", "bullets", "tldr", "abstract"])
+def test_every_sentence_is_the_documents_and_cites_itself(source, style) -> None:
+    summary, events = quote(document(source), style=style, length=25 if style != "tldr" else None)
+    assert summary.method in ("extractive", "lead")
+    assert (summary.method == "lead") == any("first" in message for message in warnings(events))
     assert summary.sentences
     assert not summary.unsupported
     for sentence in summary.sentences:
         (citation,) = sentence.citations
-        assert sentence.text.removeprefix("- ").removesuffix("…") in source.text[citation.start : citation.end]
+        assert sentence.text.removeprefix("- ").removesuffix("…") in source[citation.start : citation.end]
 
 
-@pytest.mark.parametrize("source", [CHINESE, PORTUGUESE, HINDI, ARABIC, THAI, TODO], ids=lambda text: text[:8])
-@pytest.mark.parametrize("style", ["paragraph", "bullets", "tldr", "outline", "abstract"])
-def test_nothing_is_invented_about_any_text(preset, source, style) -> None:
-    read = document(source)
-    summary, events = run(summarizer(preset, lies(), asked={"style": style}), read)
-    body = "".join(summary.text.split())
-    assert not any(word in body for word in ("Ingeborg", "Olympic", "Haiyang"))
-    assert summary.method in ("extractive", "lead")
-    assert (summary.method == "lead") == any("first" in message for message in warnings(events))
-    if style != "outline":
-        assert_own_text(summary, read)
-
-
-def test_chinese_sentences_have_no_spaces_between_them(preset) -> None:
-    summary, _ = run(summarizer(preset, lies(), asked={"style": "abstract", "length": 80}), document(CHINESE))
+def test_chinese_sentences_have_no_spaces_between_them() -> None:
+    summary, _ = quote(document(CHINESE), style="abstract", length=80)
     assert " " not in summary.text
     assert len(summary.sentences) > 1
 
@@ -95,11 +71,10 @@ def test_chinese_sentences_have_no_spaces_between_them(preset) -> None:
     "source", ["hello world", "Buy milk\nCall the plumber\nReturn the books", "。", "!", "你好，世界。"]
 )
 @pytest.mark.parametrize("style", ["paragraph", "tldr", "abstract"])
-@pytest.mark.parametrize("doubted", [True, False])
-def test_what_is_shorter_than_its_summary_is_printed_as_it_is(presets, preset, source, style, doubted) -> None:
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+def test_what_is_shorter_than_its_summary_is_printed_as_it_is(presets, source, style, mode) -> None:
     scribe = Scribe(lambda prompt, most: "The")
-    made = summarizer(preset if doubted else presets["one"], scribe, asked={"style": style})
-    summary, events = run(made, document(source))
+    summary, events = run(summarizer(presets["one"], scribe, asked={"style": style, "mode": mode}), document(source))
     assert summary.text == source
     assert summary.method == "verbatim"
     assert not scribe.prompts
@@ -110,71 +85,44 @@ def test_what_is_shorter_than_its_summary_is_printed_as_it_is(presets, preset, s
     assert (record["mode"], record["warnings"]) == ("verbatim", [message])
 
 
-def test_a_list_of_what_is_printed_whole(preset) -> None:
-    summary, _ = run(
-        summarizer(preset, lies(), asked={"style": "bullets"}), document("Buy milk\n- Call Ann\nPay the rent")
+def test_a_list_of_what_is_printed_whole() -> None:
+    """Only an item's own mark gives way to the style's."""
+    assert quote(document("Buy milk\n- Call Ann\nPay the rent"), style="bullets")[0].text == (
+        "- Buy milk\n- Call Ann\n- Pay the rent"
     )
-    assert summary.text == "- Buy milk\n- Call Ann\n- Pay the rent"
-    summary, _ = run(summarizer(preset, lies(), asked={"length": 100}), document(text(6)))
-    assert summary.text == text(6)
-    assert summary.method == "verbatim"
-
-
-@pytest.mark.parametrize("style", ["bullets", "outline"])
-def test_only_an_items_own_mark_gives_way_to_the_styles(preset, style) -> None:
     source = "- More is shown in appendix I. a\n2) Golden towers - city of stone"
-    summary, _ = run(summarizer(preset, lies(), asked={"style": style}), document(source))
-    kept = ["More is shown in appendix I. a", "Golden towers - city of stone"]
-    marks = ["- "] * 2 if style == "bullets" else ["1. ", "   - "]
-    assert summary.text.split("\n") == [mark + line for mark, line in zip(marks, kept, strict=True)]
+    assert quote(document(source), style="bullets")[0].text == (
+        "- More is shown in appendix I. a\n- Golden towers - city of stone"
+    )
+    assert quote(document(text(6)), length=100)[0].text == text(6)
 
 
-def test_what_needs_a_model_is_written_however_short_the_text(preset) -> None:
+def test_what_needs_a_model_is_written_however_short_the_text(presets) -> None:
     for asked in ({"template": "Translate {document}"}, {"template": "A haiku on {document}", "length": 100}):
-        summary, _ = run(
-            summarizer(preset, Scribe(lambda prompt, most: "Salut."), asked=asked), document("hello world")
-        )
+        made = summarizer(presets["one"], Scribe(lambda prompt, most: "Salut."), asked=asked)
+        summary, _ = run(made, document("hello world"))
         assert (summary.text, summary.method) == ("Salut.", "abstractive")
 
 
-@pytest.mark.parametrize("asked", [{"mode": "abstractive"}, {"template": "A haiku on {document}"}])
-def test_the_words_of_a_model_that_is_not_believed_come_with_a_warning(presets, asked) -> None:
-    summary, events = run(summarizer(guided(presets["one"].parent), lies(), asked=asked), document(text(12)))
+@pytest.mark.parametrize("is_unreliable", [True, False])
+def test_what_a_model_wrote_comes_with_a_warning_where_it_is_unreliable(presets, is_unreliable) -> None:
+    made = summarizer(presets["one"], Scribe(lambda prompt, most: INVENTED))
+    made.preset = made.preset.model_copy(update={"unreliable": is_unreliable})
+    summary, events = run(made, document(text(12)))
     assert summary.text == INVENTED
-    (message,) = warnings(events)
-    assert "check them" in message
-    assert summary.warnings == (message,)
-    believed = summarizer(presets["one"], lies(), asked=asked)
-    assert not warnings(run(believed, document(text(12)))[1])
+    assert summary.warnings == tuple(warnings(events))
+    assert ["check them; --mode extractive" in message for message in summary.warnings] == [True] * is_unreliable
+    assert load_preset(DEFAULT).unreliable
 
 
 def test_the_footer_says_whose_sentences_they_are(presets) -> None:
-    path = guided(presets["one"].parent)
-
-    def footer(source: str, **asked: str) -> str:
-        return format_footer(run(summarizer(path, lies(), asked=asked), document(source))[0])
-
-    assert "Sentences of the source, chosen with guided" in footer(text(12))
-    assert "Sentences of the source, chosen without a model" in footer(text(12), mode="extractive")
-    assert "first sentences of the source" in footer(TODO)
-    assert "The source as it is" in footer("hello world")
-    assert "Written by" in footer(text(12), mode="abstractive")
+    assert "Sentences of the source, chosen without a model" in format_footer(quote(document(text(12)), length=36)[0])
+    assert "first sentences of the source" in format_footer(quote(document(TODO), length=36)[0])
+    assert "The source as it is" in format_footer(quote(document("hello world"))[0])
+    assert "Written by one" in format_footer(run(summarizer(presets["one"]), document(text(12)))[0])
 
 
 def test_the_embedded_pair_answers_no_question_in_its_own_words() -> None:
     with pytest.raises(UsageError, match=f"preset {DEFAULT} does not take --focus") as refused:
-        Summarizer(flat_options(focus="Who pays?", mode="abstractive"))
+        Summarizer().check(Request(focus="Who pays?", mode="abstractive"))
     assert "--model" in refused.value.fix
-    for mode in (None, "guided", "extractive"):
-        assert Summarizer(flat_options(focus="Who pays?", mode=mode)).request.focus == "Who pays?"
-
-
-def test_a_short_summary_is_not_asked_for_in_many_prompts(presets) -> None:
-    three = load_preset(presets["three"])
-
-    def parts(**asked) -> int:
-        return SummarySettings(three, SummaryRequest(**asked)).summary_parts
-
-    assert [parts(length=n) for n in (5, 20, 36, 90)] == [1, 2, 3, 3]
-    assert parts(style="tldr") == 1
-    assert parts(style="abstract") == 1

@@ -27,7 +27,7 @@ from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.draft_heads import WINDOW, with_head
 from specextend_cli.runtime.loading import describe, heads_of
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text_generator import TextGenerator, load_generator
 from tests.engine.tiny_blocks import tiny_block
@@ -111,7 +111,7 @@ def prompt_of(preset: Preset, folder: Path) -> list[int]:
 def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tmp_path: Path) -> None:
     preset = shrink(PRESETS[name], tmp_path)
     assert is_present(preset)
-    generator = load_generator(preset, fetch_pair(preset, offline=True), EngineOptions(device="cpu"))
+    generator = load_generator(preset, fetch_pair(preset, offline=True), Engine(device="cpu"))
     prompt = prompt_of(preset, tmp_path)
     tokens, nodes = write(generator, prompt)
     plain, one = write(generator.without_drafts(), prompt)
@@ -137,24 +137,24 @@ def pair(tmp_path: Path) -> Preset:
 
 
 def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> None:
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    generator = load_generator(pair, fetch_pair(pair, offline=True), Engine(device="cpu"))
     said = describe(generator.drafter)
     assert said in {f"blend (eagle3 of layers {layers} + ngram)" for layers in ("0, 1, 2", "1, 2, 3")}
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="eagle"))
+    generator = load_generator(pair, fetch_pair(pair, offline=True), Engine(device="cpu", draft="eagle"))
     assert describe(generator.drafter).startswith("eagle3 of layers ")
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
+    generator = load_generator(pair, fetch_pair(pair, offline=True), Engine(device="cpu", draft="ngram"))
     assert describe(generator.drafter) == "ngram"
 
 
 def test_a_head_that_agrees_with_nothing_is_said_to(pair: Preset) -> None:
     """The tiny head has random numbers. One that drafts in parallel is said to, too."""
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    generator = load_generator(pair, fetch_pair(pair, offline=True), Engine(device="cpu"))
     (head,) = heads_of(generator.drafter)
     (remark,) = head.remarks
     assert remark.startswith("whichever way its configuration is read, it agrees with the target on ")
     assert isinstance(pair.draft.source, LocalSource)
     p_eagle(pair.draft.source.path, tiny_preset.tokenizer().get_vocab_size())
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
+    generator = load_generator(pair, fetch_pair(pair, offline=True), Engine(device="cpu"))
     (head,) = heads_of(generator.drafter)
     assert "P-EAGLE" in head.remarks[0]
 
@@ -169,7 +169,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     assert with_head(preset, tmp_path / "head").draft.of == ("eagle", "ngram", "table")
     assert changed.draft.window == WINDOW
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
-    generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
+    generator = load_generator(changed, fetch_pair(changed, offline=True), Engine(device="cpu"))
     said = "blend (eagle3 of layers 2, 1, 0 + ngram)"
     assert describe(generator.drafter) == said
     generator.drafter.suspend()  # as the gate does where a head does not pay
@@ -184,7 +184,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
 def test_a_block_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
     """--draft-head finds out what kind of head it is; all that a run does with one works with the other."""
     built = shrink(PRESETS["smollm2-135m"], tmp_path)
-    lm = load_generator(built, fetch_pair(built, offline=True), EngineOptions(device="cpu", draft="ngram")).target.lm
+    lm = load_generator(built, fetch_pair(built, offline=True), Engine(device="cpu", draft="ngram")).target.lm
     width = int(lm.config.hidden_size)
     sizes = {"hidden": width, "target_hidden": width, "vocabulary": lm.vocabulary}
     head = tiny_block("dflash", **sizes, draft_vocabulary=lm.vocabulary - 1, feature_layers=(1, 2, 3))
@@ -192,25 +192,25 @@ def test_a_block_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> No
     changed = with_head(built, tmp_path / "head")
     assert changed.draft.of == ("block", "ngram")
     assert changed.draft.model == "block"
-    generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
+    generator = load_generator(changed, fetch_pair(changed, offline=True), Engine(device="cpu"))
     assert describe(generator.drafter) == "blend (dflash of layers 1, 2, 3 + ngram)"
     assert not heads_of(generator.drafter)
     prompt = prompt_of(changed, tmp_path)
     assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
-    alone = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu", draft="block"))
+    alone = load_generator(changed, fetch_pair(changed, offline=True), Engine(device="cpu", draft="block"))
     assert describe(alone.drafter) == "dflash of layers 1, 2, 3"
     assert isinstance(draft_shape(changed), BlockShape)
     with pytest.raises(UsageError, match="has no block head"):
-        load_generator(built, fetch_pair(built, offline=True), EngineOptions(device="cpu", draft="block"))
+        load_generator(built, fetch_pair(built, offline=True), Engine(device="cpu", draft="block"))
 
 
 def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: Path) -> None:
     directories = fetch_pair(pair, offline=True)
     with pytest.raises(UsageError, match="has no draft model"):
-        load_generator(pair, directories, EngineOptions(device="cpu", draft="lm"))
+        load_generator(pair, directories, Engine(device="cpu", draft="lm"))
     plain = pair.model_copy(update={"draft": Draft(kind="ngram")})
     with pytest.raises(UsageError, match="has no EAGLE head") as caught:
-        load_generator(plain, fetch_pair(plain, offline=True), EngineOptions(device="cpu", draft="eagle"))
+        load_generator(plain, fetch_pair(plain, offline=True), Engine(device="cpu", draft="eagle"))
     assert "--draft-head DIR" in caught.value.fix
 
 
@@ -218,5 +218,5 @@ def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:
     built = shrink(PRESETS["smollm2-135m"], tmp_path)
     asked = built.model_copy(update={"retrieval": replace(built.retrieval, layers=(1, 3))})
     with pytest.raises(ModelError) as caught:
-        load_generator(asked, fetch_pair(asked), EngineOptions(device="cpu"))
+        load_generator(asked, fetch_pair(asked), Engine(device="cpu"))
     assert caught.value.why == "it has layers 0 to 2"

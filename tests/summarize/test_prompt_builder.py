@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from specextend_cli.models.preset import PLACEHOLDERS
-from specextend_cli.models.presets import list_presets
+from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.text.sentences import spans
@@ -28,7 +28,7 @@ def asked(presets):
     def ask(source, name="a.txt"):
         made = summarizer(presets["one"])
         run(made, document(source, name))
-        return [ids for _, _, ids in made._prompt_builder.asked]
+        return [ids for _, _, ids in made.prompts.asked]
 
     return ask
 
@@ -77,7 +77,6 @@ def test_shipped_presets_ask_for_nothing_that_the_summarizer_does_not_know(prese
     made = summarizer(presets["one"])
     prompts = preset.prompts.model_copy(update={"chat_template": CHAT})
     made.preset = made.preset.model_copy(update={"prompts": prompts})
-    made._prompt_builder = PromptBuilder(made.preset, made._prompt_builder.encoder, made._prompt_builder.directory)
     for sentences in (3, 30):
         assert run(made, document(text(sentences)))[0].text
 
@@ -86,17 +85,14 @@ def test_every_placeholder_has_a_value(presets):
     made = summarizer(presets["one"])
     every = " ".join(f"{{{name}}}" for name in PLACEHOLDERS)
     prompts = made.preset.prompts.model_copy(update={"single": every, "map": every, "reduce": every})
-    made._prompt_builder = PromptBuilder(
-        made.preset.model_copy(update={"prompts": prompts}),
-        made._prompt_builder.encoder,
-        made._prompt_builder.directory,
-    )
+    made.preset = made.preset.model_copy(update={"prompts": prompts})
     assert run(made, document(text(30)))[0].text
 
 
 @pytest.mark.parametrize("sentences", [1, 7, 30])
 def test_starts_part_a_prompt_as_its_text_is_parted(presets, sentences):
-    prompt_builder = summarizer(presets["one"])._prompt_builder
+    directory = presets["one"].parent / "target"
+    prompt_builder = PromptBuilder(load_preset(presets["one"]), TextEncoder.of(directory), directory)
     source, values = text(sentences), dict.fromkeys(PLACEHOLDERS, "9")
     where = spans(source)
     ids = prompt_builder.prompt("map", values, source)

@@ -20,7 +20,6 @@ from specextend_cli.summarize.ranking.gains import concludes, recommends, tells_
 from specextend_cli.summarize.ranking.readable import asks, is_label, is_whole, leans, printed
 from specextend_cli.summarize.ranking.recurring import RecurringPairs
 from specextend_cli.summarize.ranking.text_kind import words_told
-from specextend_cli.summarize.ranking.topics import Topics
 from specextend_cli.summarize.text.language import language_of
 from specextend_cli.summarize.text.words import beginning, count_words
 
@@ -118,13 +117,12 @@ class Selector:
         *,
         gain: NDArray[np.float32] | None = None,
         mark: int = 0,
-        topics: Topics | None = None,
         most: int | None = None,
         exact: bool = False,
     ) -> list[Choice]:
         """Choices in the document's order with about `words` words; `most` of them at most.
 
-        Beside its own words, each has `mark` more, and so has the heading of each of the `topics` that they belong to.
+        Beside its own words, each has `mark` more.
 
         Where an `exact` number cannot be met by whole sentences, the last one is cut. `scores` is [sentences], and so
         is `gain`: standard deviations that a sentence has besides its score, as far as its words are not taken already.
@@ -137,13 +135,13 @@ class Selector:
         penalty = _REDUNDANCY + bonus
         weight = _RECURRING / self._spread_of_recurring
         terms = np.array([max(len(bag), 1) for bag in self._bags])
-        like, costs = np.zeros(len(worth)), _Costs(self._sizes, mark, topics)
+        like, costs = np.zeros(len(worth)), self._sizes + mark
         taken: list[int] = []
         total = 0
         while total < words * (1 - _NEAR / 2) and (most is None or len(taken) < most):
             room = words * (1 + _NEAR) - total
             left = worth + weight * self._recurring.worth(taken) - penalty * like
-            ranked = np.where(costs.added(taken) <= room, left, -np.inf)
+            ranked = np.where(costs <= room, left, -np.inf)
             group = self._fitting(ranked, taken, costs, words * (1 + _NEAR))
             for i in group:
                 taken.append(i)
@@ -156,7 +154,7 @@ class Selector:
                 like = np.maximum(like, shared / np.minimum(terms, terms[i]))
             if not group:
                 break
-            total = costs.total(taken)
+            total = int(costs[taken].sum())
         choices = [Choice(i, self._lines[i]) for i in sorted(taken)]
         if exact and len(taken) < (most or len(worth)) and total < words * (1 - _NEAR):
             left = worth + weight * self._recurring.worth(taken) - penalty * like
@@ -199,7 +197,9 @@ class Selector:
                 words -= int(self._sizes[i])
         return chosen
 
-    def _fitting(self, ranked: NDArray[np.float64], taken: Sequence[int], costs: _Costs, most: float) -> list[int]:
+    def _fitting(
+        self, ranked: NDArray[np.float64], taken: Sequence[int], costs: NDArray[np.int64], most: float
+    ) -> list[int]:
         """The best sentence with those that must stand before it, if all that is taken has `most` words then."""
         best = int(ranked.argmax()) if len(ranked) else 0
         if len(ranked) and ranked[best] > -np.inf and not self._before[best]:
@@ -208,11 +208,11 @@ class Selector:
             if ranked[i] == -np.inf:
                 break
             group = [j for j in (*(self._before[i] or ()), int(i)) if j not in taken]
-            if costs.total([*taken, *group]) <= most:
+            if costs[[*taken, *group]].sum() <= most:
                 return group
         return []
 
-    def _cut(self, taken: list[int], worth: NDArray[np.float64], costs: _Costs, words: int) -> list[Choice]:
+    def _cut(self, taken: list[int], worth: NDArray[np.float64], costs: NDArray[np.int64], words: int) -> list[Choice]:
         """The sentences that are taken and the beginning of the best one that is left, `words` words in all.
 
         Rather than a scrap, a longer beginning stands in place of the sentence that was taken last.
@@ -221,7 +221,7 @@ class Selector:
         ways = [(taken, _CUT), (taken[:-1], 2), (taken, 2)]
         for kept, least in ways:
             # What is left for each one's own words.
-            sizes = words - costs.total(kept) - costs.added(kept) + self._sizes
+            sizes = words - int(costs[kept].sum()) - costs + self._sizes
             fits = (sizes >= least) & (self._sizes >= sizes)
             left = (i for i in order if fits[i] and set(self._before[i] or ()) <= set(kept))
             if (best := next(left, None)) is not None:
@@ -229,28 +229,3 @@ class Selector:
                 choices.append(Choice(best, beginning(self._lines[best], int(sizes[best]))))
                 return sorted(choices, key=lambda choice: choice.sentence)
         return []
-
-
-@dataclass(frozen=True)
-class _Costs:
-    """How many words sentences have as they are printed: their own, marks, and the headings of their topics."""
-
-    sizes: NDArray[np.int64]
-    mark: int
-    topics: Topics | None
-
-    def added(self, taken: Sequence[int]) -> NDArray[np.int64]:
-        """What each sentence adds to those taken, [sentences]."""
-        if self.topics is None or not self.topics.headings:
-            return self.sizes + self.mark
-        above = self.topics.above
-        fresh = (above >= 0) & ~np.isin(above, above[list(taken)])
-        return self.sizes + self.mark + np.where(fresh, self.topics.words[above] + self.mark, 0)
-
-    def total(self, taken: Sequence[int]) -> int:
-        """The words of the sentences taken."""
-        own = int(self.sizes[list(taken)].sum()) + self.mark * len(taken)
-        if self.topics is None:
-            return own
-        used = {int(topic) for topic in self.topics.above[list(taken)] if topic >= 0}
-        return own + sum(int(self.topics.words[topic]) + self.mark for topic in used)
