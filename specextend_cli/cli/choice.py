@@ -60,13 +60,13 @@ def chosen_model(
     if asking is not None and may_ask and choice.offer and _agrees(asking, choice.offer):
         if _fetched(asking, choice.offer.name):
             return _choose(machine, count)
-        asking.status("the document is quoted instead" if choice.preset is None else f"model: {choice.preset} instead")
+        asking.status("the run goes on without it" if choice.preset is None else f"model: {choice.preset} instead")
     return choice
 
 
-def configured_model() -> Choice:
-    """Where nothing is chosen for this machine: the configured one, if any."""
-    configured = read_configuration().model
+def configured_model(*, quoting: bool) -> Choice:
+    """Where nothing is chosen for this machine: none for a mode that is `quoting`, else the configured one, if any."""
+    configured = None if quoting else read_configuration().model
     return Choice(configured, "none asked" if configured is None else "configured")
 
 

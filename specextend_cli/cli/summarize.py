@@ -73,7 +73,6 @@ def summarize(
 
     from specextend_cli.cli.choice import chosen_model, configured_model, hint
     from specextend_cli.cli.job import Job
-    from specextend_cli.models.choice import Choice
     from specextend_cli.summarize.request import Request
     from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import destination
@@ -101,10 +100,8 @@ def summarize(
         if not place.paths:
             terminal.require_stdout()
     left = [source for source in inputs if not place.keeps(source.name)]
-    if model in (None, AUTO) and mode == "extractive":
-        choice = Choice(None, "none asked")
-    elif model in (None, AUTO) and (draft_head or ray is not None):
-        choice = configured_model()
+    if model in (None, AUTO) and (mode == "extractive" or draft_head or ray is not None):
+        choice = configured_model(quoting=mode == "extractive")
     else:
         asking = None if dry_run else terminal
         choice = chosen_model(model, device, partial(documents.tokens, left, terminal), asking=asking, offline=offline)
@@ -119,12 +116,9 @@ def summarize(
     )
     with closing(Summarizer(engine, batch=batch, cache=not no_cache)) as summarizer:
         summarizer.check(request)
-        writes, generating = (
-            summarizer.mode(request) == "abstractive",
-            [*engine.generating, *(["--batch"] if batch else [])],
-        )
-        if generating and not writes and not quiet:
-            terminal.warn(f"{', '.join(generating)}: no effect, because extractive mode generates no text")
+        writes = summarizer.mode(request) == "abstractive"
+        if not (writes or quiet) and (flags := [*engine.generating, *(["--batch"] if batch else [])]):
+            terminal.warn(f"{', '.join(flags)}: no effect, because extractive mode generates no text")
         if dry_run:
             from specextend_cli.cli.dry_run import print_plans
 

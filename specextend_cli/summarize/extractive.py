@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from specextend_cli.documents.document import Document
-from specextend_cli.summarize.events import Event, Plan, Stage, Warned
+from specextend_cli.summarize.events import Event, Stage, Warned
 from specextend_cli.summarize.evidence import DocumentSentence, EvidenceTracker
 from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout, mark_words
-from specextend_cli.summarize.pipeline import Pipeline
+from specextend_cli.summarize.pipeline import Pipeline, quoting_plan
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.gains import gain, relevance
 from specextend_cli.summarize.ranking.ranker import Array, Trees
 from specextend_cli.summarize.ranking.selection import Choice, Selector
 from specextend_cli.summarize.ranking.text_kind import Speakers, speakers
-from specextend_cli.summarize.request import Request, target_words
+from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.text.language import NAMES
 from specextend_cli.summarize.text.words import count_words
 
@@ -66,21 +66,16 @@ class ScoredSentences:
 class Extractive(Pipeline):
     """The extractive summary of the document of `scored`."""
 
-    def __init__(self, scored: ScoredSentences, request: Request) -> None:
+    def __init__(self, scored: ScoredSentences, request: Request, words: int) -> None:
         document, self.scored, self.sentences = scored.document, scored, scored.sentences
-        size = count_words(document.text)
-        plan = Plan(document.name, document.extraction.pages or 1, 0, (), 1, document.unit, words=size)
         places = [
             DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
             for one in self.sentences
         ]
-        super().__init__(document, request, plan, target_words(request, size=size), EvidenceTracker(document, places))
+        super().__init__(document, request, words, quoting_plan(document), EvidenceTracker(document, places))
 
     def run(self) -> Iterator[Event]:
         """Rank, choose, print."""
-        if self.plan.words <= self.words:
-            yield from self._verbatim()
-            return
         yield Stage("ranking sentences")
         if (language := self.scored.selector.language) != "en":
             why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"

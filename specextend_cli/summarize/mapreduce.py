@@ -77,30 +77,31 @@ class _Limit:
 class MapReduce(Pipeline):
     """One document's way through the levels."""
 
-    def __init__(
-        self, document: Document, request: Request, generator: CachedGenerator, rates: Rates | None = None
-    ) -> None:
+    method = "abstractive"
+
+    def __init__(self, document: Document, words: int, generator: CachedGenerator, rates: Rates | None = None) -> None:
         self.generator, self.prompt_builder = generator, generator.prompt_builder
         self.preset = self.prompt_builder.preset
         plan, self.chunks = plan_work(document, self.prompt_builder, rates)
         evidence = EvidenceTracker(document, document_sentences(document, self.chunks))
-        super().__init__(document, request, plan, target_words(request, self.preset, plan.words), evidence)
+        super().__init__(document, self.prompt_builder.request, words, plan, evidence)
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
-        if not self.request.needs_writing and self.plan.words <= self.words:
-            yield from self._verbatim()
-            return
-        self.method = "abstractive"
         finals = yield from self._map_and_reduce()
         yield from self._write(finals)
+
+    def _pages(self, chunk: Chunk) -> tuple[int, int]:
+        """The first and last page of a chunk."""
+        pages = self.document.pages_of(chunk.start, chunk.end) or (1,)
+        return pages[0], pages[-1]
 
     def _map_and_reduce(self) -> Generator[Event, None, list[tuple[Prompt, SourceText]]]:
         """Summarize chunks, then their summaries, until few texts are left; the prompts that write the summary."""
         text, window, citer, level = self.document.text, self.preset.window, self.evidence.citer, 1
         parts = summary_parts(self.request, self.preset)
         sources = [
-            SourceText(text[c.start : c.end], self._pages(c.start, c.end), c.tokens, provenance_of(c, citer.sentences))
+            SourceText(text[c.start : c.end], self._pages(c), c.tokens, provenance_of(c, citer.sentences))
             for c in self.chunks
         ]
         most = window.chunk_summary_tokens

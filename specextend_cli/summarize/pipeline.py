@@ -1,38 +1,47 @@
-"""What both ways to summarize a document share: its plan, evidence and length, and short documents as they are."""
+"""What every way to summarize a document shares; and the simplest one, which prints a short document as it is."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 
-from specextend_cli.documents.document import Document
+from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.humanize import format_count, format_many
 from specextend_cli.summarize.events import Event, Method, Plan, Warned
-from specextend_cli.summarize.evidence import EvidenceTracker
+from specextend_cli.summarize.evidence import EvidenceTracker, document_sentences
 from specextend_cli.summarize.layout import QuoteLayout
 from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.text.words import count_words
 
 
 class Pipeline(ABC):
     """One document's way to its summary of about `words` words.
 
-    A text that has no more words is printed as it is. `method` says, after `run`, what was done, and `chunk_summaries`
-    are those of the first level.
+    `method` says what is, or after `run` was, done, and `chunk_summaries` are those of the first level.
     """
 
     method: Method
+    chunk_summaries: tuple[str, ...] = ()
 
-    def __init__(self, document: Document, request: Request, plan: Plan, words: int, evidence: EvidenceTracker) -> None:
-        self.document, self.request, self.plan, self.words, self.evidence = document, request, plan, words, evidence
-        self.chunk_summaries: tuple[str, ...] = ()
+    def __init__(self, document: Document, request: Request, words: int, plan: Plan, evidence: EvidenceTracker) -> None:
+        self.document, self.request, self.words, self.plan, self.evidence = document, request, words, plan, evidence
 
     @abstractmethod
     def run(self) -> Iterator[Event]:
         """The events of the work and the summary."""
 
-    def _verbatim(self) -> Iterator[Event]:
-        """The document as it is: in a list one sentence a line, else with its own line breaks."""
-        self.method = "verbatim"
+
+class Verbatim(Pipeline):
+    """A document that has no more words than its summary is to have."""
+
+    method = "verbatim"
+
+    def __init__(self, document: Document, request: Request, words: int) -> None:
+        whole = document_sentences(document, [Chunk(0, len(document.text), 0)])
+        super().__init__(document, request, words, quoting_plan(document), EvidenceTracker(document, whole))
+
+    def run(self) -> Iterator[Event]:
+        """In a list one sentence a line, else with its own line breaks."""
         text, sentences = self.document.text, self.evidence.citer.sentences
         layout, end = QuoteLayout(self.request.style), sentences[0].start if sentences else 0
         for number, sentence in enumerate(sentences):
@@ -43,7 +52,8 @@ class Pipeline(ABC):
         size, most = format_many(self.plan.words, "word"), format_count(self.words)
         yield Warned(f"{self.document.name} is printed as it is: it has {size}, and its summary may have {most}")
 
-    def _pages(self, start: int, end: int) -> tuple[int, int]:
-        """The first and last page of characters [start, end)."""
-        pages = self.document.pages_of(start, end) or (1,)
-        return pages[0], pages[-1]
+
+def quoting_plan(document: Document) -> Plan:
+    """The plan where no model reads anything."""
+    pages = document.extraction.pages or 1
+    return Plan(document.name, pages, 0, (), 1, document.unit, words=count_words(document.text))

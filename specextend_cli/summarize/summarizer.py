@@ -40,10 +40,12 @@ from specextend_cli.summarize.events import (
 from specextend_cli.summarize.extractive import Extractive, ScoredSentences
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.model_loading import begin_loading, import_ahead, load_writer
+from specextend_cli.summarize.pipeline import Pipeline, Verbatim
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import Trees
-from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.request import Request, target_words
 from specextend_cli.summarize.result_store import GenerationCache, RunStore, results_file
+from specextend_cli.summarize.text.words import count_words
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.text_generator import TextGenerator
@@ -145,8 +147,8 @@ class Summarizer:
                 extraction.pages,
                 extraction.empty,
                 extraction.failed,
-                read if method == "abstractive" else plan.tokens,
-                plan.tokens - read if method == "abstractive" else 0,
+                read,
+                plan.tokens - read,
                 document.unit,
                 extraction.ocr,
                 extraction.left_out,
@@ -186,17 +188,21 @@ class Summarizer:
             return "none"
         return describe(self._generator.drafter) if self._generator else self.engine.draft or self.preset.draft.kind
 
-    def _pipeline(self, document: Document, request: Request) -> Generator[Stage, None, Extractive | MapReduce]:
+    def _pipeline(self, document: Document, request: Request) -> Generator[Stage, None, Pipeline]:
         """What summarizes the document. InputError where it has no text."""
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
-        if self.mode(request) == "extractive":
-            return Extractive(ScoredSentences(document, self._trees), request)
-        request.check(self.preset)
+        self.check(request)
+        preset, size = self.preset if self.mode(request) == "abstractive" else None, count_words(document.text)
+        words = target_words(request, preset, size)
+        if size <= words and not request.needs_writing:
+            return Verbatim(document, request, words)
+        if preset is None:
+            return Extractive(ScoredSentences(document, self._trees), request, words)
         prompts = yield from self._prompts(request)
         prompts.check()
-        generator = CachedGenerator(self.preset, self.engine, prompts, self._cache, self.load)
-        return MapReduce(document, request, generator, self._runs.rates(self.preset.name, self._device))
+        generator = CachedGenerator(preset, self.engine, prompts, self._cache, self.load)
+        return MapReduce(document, words, generator, self._runs.rates(preset.name, self._device))
 
     @cached_property
     def _device(self) -> str:
