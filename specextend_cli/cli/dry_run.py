@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -19,9 +18,7 @@ from specextend_cli.ui.output import Output
 from specextend_cli.ui.tables import plan_table
 
 
-def print_plans(
-    output: Output, summarizer: Summarizer, request: Request, inputs: Sequence[Source], *, as_json: bool
-) -> None:
+def print_plans(output: Output, summarizer: Summarizer, request: Request, inputs: list[Source], *, json: bool) -> None:
     """Plan every input; print the plans on stdout, and on stderr which model they are for."""
     plans: list[Plan] = []
     failures = Failures(output, len(inputs), alone=len(inputs) == 1)
@@ -43,7 +40,7 @@ def print_plans(
     output.status(
         f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {summarizer.engine.model or preset.name}"
     )
-    if as_json:
+    if json:
         names = ("document", "unit", "pages", "words", "prompts", "levels", "seconds")
         made = {"memory": memory, "mode": mode, "preset": preset.name}
         records = [{**{name: getattr(plan, name) for name in names}, **made} for plan in plans]

@@ -90,8 +90,7 @@ def summarize(
     inputs = sources(files, reading, command="summarize", listed=files_from, offline=offline, results=results)
     # A list or a directory counts as many documents, even if it holds one.
     many = len(inputs) > 1 or bool(files_from) or any(source.within for source in inputs)
-    named = [(source.name, source.file) for source in inputs]
-    place = destination(output, kind, named, many=many, force=force, cite=cite)
+    place = destination(output, kind, [(one.name, one.file) for one in inputs], many=many, force=force, cite=cite)
     if not dry_run:
         if ray is None:
             options.usable(device)
@@ -122,7 +121,7 @@ def summarize(
         if dry_run:
             from specextend_cli.cli.dry_run import print_plans
 
-            print_plans(terminal, summarizer, request, inputs, as_json=json)
+            print_plans(terminal, summarizer, request, inputs, json=json)
             return
         job = Job(terminal, summarizer, request, place, documents, choice, verbose=verbose, many=many)
         if ray is None:

@@ -211,11 +211,11 @@ def incomplete(name: str, summary: events.Summary) -> PartialError | None:
     return PartialError(f"{name} was not read completely", why="; ".join(format_gaps(summary.coverage)), fix=fix)
 
 
-def format_details(progress: Progress, model: str = "") -> Table:
-    """For --verbose, after a run: the `model` (which and why, if one ran), start, reading, writing, drafting."""
+def format_details(progress: Progress, model: str) -> Table:
+    """For --verbose, after a run: the `model` (which and why) if it wrote, start, reading, writing, drafting."""
     assert progress.summary is not None
     meter = progress.summary.meter
-    lines = {"model": model} if model else {}
+    lines = {"model": model} if progress.summary.method == "abstractive" else {}
     if progress.first_words is not None:
         lines["start"] = f"{format_seconds(progress.first_words)} to the first words"
     if meter.prompt_tokens:

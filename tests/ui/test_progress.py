@@ -62,7 +62,7 @@ def test_only_summaries_of_chunks_are_saved_chunks():
     assert progress.saved == 4
 
 
-def details(progress, model=""):
+def details(progress, model="smollm2-135m (named)"):
     stderr = io.StringIO()
     Output(io.StringIO(), stderr).note(format_details(progress, model))
     return dict(line.split("\t") for line in stderr.getvalue().splitlines())
@@ -72,7 +72,7 @@ def test_details_are_five_lines():
     progress = Progress(Clock())
     for event in stream():
         progress.add(event)
-    assert details(progress, "smollm2-135m (named)") == {
+    assert details(progress) == {
         "model": "smollm2-135m (named)",
         "start": "0.0 s to the first words",
         "reading": "28,560 tokens in 12 s",
