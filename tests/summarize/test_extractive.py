@@ -10,6 +10,8 @@ import sys
 import pytest
 
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.models.preset import DEFAULT
+from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize import model_loading
 from specextend_cli.summarize import summarizer as module
@@ -17,7 +19,7 @@ from specextend_cli.summarize.events import Part, Sentence, Text, Warned
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text.words import count_words
-from specextend_cli.ui.results import summary_record
+from specextend_cli.ui.results import format_footer, summary_record
 from tests import ROOT
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
 from tests.summarize.tiny_preset import text
@@ -67,6 +69,7 @@ def test_sentences_cite_themselves_in_the_documents_order() -> None:
     assert summary.meter.tokens == summary.meter.prompt_tokens == 0
     assert summary.coverage.complete
     assert json.loads(json.dumps(summary_record(summary)))["mode"] == "extractive"
+    assert "Sentences of the source, chosen without a model" in format_footer(summary)
 
 
 def test_the_whole_document_is_chosen_from() -> None:
@@ -136,6 +139,7 @@ def test_where_nothing_can_be_quoted_the_document_begins_and_says_so(source: str
     assert "first" in warning
     record = summary_record(summary)
     assert (record["mode"], record["warnings"]) == ("lead", [warning])
+    assert "first sentences of the source" in format_footer(summary)
 
 
 def test_the_same_text_at_every_run() -> None:
@@ -146,8 +150,14 @@ def test_the_same_text_at_every_run() -> None:
 @pytest.mark.parametrize("asked", [{"template": "A haiku on {document}"}, {"mode": "abstractive"}, {}])
 def test_who_names_a_model_gets_its_words(presets, asked) -> None:
     words = "Wool is sold on the market on Saturdays."
-    summary, _ = run(summarizer(presets["one"], Scribe(lambda prompt, most: words), asked=asked), document(TEXT))
-    assert summary.text == words
+    made = summarizer(presets["one"], Scribe(lambda prompt, most: words), asked=asked)
+    summary, _ = run(made, document(TEXT))
+    assert (summary.text, summary.warnings) == (words, ())
+    assert "Written by one" in format_footer(summary)
+    made.preset = made.preset.model_copy(update={"unreliable": True})
+    (warning,) = run(made, document(TEXT))[0].warnings
+    assert "check them; --mode extractive" in warning
+    assert load_preset(DEFAULT).unreliable
 
 
 def test_one_summarizer_quotes_and_writes_and_loads_its_model_once(presets, monkeypatch) -> None:

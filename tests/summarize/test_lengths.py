@@ -46,7 +46,15 @@ def prose(script: str, sentences: int, longest: int, seed: int) -> str:
     st.integers(0, 1000),
 )
 def test_any_number_of_words_is_met(script, style, wanted, longest, seed):
-    summary, _ = quote(document(prose(script, 150, longest, seed)), length=wanted, style=style)
+    source = prose(script, 150, longest, seed)
+    summary, _ = quote(document(source), length=wanted, style=style)
+    for sentence in summary.sentences:
+        (citation,) = sentence.citations
+        assert "".join(sentence.text.removesuffix("…").split()) in "".join(
+            source[citation.start : citation.end].split()
+        )
+    if script == "Han" and style == "abstract":
+        assert " " not in summary.text
     if summary.method == "extractive":
         assert abs(count_words(summary.text) - wanted) <= 0.15 * wanted
     else:

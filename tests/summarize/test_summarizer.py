@@ -6,13 +6,13 @@ import pytest
 
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
-from specextend_cli.errors import FitError, ModelError, UsageError
+from specextend_cli.errors import FitError, UsageError
 from specextend_cli.models.footprint import Estimate
 from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Sentence, Stage
 from specextend_cli.summarize.text_generator import load_generator
 from tests.helpers.asked import asked
 from tests.helpers.published_heads import p_eagle, safeailab_3
-from tests.summarize.tiny_preset import text, tokenizer, write
+from tests.summarize.tiny_preset import text, tokenizer
 
 SHORT, LONG = text(6), text(30)
 
@@ -148,8 +148,3 @@ def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(presets, monke
     with pytest.raises(FitError, match="does not fit into memory") as refused:
         summarize(presets["one"], device="cpu")
     assert "1000000.0 GB" in refused.value.why
-
-
-def test_a_model_that_is_not_there(presets, tmp_path):
-    with pytest.raises(ModelError, match="there is no model directory"):
-        summarize(write(tmp_path / "lost.toml"))
