@@ -98,7 +98,7 @@ def _beginning(summarizer: Summarizer, document: Document, request: Request) -> 
     """The document, or as much of its beginning as is one prompt."""
     for _ in range(_CUTS):
         plan = summarizer.plan(document, request)
-        if len(plan.chunks) == 1:
+        if len(plan.chunks) <= 1:
             break
         document = _cut(document, int(len(document.text) * min(max(plan.chunks) / plan.tokens, 0.9)))
     return document

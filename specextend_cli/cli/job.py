@@ -80,8 +80,8 @@ class Job:
         assert summary is not None  # the last event has it
         self.methods.add(summary.method)
         if self.verbose:
-            writer = f"{self.summarizer.preset.name}, {REASONS[self.choice.reason]}"
-            self.output.status(format_details(view.progress, writer))
+            model = f"{self.summarizer.preset.name}, {REASONS[self.choice.reason]}"
+            self.output.status(format_details(view.progress, model))
         if (error := incomplete(source.name, summary)) is not None:
             raise error
 

@@ -167,7 +167,7 @@ class EvidenceTracker:
     def __init__(self, document: Document, sentences: Sequence[DocumentSentence]) -> None:
         self.citer = Citer(document.text, sentences)
         self.sentences: list[Sentence] = []
-        self._source = FactSource(document.text)
+        self._text = document.text
         self._labels = {page.number: page.label for page in document.pages}
         self._ocr = frozenset(document.extraction.ocr)
 
@@ -191,6 +191,10 @@ class EvidenceTracker:
     ) -> Sentence:
         self.sentences.append(Sentence(lead, text, tuple(map(self._citation, evidence)), unsupported))
         return self.sentences[-1]
+
+    @cached_property
+    def _source(self) -> FactSource:
+        return FactSource(self._text)
 
     def _citation(self, evidence: Evidence) -> Citation:
         sentence = self.citer.sentences[evidence.sentence]

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from specextend_cli.documents.document import Document
-from specextend_cli.summarize.events import Event, Stage, Warned
+from specextend_cli.humanize import format_count, format_many
+from specextend_cli.summarize.events import Event, Method, Plan, Stage, Warned
 from specextend_cli.summarize.evidence import DocumentSentence, EvidenceTracker
 from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout, mark_words
-from specextend_cli.summarize.pipeline import Pipeline, quoting_plan
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.gains import gain, relevance
@@ -63,19 +63,30 @@ class ScoredSentences:
         return features(self.document.text, self.sentences)
 
 
-class Extractive(Pipeline):
-    """The extractive summary of the document of `scored`."""
+class Extractive:
+    """The summary of the document of `scored` by its own sentences, of about `words` words.
+
+    A document that has no more is printed as it is. `method` says, after `run`, what was done.
+    """
+
+    method: Method
+    chunk_summaries = ()
 
     def __init__(self, scored: ScoredSentences, request: Request, words: int) -> None:
-        document, self.scored, self.sentences = scored.document, scored, scored.sentences
+        document, self.scored, self.request, self.words = scored.document, scored, request, words
+        self.document, self.sentences, size = document, scored.sentences, count_words(document.text)
+        self.plan = Plan(document.name, document.extraction.pages or 1, 0, (), 1, document.unit, words=size)
         places = [
             DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
             for one in self.sentences
         ]
-        super().__init__(document, request, words, quoting_plan(document), EvidenceTracker(document, places))
+        self.evidence = EvidenceTracker(document, places)
 
     def run(self) -> Iterator[Event]:
         """Rank, choose, print."""
+        if self.plan.words <= self.words:
+            yield from self._verbatim()
+            return
         yield Stage("ranking sentences")
         if (language := self.scored.selector.language) != "en":
             why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
@@ -91,6 +102,19 @@ class Extractive(Pipeline):
             yield Warned(f"{name} has no sentence that can be quoted by itself: these are its first ones")
         for placed, choice in zip(self._layout(chosen), chosen, strict=True):
             yield self.evidence.quote(*placed, choice.sentence)
+
+    def _verbatim(self) -> Iterator[Event]:
+        """The document as it is: in a list one sentence a line, else with its own line breaks."""
+        self.method = "verbatim"
+        text, layout = self.document.text, QuoteLayout(self.request.style)
+        end = self.sentences[0].start if self.sentences else 0
+        for number, sentence in enumerate(self.sentences):
+            own = text[sentence.start : sentence.end]
+            placed = layout.place(own) if self.request.style == "bullets" else (text[end : sentence.start], own)
+            yield self.evidence.quote(*placed, number)
+            end = sentence.end
+        size, most = format_many(self.plan.words, "word"), format_count(self.words)
+        yield Warned(f"{self.document.name} is printed as it is: it has {size}, and its summary may have {most}")
 
     def _select(self) -> list[Choice]:
         request = self.request

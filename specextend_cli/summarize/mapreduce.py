@@ -14,10 +14,9 @@ from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.cached_generator import CachedGenerator
-from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates, SentenceAttention, Text
+from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, SentenceAttention, Text
 from specextend_cli.summarize.evidence import EvidenceTracker, Provenance, document_sentences, join_texts, provenance_of
 from specextend_cli.summarize.layout import BRIEF, AnswerLayout, mark_words
-from specextend_cli.summarize.pipeline import Pipeline
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.request import (
     SHARE,
@@ -74,17 +73,20 @@ class _Limit:
         return not self._full
 
 
-class MapReduce(Pipeline):
-    """One document's way through the levels."""
+class MapReduce:
+    """One document's way through the levels, to a summary of about `words` words.
 
-    method = "abstractive"
+    `chunk_summaries`, after `run`, are those of the first level.
+    """
+
+    method: Method = "abstractive"
 
     def __init__(self, document: Document, words: int, generator: CachedGenerator, rates: Rates | None = None) -> None:
-        self.generator, self.prompt_builder = generator, generator.prompt_builder
-        self.preset = self.prompt_builder.preset
-        plan, self.chunks = plan_work(document, self.prompt_builder, rates)
-        evidence = EvidenceTracker(document, document_sentences(document, self.chunks))
-        super().__init__(document, self.prompt_builder.request, words, plan, evidence)
+        self.document, self.words, self.generator = document, words, generator
+        self.prompt_builder, self.request = generator.prompt_builder, generator.prompt_builder.request
+        self.preset, self.chunk_summaries = self.prompt_builder.preset, tuple[str, ...]()
+        self.plan, self.chunks = plan_work(document, self.prompt_builder, rates)
+        self.evidence = EvidenceTracker(document, document_sentences(document, self.chunks))
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""

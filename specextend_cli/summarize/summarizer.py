@@ -40,7 +40,6 @@ from specextend_cli.summarize.events import (
 from specextend_cli.summarize.extractive import Extractive, ScoredSentences
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.model_loading import begin_loading, import_ahead, load_writer
-from specextend_cli.summarize.pipeline import Pipeline, Verbatim
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import Trees
 from specextend_cli.summarize.request import Request, target_words
@@ -188,16 +187,14 @@ class Summarizer:
             return "none"
         return describe(self._generator.drafter) if self._generator else self.engine.draft or self.preset.draft.kind
 
-    def _pipeline(self, document: Document, request: Request) -> Generator[Stage, None, Pipeline]:
+    def _pipeline(self, document: Document, request: Request) -> Generator[Stage, None, Extractive | MapReduce]:
         """What summarizes the document. InputError where it has no text."""
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
         self.check(request)
         preset, size = self.preset if self.mode(request) == "abstractive" else None, count_words(document.text)
         words = target_words(request, preset, size)
-        if size <= words and not request.needs_writing:
-            return Verbatim(document, request, words)
-        if preset is None:
+        if preset is None or (size <= words and not request.needs_writing):
             return Extractive(ScoredSentences(document, self._trees), request, words)
         prompts = yield from self._prompts(request)
         prompts.check()
