@@ -93,10 +93,15 @@ class Summarizer:
             return "abstractive"
         return request.mode or ("abstractive" if self.engine.model else "extractive")
 
-    def check(self, request: Request) -> None:
-        """UsageError where the model has no place for something that is asked for."""
-        if self.mode(request) == "abstractive":
-            request.check(self.preset)
+    def check(self, request: Request) -> Preset | None:
+        """The preset that is to write what is asked for; None: the document is quoted.
+
+        UsageError where the preset has no place for something.
+        """
+        if self.mode(request) == "extractive":
+            return None
+        request.check(self.preset)
+        return self.preset
 
     def plan(self, document: Document, request: Request | None = None) -> Plan:
         """What `run` would do, without loading a model. Fetches the model when it is not on this machine."""
@@ -191,8 +196,7 @@ class Summarizer:
         """What summarizes the document. InputError where it has no text."""
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
-        self.check(request)
-        preset, size = self.preset if self.mode(request) == "abstractive" else None, count_words(document.text)
+        preset, size = self.check(request), count_words(document.text)
         words = target_words(request, preset, size)
         if preset is None or (size <= words and not request.needs_writing):
             return Extractive(ScoredSentences(document, self._trees), request, words)
