@@ -121,7 +121,7 @@ def teacher_forced(
     schedule = Schedule(retrieval.every)
     drafter.observe(needle.answer[:1], None)
     if drafter.retrieves:
-        drafter.retrieve(target.attention_from([-1]))
+        drafter.retrieve(target.attention_from(-1))
     for last, token in pairwise(needle.answer):
         tree = drafter.propose(whole)
         draft = torch.zeros(vocabulary)
@@ -132,4 +132,4 @@ def teacher_forced(
         target.keep([0])
         drafter.observe([token], out.features)
         if record:
-            drafter.retrieve(target.attention_from([0]))
+            drafter.retrieve(target.attention_from(0))

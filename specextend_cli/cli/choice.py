@@ -19,7 +19,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair, offline_by_environment
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.runtime.machine import measured_speed, this_machine
-from specextend_cli.summarize.result_store import RunStore, results_file
+from specextend_cli.summarize.cache import RunStore, results_file
 from specextend_cli.ui.output import Output, format_error
 from specextend_cli.ui.panel import open_view
 

@@ -37,7 +37,7 @@ def show(
       specextend show --sentence 4
       specextend show --list
     """
-    from specextend_cli.summarize.result_store import RunStore, results_file
+    from specextend_cli.summarize.cache import RunStore, results_file
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.runs import format_run, format_sentence, run_table, sentence_record, short_record
 

@@ -7,7 +7,7 @@ OSDI 2022). Sequences in slots differ in length; rows after a sequence's end are
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
@@ -17,7 +17,6 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL, AttentionRecorder, segment_attention
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
@@ -37,14 +36,12 @@ class BatchRequest:
     """One prompt to continue. A prompt equal to that of the request before it is read only once.
 
     No prefill chunk crosses the end of the first `shared_prefix` tokens. They are reused when the request before begins
-    with the same ones; prefill boundaries affect rounding, so they are the same in either case. `segment_starts` divide
-    the prompt into segments for `Step.attribution`, as in `decode`.
+    with the same ones; prefill boundaries affect rounding, so they are the same in either case.
     """
 
     prompt: Sequence[int]
     stop: Stop
     sampling: Sampling = field(default_factory=Sampling)
-    segment_starts: Sequence[int] = ()
     shared_prefix: int = 0
 
 
@@ -68,27 +65,23 @@ def decode_batch(
     prefill_chunk: int = 1024,
     features: Sequence[int] = (),
     costs: CostModel | None = None,
-    attribution_layers: Collection[int] = (),
-    attribution_interval: int = ATTRIBUTION_INTERVAL,
     patience: float = inf,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
     `features` names hidden states (see `LanguageModel.forward`) that are emitted as `States`: the prompt's during
     prefill (once for equal consecutive prompts), then those of every emitted token but the last. `costs` learns from
-    steps with a single sequence and gives the cost of plain steps. Requests with segments get `Step.attribution`, the
-    attention in `attribution_layers`, every `attribution_interval` steps. After four prompts, no more are read while
-    prefill has taken `patience` seconds since a sequence ended, so that the first results are not delayed for long.
-    Tokens are those of plain decoding, up to rounding between a batch's and a single row's matrix products. ValueError
-    for an empty prompt.
+    steps with a single sequence and gives the cost of plain steps. After four prompts, no more are read while prefill
+    has taken `patience` seconds since a sequence ended, so that the first results are not delayed for long. Tokens are
+    those of plain decoding, up to rounding between a batch's and a single row's matrix products. ValueError for an
+    empty prompt.
     """
     if not all(request.prompt for request in requests):
         raise ValueError("a prompt is empty")
     reader = _Reader(lm, prefill_chunk, features)
-    batch = _Batch(lm, requests, slots, reader.cache, features, attribution_layers)
+    batch = _Batch(lm, requests, slots, reader.cache, features)
     costs = costs or CostModel()
     waiting = deque(enumerate(requests))
-    steps = 0
     reading = 0.0  # seconds of prefill since a sequence ended
     running: deque[_Running] = deque()  # steps that were launched and not read
     clock = perf_counter()
@@ -108,8 +101,7 @@ def decode_batch(
                 batch.add(began, choice, reader.cache, reader.prompts)
             clock = perf_counter()
         if batch.live:
-            steps += 1
-            running.append(batch.launch(reader.prompts, measured=steps % attribution_interval == 0))
+            running.append(batch.launch(reader.prompts))
         if not running or (batch.live and len(running) <= batch.ahead):
             continue
         step = running.popleft()
@@ -123,10 +115,7 @@ def decode_batch(
                 continue
             if step.states is not None:
                 yield one.number, States(step.states[slot : slot + 1])
-            attribution = None
-            if step.attention is not None and len(one.segment_starts):
-                attribution = segment_attention(step.attention[slot : slot + 1], one.segment_starts)
-            yield one.number, one.append(tokens[slot], seconds / batch_size, plain, batch_size, attribution)
+            yield one.number, one.append(tokens[slot], seconds / batch_size, plain, batch_size)
             if one.reason:
                 reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
@@ -191,7 +180,6 @@ class _Sequence:
         self.number = number
         self.stop = request.stop
         self.prompt = len(request.prompt)
-        self.segment_starts = upload(request.segment_starts, device)
         self.sampler = Sampler(request.sampling, request.prompt, device)
         self.reason: Reason | None = None
 
@@ -201,10 +189,10 @@ class _Sequence:
         new, self.reason = self.stop([token])
         return Step(tuple(new), self.prompt + self.stop.count, 0, 0.0, 0.0, 0.0, 1)
 
-    def append(self, token: int, seconds: float, plain: float, batch_size: int, attribution: Tensor | None) -> Step:
+    def append(self, token: int, seconds: float, plain: float, batch_size: int) -> Step:
         """The next token, which the batch's sampler has committed."""
         new, self.reason = self.stop([token])
-        return Step(tuple(new), self.prompt + self.stop.count, 1, 0.0, seconds, plain, batch_size, attribution)
+        return Step(tuple(new), self.prompt + self.stop.count, 1, 0.0, seconds, plain, batch_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +207,6 @@ class _Running:
     longest: int
     choice: Download
     states: Tensor | None
-    attention: Tensor | None
 
 
 class _Batch:
@@ -236,10 +223,8 @@ class _Batch:
         slots: int,
         like: KVCache,
         features: Sequence[int],
-        attribution_layers: Collection[int],
     ) -> None:
         self.lm, self.features = lm, tuple(features)
-        self.layers = [like.attending.index(layer) for layer in attribution_layers]
         self.ahead = 0 if lm.device.type == "cpu" else 1
         longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
         self.slots = min(slots, len(requests))
@@ -267,22 +252,16 @@ class _Batch:
         if slot < len(self.live):
             self._tokens[slot] = self._tokens[len(self.live)]
 
-    def launch(self, prompts: int, *, measured: bool) -> _Running:
-        """Feed every sequence its last token, and choose the next; with `measured`, also its attention.
-
-        `prompts`: how many were read so far.
-        """
+    def launch(self, prompts: int) -> _Running:
+        """Feed every sequence its last token, and choose the next; `prompts` were read so far."""
         lm, cache, used = self.lm, self.cache, len(self.live)
         longest = cache.longest
-        measured = measured and any(len(one.segment_starts) for one in self.live)
-        recorder = AttentionRecorder(self.layers, longest + 1) if measured else None
-        by_lengths = recorder is None and lm.forward_backend is not None and lm.forward_backend.takes_batch(cache)
-        context = ForwardContext(BatchedAttention(recorder), None if by_lengths else cache.mask())
+        by_lengths = lm.forward_backend is not None and lm.forward_backend.takes_batch(cache)
+        context = ForwardContext(BatchedAttention(), None if by_lengths else cache.mask())
         tokens = self._tokens[:used, None]
         out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, feature_layers=self.features))
         cache.grow()
         choice = self.sampler.choose(out.logits[:, 0])
         self._tokens[:used] = choice
         states = None if out.features is None else out.features[:, 0]
-        attention = recorder.attention if recorder else None
-        return _Running(tuple(self.live), prompts, longest, Download(choice), states, attention)
+        return _Running(tuple(self.live), prompts, longest, Download(choice), states)

@@ -11,7 +11,6 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attribution import AttentionRecorder, attention
 from specextend_cli.engine.cache import BufferLayer, KVCache, LayerKind, NoLayer, layer_kinds
 from specextend_cli.engine.recurrent import Home, State
 from specextend_cli.engine.transfer import upload
@@ -213,8 +212,7 @@ class BatchedAttention:
     Queries are [b, H, 1, d], and `tree_mask` [b, T] says which keys each sequence sees; None: all.
     """
 
-    def __init__(self, recorder: AttentionRecorder | None) -> None:
-        self.recorder = recorder
+    def __init__(self) -> None:
         self._seen: Tensor | None = None
         self._mask: Tensor | None = None  # additive, of `_seen`
 
@@ -222,18 +220,14 @@ class BatchedAttention:
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
         """See `Backend`."""
-        self.record(q, k, scale, tree_mask, softmax)
         folded = q.reshape(*k.shape[:2], -1, q.shape[3])
         if softmax.is_plain:
             mask = self._additive(tree_mask, q.dtype)
             return scaled_dot_product_attention(folded, k, v, attn_mask=mask, scale=scale).reshape(q.shape)
-        weights = attention(folded, k, scale, tree_mask, softmax)
-        return torch.matmul(weights, v.float()).reshape(q.shape).to(q.dtype)
-
-    def record(self, q: Tensor, k: Tensor, scale: float, seen: Tensor | None, softmax: SoftmaxOptions = PLAIN) -> None:
-        """Record one layer's queries [b, H, 1, d] and keys [b, H_kv, T, d]."""
-        if self.recorder is not None:
-            self.recorder.record(q.reshape(*k.shape[:2], -1, q.shape[3]), k, scale, seen, softmax)
+        scores = torch.matmul(folded, k.transpose(2, 3)).float() * scale
+        by_head = scores.reshape(len(q), -1, 1, k.shape[2])
+        weights = softmax.weights(by_head, None if tree_mask is None else tree_mask[:, None, None])
+        return torch.matmul(weights.reshape(scores.shape), v.float()).reshape(q.shape).to(q.dtype)
 
     def _additive(self, seen: Tensor | None, dtype: torch.dtype) -> Tensor | None:
         """[b, 1, 1, T], made once for layers that share a mask."""

@@ -10,7 +10,6 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.acceptance import accept
-from specextend_cli.engine.attribution import ATTRIBUTION_INTERVAL
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
@@ -35,14 +34,10 @@ def decode(
     gate: DraftGate | None = None,
     prefill_chunk: int = 1024,
     shared_prefix: int = 0,
-    segment_starts: Sequence[int] = (),
-    attribution_interval: int = ATTRIBUTION_INTERVAL,
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
-    No prefill chunk crosses the end of the first `shared_prefix` tokens. `segment_starts`, ascending positions, divide
-    the prompt into segments, the last position ending the last one; every `attribution_interval` steps,
-    `Step.attribution` is the attention that each segment got.
+    No prefill chunk crosses the end of the first `shared_prefix` tokens.
 
     Losslessness: for every drafter the tokens are those of plain decoding. They are the same in float32; in half
     precision, a tree's and a single token's matrix products may round differently.
@@ -51,7 +46,6 @@ def decode(
         raise ValueError("the prompt is empty")
     sampler = Sampler(sampling or Sampling(), prompt, target.lm.device)
     drafting = Drafting(target, drafter, gate := gate or DraftGate(), retrieval or Retrieval())
-    attribution = _Attribution(target, segment_starts, attribution_interval)
     capacity = len(prompt) + stop.max_tokens + gate.shape.nodes + 1
     target.begin(capacity)
     drafting.begin(capacity)
@@ -65,7 +59,7 @@ def decode(
     yield Prefilled(len(prompt), perf_counter() - started)
     yield from drafting.first_events()
     new, reason = stop(tokens)
-    yield Step(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0, 1, attribution.of([-1], len(new)))
+    yield Step(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0)
 
     while reason is None:
         tree = drafting.draft(tokens[-1])
@@ -78,7 +72,7 @@ def decode(
         drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
         seconds = drafting.learn(path)
         new, reason = stop(tokens)
-        yield Step(tuple(new), len(prompt) + stop.count, len(tree), *seconds, 1, attribution.of(path, len(new)))
+        yield Step(tuple(new), len(prompt) + stop.count, len(tree), *seconds)
         yield from drafting.events(path, ended=reason is not None)
     yield Finished(reason, stop.count)
 
@@ -106,18 +100,3 @@ def _prefill(
             logits, features = target.prefill(ids, features=wanted)
             drafter.observe(prompt[start:end], features, ids)
     return logits
-
-
-class _Attribution:
-    """The attention that segments of the prompt get, at prefill and every `interval` steps."""
-
-    def __init__(self, target: Target, starts: Sequence[int], interval: int) -> None:
-        self._target, self._interval, self._steps = target, interval, 0
-        self._starts = upload(starts, target.lm.device) if starts else None
-
-    def of(self, path: Sequence[int], n: int) -> Tensor | None:
-        """[n, segments] of the first n nodes just accepted; None at other steps, and without segments."""
-        step, self._steps = self._steps, self._steps + 1
-        if self._starts is None or step % self._interval:
-            return None
-        return self._target.segment_attention(path, self._starts)[:n]

@@ -36,7 +36,7 @@ class Drafting:
         """After the prompt: the first choice of a working set."""
         self._failed = self._drafter.failure is not None
         if self._drafter.retrieves:
-            yield self._retrieve([-1], first=True)
+            yield self._retrieve(-1, first=True)
 
     def draft(self, last: int) -> DraftTree:
         """A tree whose root is the `last` accepted token, cut to the nodes that pay; the root alone where none does."""
@@ -63,16 +63,16 @@ class Drafting:
             self._failed = True
             yield DrafterFailed(self._drafter.failure)
         if self.is_choosing and not ended:
-            retrieved = self._retrieve(path[-1:])
+            retrieved = self._retrieve(path[-1])
             self._gate.charge(retrieved.seconds, self._length)
             yield retrieved
         if self._does_not_pay:
             self._drafter.suspend()
 
-    def _retrieve(self, path: Sequence[int], *, first: bool = False) -> Retrieved:
-        """Let the drafter choose its working set by the attention of the nodes `path`, just accepted."""
+    def _retrieve(self, node: int, *, first: bool = False) -> Retrieved:
+        """Let the drafter choose its working set by the attention of the node that was accepted last."""
         began = perf_counter()
-        scores = self._target.attention_from(path)
+        scores = self._target.attention_from(node)
         old = self._drafter.visible()
         self._drafter.retrieve(scores)
         new = self._drafter.visible()

@@ -6,7 +6,7 @@ included, so that plain decoding has 1.0 (the paper's code leaves the bonus out)
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -41,8 +41,6 @@ class Step:
     comes from prefill. `length` is the committed sequence, prompt included, after the step.
     `plain_seconds` is what one plain step costs at this length by this run's own measurements (0.0: not known yet).
     In a batch of `batch_size` sequences, each step has its share of the forward's seconds.
-    `attribution` [len(tokens), segments] is the target's attention, by segment of the prompt, at the positions that
-    predicted the tokens; rows sum to 1 at most. None at steps where it is not measured.
     """
 
     tokens: tuple[int, ...]
@@ -52,7 +50,6 @@ class Step:
     verify_seconds: float
     plain_seconds: float
     batch_size: int = 1
-    attribution: Tensor | None = field(default=None, compare=False, repr=False)
 
     @property
     def accepted(self) -> int:

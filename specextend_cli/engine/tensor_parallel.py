@@ -90,16 +90,10 @@ class LeadingTarget(Target):
         return super().keep(path)
 
     @torch.inference_mode()
-    def attention_from(self, path: Sequence[int]) -> Tensor:
+    def attention_from(self, node: int) -> Tensor:
         """See `Target`."""
-        self._group.broadcast("attention_from", list(path))
-        return self._group.mean(super().attention_from(path))
-
-    @torch.inference_mode()
-    def segment_attention(self, path: Sequence[int], segment_starts: Tensor) -> Tensor:
-        """See `Target`."""
-        self._group.broadcast("segment_attention", list(path), segment_starts.tolist())
-        return self._group.mean(super().segment_attention(path, segment_starts))
+        self._group.broadcast("attention_from", node)
+        return self._group.mean(super().attention_from(node))
 
 
 @torch.inference_mode()
@@ -116,9 +110,7 @@ def follow(target: Target, group: ProcessGroup) -> tuple[Any, ...]:
                 target.verify(DraftTree(tokens, parents, [1.0] * len(tokens)), record=record)
             case ("keep", path):
                 target.keep(path)
-            case ("attention_from", path):
-                group.mean(target.attention_from(path))
-            case ("segment_attention", path, starts):
-                group.mean(target.segment_attention(path, torch.tensor(starts, device=device)))
+            case ("attention_from", node):
+                group.mean(target.attention_from(node))
             case other:
                 return other

@@ -39,12 +39,11 @@ _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 def load_target(preset: Preset, directories: Directories, options: Engine) -> Target:
     """The preset's target, or this process's part of it; errors as `load_generator`."""
-    from specextend_cli.engine.attribution import attribution_layers
     from specextend_cli.engine.target import Target
 
     group = process_group()
     lm = _load(preset, directories, options, group)
-    scored, attributed = preset.retrieval.layers, attribution_layers(lm.layers)
+    scored = preset.retrieval.layers
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
             f"preset {preset.name} chooses by layers {', '.join(map(str, scored))} of its target",
@@ -54,8 +53,8 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
     if group and group.rank == 0:
         from specextend_cli.engine.tensor_parallel import LeadingTarget
 
-        return LeadingTarget(lm, group, score_layers=scored, attribution_layers=attributed)
-    return Target(lm, score_layers=scored, attribution_layers=attributed)
+        return LeadingTarget(lm, group, score_layers=scored)
+    return Target(lm, score_layers=scored)
 
 
 def _load(

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.summarize.request import Request
 
 Method: TypeAlias = Literal["extractive", "abstractive", "lead", "verbatim"]
@@ -89,43 +88,25 @@ class Part:
 
 
 @dataclass(frozen=True, slots=True)
-class SentenceAttention:
-    """The target's attention while it wrote characters [start, end) of an answer: `shares` by segment of the prompt's
-    source, the largest ones; at most 1 in all.
-    """
-
-    start: int
-    end: int
-    shares: Mapping[int, float]
-
-
-@dataclass(frozen=True, slots=True)
 class Text:
-    """What a model has just written, detokenized, never half a character: to be watched, and no part of the result.
-
-    `attention` is the target's, of each sentence of `delta`; characters count from the beginning of the answer.
-    """
+    """What a model has just written, detokenized, never half a character: to be watched, and no part of the result."""
 
     delta: str
-    attention: tuple[SentenceAttention, ...] = field(default=(), compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Citation:
     """A page (or section) behind a sentence, and the passage on it, characters [start, end) of the document's text.
 
-    `score`, 0 to 1, joins `lexical`, the share of the sentence's words that are there, rare ones counting more, and
-    `attention`, relative to the passage that has most of it; None where that is not known. `page` counts
-    from 1; `label` is what the document calls that page ("iv", "A-1"), or "" where that is its number. `ocr`: the text
-    of the page was recognized on a picture of it.
+    `score`, 0 to 1, is the share of the sentence's words that are there, rare ones counting more. `page` counts from 1;
+    `label` is what the document calls that page ("iv", "A-1"), or "" where that is its number. `ocr`: the text of the
+    page was recognized on a picture of it.
     """
 
     page: int
     start: int
     end: int
     score: float
-    lexical: float
-    attention: float | None
     label: str = ""
     ocr: bool = False
 

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count, format_many
+from specextend_cli.summarize.citations import Citer, DocumentSentence
 from specextend_cli.summarize.events import Event, Method, Plan, Stage, Warned
-from specextend_cli.summarize.evidence import DocumentSentence, EvidenceTracker
 from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout, mark_words
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
 from specextend_cli.summarize.ranking.features import features
@@ -80,7 +80,7 @@ class Extractive:
             DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
             for one in self.sentences
         ]
-        self.evidence = EvidenceTracker(document, places)
+        self.citer = Citer(document, places)
 
     def run(self) -> Iterator[Event]:
         """Rank, choose, print."""
@@ -101,7 +101,7 @@ class Extractive:
             chosen = self.scored.selector.lead(self.words)
             yield Warned(f"{name} has no sentence that can be quoted by itself: these are its first ones")
         for placed, choice in zip(self._layout(chosen), chosen, strict=True):
-            yield self.evidence.quote(*placed, choice.sentence)
+            yield self.citer.quote(*placed, choice.sentence)
 
     def _verbatim(self) -> Iterator[Event]:
         """The document as it is: in a list one sentence a line, else with its own line breaks."""
@@ -111,7 +111,7 @@ class Extractive:
         for number, sentence in enumerate(self.sentences):
             own = text[sentence.start : sentence.end]
             placed = layout.place(own) if self.request.style == "bullets" else (text[end : sentence.start], own)
-            yield self.evidence.quote(*placed, number)
+            yield self.citer.quote(*placed, number)
             end = sentence.end
         size, most = format_many(self.plan.words, "word"), format_count(self.words)
         yield Warned(f"{self.document.name} is printed as it is: it has {size}, and its summary may have {most}")

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from math import ceil
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.models.preset import Preset
-from specextend_cli.summarize.cached_generator import CachedGenerator
-from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, SentenceAttention, Text
-from specextend_cli.summarize.evidence import EvidenceTracker, Provenance, document_sentences, join_texts, provenance_of
+from specextend_cli.summarize.answers import CachedGenerator
+from specextend_cli.summarize.citations import Citer, Origin, document_sentences, origin_of, summarized
+from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, Text
 from specextend_cli.summarize.layout import BRIEF, AnswerLayout, mark_words
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.request import (
@@ -37,12 +38,12 @@ _TO_END = 24  # tokens, to end a sentence with
 
 @dataclass(frozen=True)
 class SourceText:
-    """A text that a prompt summarizes, a chunk or joined chunk summaries: first and last page, size in tokens."""
+    """A text that a prompt summarizes, a chunk or joined summaries: first and last page, size in tokens, its chunks."""
 
     text: str
     pages: tuple[int, int]
     tokens: int
-    provenance: Provenance
+    origins: tuple[Origin, ...]
 
 
 class _Limit:
@@ -86,7 +87,7 @@ class MapReduce:
         self.prompt_builder, self.request = generator.prompt_builder, generator.prompt_builder.request
         self.preset, self.chunk_summaries = self.prompt_builder.preset, tuple[str, ...]()
         self.plan, self.chunks = plan_work(document, self.prompt_builder, rates)
-        self.evidence = EvidenceTracker(document, document_sentences(document, self.chunks))
+        self.citer = Citer(document, document_sentences(document, self.chunks))
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
@@ -100,11 +101,10 @@ class MapReduce:
 
     def _map_and_reduce(self) -> Generator[Event, None, list[tuple[Prompt, SourceText]]]:
         """Summarize chunks, then their summaries, until few texts are left; the prompts that write the summary."""
-        text, window, citer, level = self.document.text, self.preset.window, self.evidence.citer, 1
+        text, window, passages, level = self.document.text, self.preset.window, self.citer.passages, 1
         parts = summary_parts(self.request, self.preset)
         sources = [
-            SourceText(text[c.start : c.end], self._pages(c), c.tokens, provenance_of(c, citer.sentences))
-            for c in self.chunks
+            SourceText(text[c.start : c.end], self._pages(c), c.tokens, (origin_of(c, passages),)) for c in self.chunks
         ]
         most = window.chunk_summary_tokens
         words = int(most * WORDS_PER_TOKEN * SHARE)
@@ -113,7 +113,7 @@ class MapReduce:
             if level == 1:
                 self.chunk_summaries = tuple(answer.text for answer in answers)
             summaries = [
-                self._source(one.text, of.pages, citer.provenance(one.text, one.attention, of.provenance))
+                self._source(one.text, of.pages, summarized(of.origins, one.text))
                 for one, of in zip(answers, sources, strict=True)
             ]
             groups = pack([summary.tokens for summary in summaries], window.chunk, parts)
@@ -125,24 +125,19 @@ class MapReduce:
         return list(zip(self._prompts(sources, level, words, most, final=True), sources, strict=True))
 
     def _write(self, finals: Sequence[tuple[Prompt, SourceText]]) -> Iterator[Event]:
-        """The target's sentences in the style that is asked for, each with its evidence."""
+        """The target's sentences in the style that is asked for, each with its citations."""
         limit = _Limit(self.request, self.words)
         for prompt, source in finals:
             limit.open(prompt.part.number, prompt.part.parts)
-            layout = AnswerLayout(self.request.style, first=not self.evidence.sentences)
-            attention: list[SentenceAttention] = []
-            begin = end = 0  # of what was written since the last sentence
+            layout = AnswerLayout(self.request.style, first=not self.citer.sentences)
             for event in self.generator.answer(prompt):
                 if not isinstance(event, Text):
                     yield event
                     continue
-                attention += event.attention
                 for sentence in split(event.delta):
-                    end += len(sentence)
                     if limit.takes(sentence):
                         for placed in layout.place(sentence):
-                            yield self.evidence.add(*placed, (begin, end), attention, source.provenance)
-                            begin = end
+                            yield self.citer.add(*placed, source.origins)
 
     def _prompts(
         self, sources: Sequence[SourceText], level: int, words: int, most: int, *, final: bool = False
@@ -164,16 +159,16 @@ class MapReduce:
                 Part(number, len(sources), level, levels, source.pages, source.tokens, final),
                 build.prompt(template, values, source.text),
                 max(min(most, source.tokens - 1), 1),
-                build.segment_starts(template, values, source.text, [span.start for span in source.provenance.spans]),
                 build.shared_prefix(template, values),
             )
 
     def _join(self, texts: Sequence[SourceText]) -> SourceText:
-        text, provenance = join_texts([(one.text, one.provenance) for one in texts], "\n\n")
-        return self._source(text, (texts[0].pages[0], texts[-1].pages[1]), provenance)
+        text = "\n\n".join(one.text for one in texts).lstrip()
+        origins = tuple(chain.from_iterable(one.origins for one in texts))
+        return self._source(text, (texts[0].pages[0], texts[-1].pages[1]), origins)
 
-    def _source(self, text: str, pages: tuple[int, int], provenance: Provenance) -> SourceText:
-        return SourceText(text, pages, self.prompt_builder.encoder.count(text), provenance)
+    def _source(self, text: str, pages: tuple[int, int], origins: tuple[Origin, ...]) -> SourceText:
+        return SourceText(text, pages, self.prompt_builder.encoder.count(text), origins)
 
 
 def summary_parts(request: Request, preset: Preset) -> int:

@@ -18,7 +18,7 @@ from specextend_cli.runtime.options import DRAFTING, Engine
 from specextend_cli.runtime.threads import fit_threads
 
 if TYPE_CHECKING:
-    from specextend_cli.summarize.text_generator import TextGenerator
+    from specextend_cli.summarize.writer import TextGenerator
 
 
 def load_writer(preset: Preset, engine: Engine, *, batch: int | None) -> Generator[Stage, None, TextGenerator]:
@@ -30,7 +30,7 @@ def load_writer(preset: Preset, engine: Engine, *, batch: int | None) -> Generat
         lambda progress: fetch_pair(preset, offline=engine.offline, progress=progress)
     )
     yield from prepare(preset.title, pair.target, engine)
-    from specextend_cli.summarize.text_generator import load_generator
+    from specextend_cli.summarize.writer import load_generator
 
     generator = load_generator(preset, pair, engine)
     lm, heads = generator.target.lm, heads_of(generator.drafter)

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
-from itertools import accumulate, pairwise
 from pathlib import Path
 
 from specextend_cli.errors import ModelError, UsageError
@@ -25,7 +24,7 @@ _MARK = "\N{OBJECT REPLACEMENT CHARACTER}document\N{OBJECT REPLACEMENT CHARACTER
 
 @dataclass(frozen=True)
 class Prompt:
-    """The tokens that ask for one part, the most tokens of the answer, and the segments of its source (see `decode`).
+    """The tokens that ask for one part, and the most tokens of the answer.
 
     Its first `shared_prefix` tokens may be those of other prompts.
     """
@@ -33,7 +32,6 @@ class Prompt:
     part: Part
     tokens: Sequence[int]
     max_tokens: int
-    segment_starts: Sequence[int] = ()
     shared_prefix: int = 0
 
 
@@ -53,21 +51,6 @@ class PromptBuilder:
         """
         before, after = self.frame(template, values)
         return before + self.encoder.encode(text) + after
-
-    def segment_starts(
-        self, template: str, values: Mapping[str, object], text: str, starts: Sequence[int]
-    ) -> list[int]:
-        """Where in the prompt around `text` the pieces that begin at characters `starts` begin, and the last one ends.
-
-        Within a token or two: each piece is counted by itself.
-        """
-        if not starts:
-            return []
-        before, _ = self.frame(template, values)
-        count = self.encoder.count
-        ends = [*accumulate(count(text[a:b]) for a, b in pairwise((0, *starts, len(text))))]
-        stretch = count(text) / max(ends[-1], 1)
-        return [len(before) + round(end * stretch) for end in ends]
 
     def check(self) -> None:
         """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""

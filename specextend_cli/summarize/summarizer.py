@@ -25,7 +25,8 @@ from specextend_cli.runtime.loading_thread import Stage, result_of, stages
 from specextend_cli.runtime.machine import device_kind, may_be_cuda
 from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import is_shared
-from specextend_cli.summarize.cached_generator import CachedGenerator
+from specextend_cli.summarize.answers import CachedGenerator
+from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
 from specextend_cli.summarize.events import (
     Coverage,
     Event,
@@ -43,11 +44,10 @@ from specextend_cli.summarize.model_loading import begin_loading, import_ahead, 
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.ranking.ranker import Trees
 from specextend_cli.summarize.request import Request, target_words
-from specextend_cli.summarize.result_store import GenerationCache, RunStore, results_file
 from specextend_cli.summarize.text.words import count_words
 
 if TYPE_CHECKING:
-    from specextend_cli.summarize.text_generator import TextGenerator
+    from specextend_cli.summarize.writer import TextGenerator
 
 
 class Summarizer:
@@ -139,7 +139,7 @@ class Summarizer:
             if isinstance(event, Warned):
                 warnings.append(event.message)
             yield event
-        method, sentences = pipeline.method, tuple(pipeline.evidence.sentences)
+        method, sentences = pipeline.method, tuple(pipeline.citer.sentences)
         for warning in self._warnings(method, is_empty=not sentences):
             warnings.append(warning)
             yield Warned(warning)

@@ -12,7 +12,7 @@ from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_numbers
 from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui import Format
 from specextend_cli.ui.output import format_json, sanitize
 from specextend_cli.ui.progress import format_gaps, format_size
@@ -156,11 +156,11 @@ def annotated(sentence: Sentence, unit: str) -> str:
     text = sentence.text
     for one in reversed(sentence.unsupported):
         text = f"{text[: one.end]} [?]{text[one.end :]}"
-    return f"{text} {format_citations(sentence, unit)}" if sentence.citations else text
+    return f"{text} {format_citations(sentence, unit)}"
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:
-    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "" without citations.
+    """ "[p. 3, 7; p. 9 by OCR]", "[s. 2]" for a document with sections, or "[no source found]".
 
     A labelled page is shown by its label and its number in the file: "[p. iv (6), 9 (15)]".
     """
@@ -173,7 +173,7 @@ def format_citations(sentence: Sentence, unit: str) -> str:
             pages = format_numbers(labels)
         if pages:
             pieces.append(f"{unit[0]}. {pages}{how}")
-    return f"[{'; '.join(pieces)}]" if pieces else ""
+    return f"[{'; '.join(pieces) or 'no source found'}]"
 
 
 def format_page(page: int, label: str) -> str:

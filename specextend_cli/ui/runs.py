@@ -11,8 +11,8 @@ from rich.table import Table
 from rich.text import Text
 
 from specextend_cli.humanize import format_count, format_many, format_percent, format_seconds
+from specextend_cli.summarize.cache import Run
 from specextend_cli.summarize.events import Sentence
-from specextend_cli.summarize.result_store import Run
 from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.output import QUIET, sanitize
 from specextend_cli.ui.results import annotated, format_page
@@ -61,14 +61,11 @@ def format_sentence(run: Run, number: int) -> Text:
         missing = ", ".join(one.text for one in sentence.unsupported)
         lines.append(Text(f"not in the source: {_line(missing)}", style="yellow"))
     if not sentence.citations:
-        lines += [Text(), Text("no passage of the document supports this")]
+        lines += [Text(), Text("no source found: no passage of the document shares enough of its words")]
     for citation in sentence.citations:
         quote = run.quotes.get(citation.start)
         page = _line(format_page(citation.page, citation.label)) + " by OCR" * citation.ocr
-        scores = f"words {format_percent(citation.lexical)}"
-        if citation.attention is not None:
-            scores += f", attention {format_percent(citation.attention)}"
-        lines += [Text(), Text(f"{run.unit} {page} · {scores}", style=QUIET)]
+        lines += [Text(), Text(f"{run.unit} {page} · {format_percent(citation.score)} of its words", style=QUIET)]
         if quote is not None:
             before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
             around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())

@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from specextend_cli.cli import main, signals
-from specextend_cli.summarize.result_store import GenerationCache
+from specextend_cli.summarize.cache import GenerationCache
 from tests import ROOT
 from tests.cli.shell import HIDE, LIMIT, SHOW, Terminal, environment
 from tests.summarize.tiny_preset import text

@@ -16,7 +16,6 @@ from specextend_cli.models.splitting import split
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 
-SEGMENT_STARTS = [0, 40, 90, 140]
 NEW = 24
 EVERY = [(drafter, policy) for drafter in ("ngram", "lm", "eagle1", "eagle3") for policy in ("full", "retrieval")]
 SOME = [("eagle3", "retrieval")]
@@ -33,11 +32,10 @@ def main(names: list[str]) -> None:
         with group.one_at_a_time():
             split(model, group)
         lm = LanguageModel(model, parts=group.size)
-        layers = {"score_layers": (-1, 0), "attribution_layers": (1,)}
         if group.rank:
-            assert follow(Target(lm, **layers), group) == ("end",)
+            assert follow(Target(lm, score_layers=(-1, 0)), group) == ("end",)
             continue
-        target = LeadingTarget(lm, group, **layers)
+        target = LeadingTarget(lm, group, score_layers=(-1, 0))
         written = {}
         for drafter, policy in EVERY if name == "llama" else SOME:
             retrieval = small(policy)
@@ -47,8 +45,7 @@ def main(names: list[str]) -> None:
         target.begin(300)
         target.prefill(torch.tensor(prompt()))
         seen = {
-            "scores": target.attention_from([-1]).tolist(),
-            "attention": target.segment_attention([-1], torch.tensor(SEGMENT_STARTS)).tolist(),
+            "scores": target.attention_from(-1).tolist(),
             "heads": target.cache.buffer.shape[2],
         }
         group.dismiss()

@@ -61,9 +61,9 @@ def test_steps_that_are_launched_ahead_change_nothing(
     lengths, news = (40, 9, 33, 40, 1, 57, 12), (12, 9, 1, 7, 2, 16, 3)
     launch, launched = _Batch.launch, [0]
 
-    def counted(batch: _Batch, prompts: int, *, measured: bool) -> object:
+    def counted(batch: _Batch, prompts: int) -> object:
         launched[-1] += len(batch.live)
-        return launch(batch, prompts, measured=measured)
+        return launch(batch, prompts)
 
     monkeypatch.setattr(_Batch, "launch", counted)
     told: list[list[tuple[object, ...]]] = []
@@ -74,16 +74,12 @@ def test_steps_that_are_launched_ahead_change_nothing(
                 prompt(60, seed=n)[:n],
                 Stop(new, frozenset(range(0, 97, 9)) if number in (0, 1, 3, 6) else frozenset()),
                 replace(KINDS[kinds][number % len(KINDS[kinds])], seed=number),
-                segment_starts=(0, n),
             )
             for number, (n, new) in enumerate(zip(lengths, news, strict=True))
         ]
         of_each: list[list[tuple[object, ...]]] = [[] for _ in requests]
         lm = LanguageModel(tiny().to(device))
-        events = decode_batch(
-            lm, requests, slots=slots, prefill_chunk=16, features=(1,), attribution_layers=(1,), attribution_interval=3
-        )
-        for number, event in events:
+        for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16, features=(1,)):
             if isinstance(event, Step):
                 of_each[number].append((event.tokens, event.length))
             elif isinstance(event, Finished):

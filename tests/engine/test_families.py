@@ -19,7 +19,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, FAMILIES, RECURRENT, UNTIED, by_generate, generate, make, prompt, tiny
-from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, check_batch_attention, decode_together, run, small
+from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, decode_together, run, small
 from tests.helpers.grid import but_for, pairs
 
 SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
@@ -97,17 +97,12 @@ def test_attention_is_the_model_s_own(name: str) -> None:
     target.score_layers = frozenset(layers)
     target.begin(100)
     target.prefill(tokens[:60])
-    rows = [target.attention_in(layer, [-1])[-1] for layer in layers]
+    rows = [target.attention_in(layer, -1) for layer in layers]
     model.set_attn_implementation("eager")
     own = model(input_ids=tokens[None, :60], output_attentions=True, use_cache=False).attentions
     for row, layer in zip(rows, own, strict=True):
         expected = layer[0, :, -1].mean(0)
         torch.testing.assert_close(row, expected / expected.sum(), atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", but_for(("gemma4", "gpt-oss", "mistral-window"), WINDOWED))
-def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
-    check_batch_attention(LanguageModel(tiny(name)), (0,), stop=3)
 
 
 @pytest.mark.parametrize("name", ["gemma3", "gpt-oss", "mistral-window"])

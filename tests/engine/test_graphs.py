@@ -33,7 +33,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, check_batch_attention, decode_together, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, decode_together, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.graph_identity import SHAPE, check_identity, use_few_graphs
 from tests.helpers.grid import but_for, pairs
@@ -265,7 +265,6 @@ def test_batches_through_windows(kernels_of_torch: None, name: str) -> None:
     written = decode_together(captured.lm, [BatchRequest(text, Stop(12)) for text in texts], slots=3)
     assert written == [generate(tiny(name), text, 12) for text in texts]
     assert captured.taken.rows.count(4) == 11
-    check_batch_attention(captured.lm, (0, 1), stop=6)
     assert captured.taken.captures == captured.at_load
     assert all(sequences == 1 for sequences, _ in captured.asked)
 
@@ -337,23 +336,20 @@ LENGTHS = (40, 9, 33, 290, 1, 57, 20)
 NEWS = (12, 30, 5, 7, 22, 16, 3)
 
 
-def emitted(lm: LanguageModel, slots: int) -> tuple[list[list[int]], list[Tensor], list[Tensor]]:
-    """Tokens of each request, states, and attention in segments."""
+def emitted(lm: LanguageModel, slots: int) -> tuple[list[list[int]], list[Tensor]]:
+    """Tokens of each request, and states."""
     requests = [
-        BatchRequest(prompt(300, seed=n)[:n], Stop(new), kind, segment_starts=(0, n))
+        BatchRequest(prompt(300, seed=n)[:n], Stop(new), kind)
         for n, new, kind in zip(LENGTHS, NEWS, KINDS, strict=True)
     ]
     tokens: list[list[int]] = [[] for _ in requests]
     states: list[list[Tensor]] = [[] for _ in requests]
-    shares: list[Tensor] = []
-    of_each = decode_batch(lm, requests, slots=slots, prefill_chunk=16, features=(1, 3), attribution_layers=(1,))
-    for number, event in of_each:
+    for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16, features=(1, 3)):
         if isinstance(event, Step):
             tokens[number] += event.tokens
-            shares += [] if event.attribution is None else [event.attribution]
         elif isinstance(event, States):
             states[number].append(event.states.clone())
-    return tokens, [torch.cat(each) for each in states], shares
+    return tokens, [torch.cat(each) for each in states]
 
 
 @pairs([1, 4], slots=[1, 2, 3, 4], whose=LAYERS)
@@ -365,8 +361,7 @@ def test_batches_by_graphs_write_what_generate_does(captured: Captured, layers: 
         captured.forget()
         ours = emitted(captured.lm, slots)
         assert ours[0] == without[0]
-        assert len(ours[2]) == len(without[2]) > 0
-        for mine, theirs in zip((*ours[1], *ours[2]), (*without[1], *without[2]), strict=True):
+        for mine, theirs in zip(ours[1], without[1], strict=True):
             torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-4)
         assert captured.taken.captures == captured.at_load
         assert all(sequences == 1 for sequences, _ in captured.asked)
@@ -391,7 +386,7 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: 
     tree = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
 
     def verified(tree: DraftTree) -> list[Tensor]:
-        target = Target(captured.lm, score_layers=(0, 2), attribution_layers=(1,))
+        target = Target(captured.lm, score_layers=(0, 2))
         target.begin(300)
         target.cache.buffer.fill_(torch.nan)
         target.prefill(torch.tensor(LONG))
@@ -399,8 +394,8 @@ def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: 
         path = [node for node in (0, 1, 3) if node < len(tree)]
         target.keep(path)
         assert out.features is not None
-        attention = target.attention_from(path[-1:]), target.segment_attention(path, torch.tensor((0, 60, 150)))
-        return [out.logits.clone(), out.features, *attention, *target.cache.rows(0, target.length)]
+        attention = target.attention_from(path[-1])
+        return [out.logits.clone(), out.features, attention, *target.cache.rows(0, target.length)]
 
     for each in (tree, DraftTree([3], [0], [1.0])):
         drop_graphs(captured.lm)

@@ -84,7 +84,6 @@ def steps(
         sampling=sampling,
         retrieval=retrieval,
         gate=DraftGate(shape, enabled=gate),
-        segment_starts=(0, 30, 80),
     ):
         meter.add(event)
         chosen |= isinstance(event, Retrieved)

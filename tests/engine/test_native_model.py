@@ -20,7 +20,6 @@ from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.native_model import run_natively
-from specextend_cli.engine.events import Step
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.engine.lm import LanguageModel
@@ -29,7 +28,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, NEW, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, decode_together, run, small
 from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
 
 LONG = prompt(200)
@@ -103,13 +102,13 @@ def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
         target = Target(made.lm, score_layers=(0, 2))
         target.begin(300)
         read = target.prefill(torch.tensor(LONG), features=(0, 1, 3))
-        looked = target.attention_from([-1])
+        looked = target.attention_from(-1)
         out = target.verify(tree, features=(0, 1, 3), record=True)
         target.keep([0, 1, 3])
         assert read.features is not None
         assert out.features is not None
         (kept,) = target.cache.rows(0, target.length)
-        return [read.logits, read.features, looked, out.logits, out.features, target.attention_from([3]), kept]
+        return [read.logits, read.features, looked, out.logits, out.features, target.attention_from(3), kept]
 
     ours = verified()
     assert not made.asked
@@ -121,27 +120,13 @@ def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
 def test_a_batch_of_unequal_lengths(made: Native) -> None:
     prompts = [LONG[: 150 + 13 * i] for i in range(3)]
 
-    def written() -> tuple[list[list[int]], list[Tensor]]:
-        requests = [
-            BatchRequest(tokens, Stop(12 + 4 * i), segment_starts=(0, 50, 150)) for i, tokens in enumerate(prompts)
-        ]
-        texts: list[list[int]] = [[] for _ in requests]
-        attention = []
-        for number, event in decode_batch(
-            made.lm, requests, slots=3, attribution_layers=(1, 2), attribution_interval=1
-        ):
-            if isinstance(event, Step):
-                texts[number].extend(event.tokens)
-                if event.attribution is not None:
-                    attention.append(event.attribution)
-        return texts, attention
+    def written() -> list[list[int]]:
+        return decode_together(made.lm, [BatchRequest(tokens, Stop(12 + 4 * i)) for i, tokens in enumerate(prompts)], 3)
 
-    texts, attention = written()
+    ours = written()
     assert not made.asked
     made.stop()
-    expected, expected_attention = written()
-    assert texts == expected
-    torch.testing.assert_close(torch.cat(attention), torch.cat(expected_attention), rtol=1e-4, atol=1e-5)
+    assert written() == ours
 
 
 def test_other_shapes_run_on_the_model_itself(made: Native) -> None:
@@ -205,7 +190,7 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -
     slots._set([250, 250, 250])
     for step in range(5):
         asked = torch.tensor([[tokens[250 + step]], [7 + step], [tokens[250 + step]]])
-        context = ForwardContext(BatchedAttention(None))
+        context = ForwardContext(BatchedAttention())
         out = lm.run(ForwardInput(asked, slots.lengths[:, None], slots, context))
         slots.grow()
         assert torch.equal(out.logits[0], alone[step : step + 1])
@@ -229,9 +214,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(dtype: torch.dtyp
     for step in range(6):
         asked = torch.arange(10 * step, 10 * step + slots[True].used)[:, None]
         alone, together = (
-            made.lm.run(
-                ForwardInput(asked, cache.lengths[:, None], cache, ForwardContext(BatchedAttention(None)))
-            ).logits
+            made.lm.run(ForwardInput(asked, cache.lengths[:, None], cache, ForwardContext(BatchedAttention()))).logits
             for cache in slots.values()
         )
         assert torch.equal(alone, together)

@@ -25,7 +25,7 @@ from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, MAMBA, RECURRENT, VOCABULARY, by_generate, generate, make, prompt, tiny
 from tests.helpers.decoding import FAMILY_DRAFTERS as ALL
-from tests.helpers.decoding import NEW, POLICIES, check_batch_attention, run, small
+from tests.helpers.decoding import NEW, POLICIES, run, small
 from tests.helpers.decoding import decode_together as run_batch
 from tests.helpers.draft_trees import trees
 from tests.helpers.grid import but_for, pairs
@@ -224,22 +224,17 @@ def test_windows_follow_the_path(tree: DraftTree, size: int) -> None:
 def test_scores_come_from_the_layers_that_attend(name: str) -> None:
     net = tiny(name)
     lm = LanguageModel(net)
-    target, tokens = Target(lm, attribution_layers=(0,)), torch.tensor(prompt(90))
+    target, tokens = Target(lm, score_layers=(0, -1)), torch.tensor(prompt(90))
     attending = target.cache.attending
-    assert target.score_layers == {attending[-1]}
-    assert target.attribution_layers == {attending[0]}
+    assert target.score_layers == {attending[0], attending[-1]}
     target.begin(100)
     target.prefill(tokens[:60])
-    row = target.attention_from([-1])
+    row = target.attention_from(-1)
     net.set_attn_implementation("eager")
     with torch.no_grad():
         own = net(input_ids=tokens[None, :60], output_attentions=True, use_cache=False).attentions
-    torch.testing.assert_close(row, own[-1][0, :, -1].mean(0), atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", but_for(SOME, KINDS))
-def test_a_batch_s_attention_is_that_of_single_sequences(name: str) -> None:
-    check_batch_attention(model(name), (0, 1), stop=4)
+    expected = torch.stack([own[at][0, :, -1].mean(0) for at in (0, -1)]).mean(0)
+    torch.testing.assert_close(row, expected, atol=1e-5, rtol=1e-4)
 
 
 def test_only_layers_that_attend_take_memory_for_each_token() -> None:

@@ -1,4 +1,4 @@
-"""A target split over processes writes the same tokens, with the same attention on the segments of the prompt."""
+"""A target split over processes writes the same tokens, and has the same attention."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.splitting import split
 from tests import ROOT
-from tests.engine.tensor_parallel_ranks import EVERY, NEW, SEGMENT_STARTS, SOME
+from tests.engine.tensor_parallel_ranks import EVERY, NEW, SOME
 from tests.engine.tiny_models import generate, prompt, tiny
 
 NAMES = ("llama", "llama-mha", "qwen2", "qwen3", "mistral", "gemma", "qwen2-window")
@@ -55,14 +55,12 @@ def test_tensor_parallel_output_is_identical(company: dict[str, Any], name: str)
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES)
 def test_attention_is_averaged_over_all_heads(company: dict[str, Any], name: str) -> None:
-    target = Target(LanguageModel(tiny(name)), score_layers=(-1, 0), attribution_layers=(1,))
+    target = Target(LanguageModel(tiny(name)), score_layers=(-1, 0))
     target.begin(300)
     target.prefill(torch.tensor(prompt()))
     found = company[name]
     assert found["heads"] == target.cache.buffer.shape[2] // 2
-    torch.testing.assert_close(torch.tensor(found["scores"]), target.attention_from([-1]), rtol=1e-4, atol=1e-6)
-    attention = target.segment_attention([-1], torch.tensor(SEGMENT_STARTS))
-    torch.testing.assert_close(torch.tensor(found["attention"]), attention, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(torch.tensor(found["scores"]), target.attention_from(-1), rtol=1e-4, atol=1e-6)
 
 
 class Three:

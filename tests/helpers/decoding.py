@@ -149,22 +149,6 @@ def decode_together(lm: LanguageModel, requests: Sequence[BatchRequest], slots: 
     return written
 
 
-def check_batch_attention(lm: LanguageModel, layers: Sequence[int], *, stop: int) -> None:
-    """The attention by segment of two sequences in a batch is that of each alone."""
-    target, starts, prompts = Target(lm, attribution_layers=layers), [0, 10, 25, 40], [prompt(60), prompt(43)]
-    alone = []
-    for tokens in prompts:
-        events = decode(target, NoDrafter(), tokens, stop=Stop(stop), segment_starts=starts, attribution_interval=1)
-        alone.append([event.attribution for event in events if isinstance(event, Step)][1:])
-    requests = [BatchRequest(tokens, Stop(stop), segment_starts=starts) for tokens in prompts]
-    asked = target.attribution_layers
-    events = list(decode_batch(lm, requests, slots=2, attribution_layers=asked, attribution_interval=1))
-    for number, expected in enumerate(alone):
-        found = [e.attribution for n, e in events if n == number and isinstance(e, Step) and e.attribution is not None]
-        assert len(found) == stop - 1
-        torch.testing.assert_close(torch.cat(found), torch.cat(expected), atol=1e-5, rtol=1e-4)
-
-
 def prefill_in_pieces(target: Target, drafter: Drafter, tokens: Sequence[int]) -> list[Tensor]:
     """Let both read all but the last two tokens, and observe the one before the last; the features of each piece."""
     target.begin(128)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import re
 from dataclasses import dataclass
 
 from specextend_cli.documents.document import Block, Document, Extraction, Page
@@ -60,10 +59,6 @@ class Fact:
     year: str
     sum: str
 
-    def stated_in(self, text: str) -> bool:
-        """Whether `text` states it, in part at least: its sum, or its year of its place."""
-        return _says(text, self.sum) or (_says(text, self.place) and _says(text, self.year))
-
 
 @dataclass(frozen=True)
 class Planted:
@@ -71,14 +66,6 @@ class Planted:
 
     document: Document
     facts: tuple[Fact, ...]
-
-    def stated(self, sentence: str) -> set[int]:
-        """Pages whose fact the sentence states."""
-        return {fact.page for fact in self.facts if fact.stated_in(sentence)}
-
-    def mixed(self, sentence: str) -> bool:
-        """Whether it makes one thing of several pages' facts, which no page says."""
-        return sum(any(_says(sentence, mark) for mark in (f.place, f.year, f.sum)) for f in self.facts) > 1
 
 
 def plant(pages: int, seed: int, *, filler: int = 5) -> Planted:
@@ -108,7 +95,3 @@ def _document(bodies: list[str]) -> Document:
             text += paragraph + "\n\n"
         pages.append(Page(number, start, len(text)))
     return Document("planted.txt", "text", text, tuple(pages), tuple(blocks), Extraction(len(bodies)))
-
-
-def _says(text: str, words: str) -> bool:
-    return re.search(rf"\b{re.escape(words)}\b", text) is not None

@@ -10,7 +10,7 @@ from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
-from specextend_cli.summarize.text_generator import TextGenerator
+from specextend_cli.summarize.writer import TextGenerator
 from tests import ROOT
 
 SAMPLE = ROOT / "docs" / "samples" / "flood-warning.pdf"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.summarize.text_generator import TextGenerator
+from specextend_cli.summarize.writer import TextGenerator
 from tests.helpers.asked import asked
 from tests.helpers.short_texts import LENGTHS, check_short_texts
 

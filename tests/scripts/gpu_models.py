@@ -199,7 +199,7 @@ class Steps:
         last = int(sampler.choose(out.logits))
         sampler.commit([last])
         drafter.observe([last], None)
-        drafter.retrieve(target.attention_from([-1]))
+        drafter.retrieve(target.attention_from(-1))
         for number in range(rounds + 1):  # the first warms up
             for nodes in self.nodes:
                 self._verify(nodes, prompt, sampler)
@@ -235,7 +235,7 @@ class Steps:
         chosen = torch.linspace(0, length - 1, min(size, length), device=device).long().unique()
 
         def choose() -> None:
-            target.attention_from([0])
+            target.attention_from(0)
             drafter.working.show(chosen)
 
         self._time(self.choosing, size, choose)

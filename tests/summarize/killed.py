@@ -22,7 +22,7 @@ import transformers.models.llama.modeling_llama  # noqa: F401  what children wou
 
 from specextend_cli.documents.read import read
 from specextend_cli.runtime.options import Engine
-from specextend_cli.summarize import text_generator
+from specextend_cli.summarize import writer
 from specextend_cli.summarize.events import ChunkSummarized, Plan, Summarized
 from specextend_cli.summarize.summarizer import Summarizer
 
@@ -33,7 +33,7 @@ def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> Non
     """In a child: a line when the first text is begun, one a note, then one with the summary."""
     if not AS_SET:
         torch.set_num_threads(1)
-        text_generator._PATIENCE = 0.0
+        writer._PATIENCE = 0.0
     with Summarizer(Engine(model=preset), batch=None if AS_SET else 16, cache=cache) as summarizer:
         for event in summarizer.run(read(Path(path))):
             if isinstance(event, Plan):

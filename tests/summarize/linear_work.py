@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from specextend_cli.documents.document import Block, Document, Extraction, Page
-from specextend_cli.summarize.cached_generator import flaw
-from specextend_cli.summarize.evidence import Citer, DocumentSentence
-from specextend_cli.summarize.factcheck import FactSource
+from specextend_cli.summarize.answers import flaw
+from specextend_cli.summarize.citations import DocumentSentence, Origin, SentenceIndex
+from specextend_cli.summarize.facts import FactSource, dates, numbers, values
 from specextend_cli.summarize.layout import AnswerLayout
-from specextend_cli.summarize.quantities import dates, numbers, values
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.ranking.selection import Selector
 from specextend_cli.summarize.text.language import language_of
 from specextend_cli.summarize.text.sentences import Sentences, idle, spans, split
-from specextend_cli.summarize.text.terms import TfidfIndex, terms
+from specextend_cli.summarize.text.terms import terms
 
 SIZE = 25_000
 REPEATED = (
@@ -146,12 +145,13 @@ def main() -> None:
         FactSource("Paris").unsupported(text[:2_000])
         Sentences().add(text)
     passages = [f"The river {number} rises to the level of the bridge. " for number in range(20_000)]
-    index = TfidfIndex(passages)
-    for number in range(0, len(passages), 20):  # notes on chunks: each asks for its own passages alone
-        index.shares(index.weights("the level of the river"), range(number, number + 20))
-    text = "".join(passages)
-    places = [DocumentSentence(at, at + 40, 1) for at in range(0, len(text), 50)]
-    Citer(text, places).evidence("The river rises.", {}, range(20))
+    text, places, at = "".join(passages), [], 0
+    for passage in passages:
+        places.append(DocumentSentence(at, at + len(passage), 1))
+        at += len(passage)
+    index = SentenceIndex(text, places)
+    for number in range(0, len(passages), 20):  # summaries of chunks: each asks for its own passages alone
+        index.support("The level of the river rises.", (Origin(range(number, number + 20)),))
 
 
 main()

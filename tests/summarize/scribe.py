@@ -53,14 +53,14 @@ class Scribe:
     drafter = SimpleNamespace(name="none")
     target = SimpleNamespace(lm=SimpleNamespace(device=torch.device("cpu")))
 
-    def generate(self, prompt: Prompt) -> Generator[Event, None, SimpleNamespace]:
+    def generate(self, prompt: Prompt) -> Generator[Event, None, str]:
         if len(self.prompts) == self.after:
             raise KeyboardInterrupt
         self.prompts.append(prompt.tokens)
         text = self.answer(prompt.tokens, prompt.max_tokens)
         yield Text(text)
         yield Finished("eos", prompt.max_tokens)
-        return SimpleNamespace(text=text, attention=[])
+        return text
 
     def resampled(self, attempt: int) -> Scribe:
         self.attempts.append(attempt)

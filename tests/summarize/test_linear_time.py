@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
-from specextend_cli.summarize.quantities import numbers
+from specextend_cli.summarize.facts import numbers
 from specextend_cli.summarize.text.sentences import split
-from specextend_cli.summarize.text.terms import TfidfIndex, terms
+from specextend_cli.summarize.text.terms import terms
 from tests import ROOT
 
 MINUTES = 240  # seconds: what grew with the square of the length took longer, for each of several shapes
@@ -39,12 +39,3 @@ def test_a_run_of_hundreds_is_no_number_of_thousands_of_digits() -> None:
 
 def test_terms_have_no_accents_however_many_there_are() -> None:
     assert terms("Ré\u0301\u0323sume\u0301 ﬁne Ÿ \u0f73") == terms("resume fine y")
-
-
-def test_shares_of_some_passages() -> None:
-    index = TfidfIndex(["river bridge", "river", "bridge", "river bridge"])
-    weights = index.weights("river bridge")
-    whole = index.shares(weights)
-    assert index.shares(weights, range(1, 3)) == {passage: whole[passage] for passage in (1, 2)}
-    for passage in range(4):
-        assert 1 - sum(index.missing(weights, passage).values()) == pytest.approx(whole[passage])

@@ -64,32 +64,27 @@ def told(made: Summarizer) -> tuple[list[str], list[str]]:
 def test_neither_the_text_nor_its_stages_change(
     presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread]
 ) -> None:
-    """By graphs that the other thread captured, none of them later."""
+    """By graphs that the other thread captured, none of them later; the models stay loaded."""
     capture = by_graphs(monkeypatch)
     with made_by(presets["one"], "cuda", batch=4) as made:
-        expected = told(made)
-        assert loads == [MAIN]
+        expected, stages = told(made)
     with made_by(presets["one"], "cuda", batch=4) as made:
         made.load_ahead()
         at_load, capture.replays = 2 * capture.captures, 0
-        texts, stages = told(made)
-        assert (texts, list(dict.fromkeys(stages))) == (expected[0], list(dict.fromkeys(expected[1])))
-        assert len(loads) == 2
+        texts, again = told(made)
+        assert (texts, list(dict.fromkeys(again))) == (expected, list(dict.fromkeys(stages)))
         assert capture.captures == at_load > 0
         assert capture.replays > 20
         made.load_ahead()
         assert told(made)[0] == texts
-        assert len(loads) == 2  # they stay loaded
-    with made_by(presets["one"], "cpu", batch=4) as made:
-        assert told(made)[0] == texts
+        assert [thread is MAIN for thread in loads] == [True, False]
 
 
 def test_loading_begins_while_the_document_is_read(
     presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
 ) -> None:
     """The first of several, read in a thread: its text is not there before the models are loaded."""
-    read, is_loaded, threads = inputs.Source.read, threading.Event(), []
-    load = summarizer.load_writer
+    read, load, is_loaded, threads = inputs.Source.read, summarizer.load_writer, threading.Event(), []
 
     def noting(*arguments: Any, **options: Any) -> Iterator[Stage]:
         made = yield from load(*arguments, **options)
@@ -133,28 +128,24 @@ def test_an_error_is_that_of_loading_later(
 
 
 @pytest.mark.parametrize(
-    ("device", "mode", "begun"),
-    [("cpu", "abstractive", False), ("auto", "extractive", False), ("auto", "abstractive", True)],
+    ("nvidia", "device", "mode", "begun"),
+    [
+        ("/dev/null", "cpu", "abstractive", False),
+        ("/dev/null", "auto", "extractive", False),
+        ("/dev/null", "auto", "abstractive", True),  # a GPU that torch cannot use
+        ("/none", "auto", "abstractive", False),
+    ],
 )
 def test_where_no_gpu_writes_models_load_as_they_did(
-    presets, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread], device: str, mode: str, begun: bool
+    presets, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread], nvidia: str, device: str, mode: str, begun
 ) -> None:
-    """On a machine with a GPU that torch cannot use as well."""
-    monkeypatch.setattr(machine, "_NVIDIA", Path("/dev/null"))
+    monkeypatch.setattr(machine, "_NVIDIA", Path(nvidia))
     with made_by(presets["one"], device, mode=mode) as made:
         made.load_ahead()
         assert (made._loading is not None) == begun
+        assert begun or not loading_thread.is_busy()
         told(made)
         assert loads == [MAIN] * (mode == "abstractive")
-
-
-@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
-def test_without_a_gpu_nothing_begins(presets, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, mode: str) -> None:
-    monkeypatch.setattr(machine, "_NVIDIA", tmp_path / "none")
-    with made_by(presets["one"], "auto", mode=mode) as made:
-        made.load_ahead()
-        assert made._loading is None
-        assert not loading_thread.is_busy()
 
 
 def test_the_number_of_threads_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -264,37 +255,26 @@ def hanging(presets) -> Iterator[Callable[..., subprocess.Popen[str]]]:
         process.communicate()
 
 
-def until(process: subprocess.Popen[str], words: str) -> str:
-    """What is said on stderr until `words` are."""
-    said = ""
-    assert process.stderr is not None
-    while words not in said:
-        line = process.stderr.readline()
-        assert line, said
-        said += line
-    return said
-
-
-def test_an_unreadable_document_ends_the_run_at_once(hanging) -> None:
+@pytest.mark.parametrize(
+    ("document", "moment", "code", "words"),
+    [
+        ("%PDF-1.7\nnothing that could be read\n", "", Exit.INPUT, "is a damaged PDF"),
+        ("", "hangs", Exit.SIGINT, "stopped; nothing was saved"),  # the document is still read
+        (LONG, "loading Tiny", Exit.SIGINT, "stopped; nothing was saved"),
+    ],
+)
+def test_a_run_ends_at_once_while_models_load(hanging, document: str, moment: str, code: Exit, words: str) -> None:
+    """By a document that cannot be read, and by ^C at that moment."""
     process = hanging("-")
-    until(process, "hangs")
-    _, said = process.communicate("%PDF-1.7\nnothing that could be read\n", timeout=LIMIT)
-    assert process.returncode == Exit.INPUT
-    assert "is a damaged PDF" in said
-    assert "shut down" not in said
-
-
-@pytest.mark.parametrize("reading", [True, False])
-def test_ctrl_c_while_models_load(hanging, reading: bool) -> None:
-    """Beside a document that is still read, and one that waits for them."""
-    process = hanging("-")
-    if not reading:
-        process.stdin.write(LONG)
+    if document:
+        process.stdin.write(document)
         process.stdin.close()
         process.stdin = None
-    until(process, "hangs" if reading else "loading Tiny")
-    process.send_signal(signal.SIGINT)
+    if moment:
+        while moment not in (line := process.stderr.readline()):
+            assert line
+        process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=LIMIT)
-    assert process.returncode == Exit.SIGINT
-    assert "stopped; nothing was saved" in said
+    assert process.returncode == code
+    assert words in said
     assert "shut down" not in said

@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from specextend_cli.cli.main import run
 from specextend_cli.engine.attention import hybrid
 from specextend_cli.engine.events import Step
-from specextend_cli.errors import FitError, ModelError
+from specextend_cli.errors import FitError
 from specextend_cli.runtime.loading_thread import result_of
 from tests.helpers.asked import asked
 from tests.helpers.graphs_on_pretend_device import by_graphs
@@ -59,20 +58,6 @@ def test_chunk_summaries_and_the_summary(presets, pretend: PretendDevice, batch:
     assert max(step.batch_size for step in steps) == batch
 
 
-def test_the_command_line(presets, tmp_path: Path, pretend: PretendDevice, capsys: pytest.CaptureFixture[str]) -> None:
-    """The printed summary is that of the processor, and statistics are told."""
-    source, printed = tmp_path / "harbour.txt", []
-    source.write_text(text(6))
-    for device in ("cuda", "cpu"):
-        command = ["summarize", str(source), "-m", str(presets["one"]), "--device", device]
-        assert run([*command, "--mode", "abstractive", "--no-cache"]) == 0
-        out, err = capsys.readouterr()
-        assert "tok/s" in err
-        printed.append(out)
-    assert printed[0] == printed[1]
-    assert len(printed[0].split()) > 5
-
-
 def test_a_kernel_that_failed_is_told_once(presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = {("cuda", torch.float16, 64): "cuDNN Frontend error: no valid execution plans\nand more"}
     monkeypatch.setattr(hybrid, "_failures", failures)
@@ -86,20 +71,3 @@ def test_the_device_s_memory_is_what_counts(presets) -> None:
     with pretend_device(memory=100_000), pytest.raises(FitError, match="does not fit into memory") as refused:
         told(presets["one"], "cuda")
     assert "0.0 GB are free on cuda" in refused.value.why
-
-
-def test_a_device_that_is_full_is_said(presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    def full(self: torch.nn.Module, *args: object, **kwargs: object) -> torch.nn.Module:
-        raise torch.OutOfMemoryError("CUDA out of memory")
-
-    monkeypatch.setattr(torch.nn.Module, "to", full)
-    with pytest.raises(FitError, match="does not fit into memory"):
-        told(presets["one"], "cuda")
-
-
-def test_four_bits_need_their_library(presets, tmp_path: Path, pretend: PretendDevice, monkeypatch) -> None:
-    monkeypatch.setattr("specextend_cli.models.load.find_spec", lambda name: None)
-    preset = presets["one"].parent / "four.toml"
-    preset.write_text(presets["one"].read_text().replace("[target]\n", '[target]\nquantization = "nf4"\n'))
-    with pytest.raises(ModelError, match="bitsandbytes is not installed"):
-        told(preset, "cuda")

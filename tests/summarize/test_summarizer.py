@@ -9,7 +9,7 @@ from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, UsageError
 from specextend_cli.models.footprint import Estimate
 from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Sentence, Stage
-from specextend_cli.summarize.text_generator import load_generator
+from specextend_cli.summarize.writer import load_generator
 from tests.helpers.asked import asked
 from tests.helpers.published_heads import p_eagle, safeailab_3
 from tests.summarize.tiny_preset import text, tokenizer
@@ -62,7 +62,7 @@ def always(monkeypatch):
         generator.draft_gate.enabled = False
         return generator
 
-    monkeypatch.setattr("specextend_cli.summarize.text_generator.load_generator", load)
+    monkeypatch.setattr("specextend_cli.summarize.writer.load_generator", load)
 
 
 @pytest.mark.usefixtures("always")

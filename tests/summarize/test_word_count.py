@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specextend_cli.summarize.cached_generator import flaw
+from specextend_cli.summarize.answers import flaw
 from specextend_cli.summarize.text.words import beginning, by_character, count_words, words
 
 

@@ -8,12 +8,12 @@ import pytest
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import Citation, Coverage, Plan, Sentence, Summarized, Summary, Text
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui.results import TextWriter, format_citations, format_unsupported
 
 PLAN = Plan("a", 9, 100, (100,), 1)
 SAID = "Port Ellery cost 1,001 euro."
-CITATIONS = (Citation(7, 0, 9, 0.9, 0.8, 1.0), Citation(3, 20, 29, 0.5, 0.5, 0.5))
+CITATIONS = (Citation(7, 0, 9, 0.9), Citation(3, 20, 29, 0.5))
 MISSING = (Unsupported("Port Ellery", "name", 0, 11), Unsupported("1,001", "number", 17, 22))
 ONE = Sentence("", SAID, CITATIONS, MISSING)
 TWO = Sentence("\n\n", "It \x1b[2Jed.")
@@ -33,8 +33,8 @@ def written(cite: bool, unit: str) -> list[str]:
     ("cite", "unit", "expected"),
     [
         (False, "page", "Port Ellery cost 1,001 euro.\n\nIt ed.\n"),
-        (True, "page", "Port Ellery [?] cost 1,001 [?] euro. [p. 3, 7]\n\nIt ed.\n"),
-        (True, "section", "Port Ellery [?] cost 1,001 [?] euro. [s. 3, 7]\n\nIt ed.\n"),
+        (True, "page", "Port Ellery [?] cost 1,001 [?] euro. [p. 3, 7]\n\nIt ed. [no source found]\n"),
+        (True, "section", "Port Ellery [?] cost 1,001 [?] euro. [s. 3, 7]\n\nIt ed. [no source found]\n"),
     ],
 )
 def test_marks_stand_behind_what_they_mark(cite: bool, unit: str, expected: str) -> None:
@@ -44,10 +44,10 @@ def test_marks_stand_behind_what_they_mark(cite: bool, unit: str, expected: str)
 
 
 def test_citations_say_which_pages_were_ocr() -> None:
-    citations = (*CITATIONS, Citation(9, 40, 49, 0.5, 0.5, 0.5, ocr=True))
+    citations = (*CITATIONS, Citation(9, 40, 49, 0.5, ocr=True))
     assert format_citations(replace(ONE, citations=citations), "page") == "[p. 3, 7; p. 9 by OCR]"
     assert format_citations(replace(ONE, citations=citations[2:]), "page") == "[p. 9 by OCR]"
-    assert format_citations(TWO, "page") == ""
+    assert format_citations(TWO, "page") == "[no source found]"
 
 
 def test_what_is_not_in_the_source_is_one_line() -> None:
@@ -58,5 +58,5 @@ def test_what_is_not_in_the_source_is_one_line() -> None:
 
 
 def test_a_page_goes_by_its_label() -> None:
-    labelled = (Citation(15, 0, 9, 0.9, 0.8, 1.0), Citation(6, 20, 29, 0.5, 0.5, 0.5, "iv"))
+    labelled = (Citation(15, 0, 9, 0.9), Citation(6, 20, 29, 0.5, "iv"))
     assert format_citations(replace(ONE, citations=labelled), "page") == "[p. iv (6), 15]"

@@ -28,7 +28,7 @@ from specextend_cli.engine.private_files import (
 )
 from specextend_cli.models import store
 from specextend_cli.runtime import native as runtime
-from specextend_cli.summarize.result_store import GenerationCache
+from specextend_cli.summarize.cache import GenerationCache
 
 NOBODY = 65534
 

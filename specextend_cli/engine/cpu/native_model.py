@@ -165,9 +165,8 @@ class NativeModel(ForwardBackend[ModelOutput]):
         layers = inputs.feature_layers
         numbers = (ctypes.c_int64 * len(layers))(*layers)
         features = torch.empty(b, n, len(layers) * self._width, dtype=dtype) if layers else None
-        batched = context.backend if isinstance(context.backend, BatchedAttention) else None
         slots = cache if isinstance(cache, BatchedKVCache) else None
-        wanted = range(len(self._layers)) if batched and batched.recorder else sorted(context.record)
+        wanted = sorted(context.record)
         asked = [torch.empty(b, self._heads, n, self._head_dim, dtype=dtype) for _ in wanted]
         queries = (ctypes.c_void_p * len(self._layers))()
         for layer, some in zip(wanted, asked, strict=True):
@@ -183,7 +182,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             keys=keys,
             values=keys + strides[0] * buffer.element_size(),
             by_layer=strides[1],
-            by_sequence=strides[2] if batched else 0,
+            by_sequence=strides[2] if slots else 0,
             by_head=strides[-3],
             seen=slots.lengths.data_ptr() if slots else ctypes.addressof(seen),
             leader=slots.leader.data_ptr() if slots else None,
@@ -198,14 +197,9 @@ class NativeModel(ForwardBackend[ModelOutput]):
             queries=ctypes.addressof(queries),
         )
         run_step(self._model, step, self._rotation, tokens, positions)
-        if slots is not None and batched is not None and batched.recorder:
-            for layer, some in zip(wanted, asked, strict=True):
-                read = buffer[0, layer, :b, :, : slots.longest + 1]
-                batched.record(some, read, self._scales[layer], context.tree_mask)
-        elif batched is None:
-            for layer, some in zip(wanted, asked, strict=True):
-                kept = some[0, :, -1:].clone() if context.record_last else some[0]  # a clone frees the others
-                context.queries[layer] = LayerQueries(kept, self._scales[layer])
+        for layer, some in zip(wanted, asked, strict=True):
+            kept = some[0, :, -1:].clone() if context.record_last else some[0]  # a clone frees the others
+            context.queries[layer] = LayerQueries(kept, self._scales[layer])
         return ModelOutput(logits, features)
 
     def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:

@@ -190,7 +190,7 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
                 lm.forward(ids[number : number + 1].to(lm.device), slots.at.new_full((1,), cache.length), cache)
                 cache.commit()
             slots.add(cache, number)
-        context = ForwardContext(BatchedAttention(None), slots.mask())
+        context = ForwardContext(BatchedAttention(), slots.mask())
         some = ids[-b:].to(lm.device)[:, None]
         out_of_batch = lm.run(ForwardInput(some, slots.lengths[:, None], slots, context))
         yield "logits in a batch", out_of_batch.logits[:, 0].clone()

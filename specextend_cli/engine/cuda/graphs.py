@@ -236,8 +236,8 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         )
 
     def _run_batch(self, inputs: ForwardInput, cache: BatchedKVCache) -> ModelOutput | None:
-        b, attention, graph = cache.used, inputs.context.backend, self.graphs.batch(cache.used)
-        if graph is None or not isinstance(attention, BatchedAttention) or not self.takes_batch(cache):
+        b, graph = cache.used, self.graphs.batch(cache.used)
+        if graph is None or not isinstance(inputs.context.backend, BatchedAttention) or not self.takes_batch(cache):
             return None
         held = graph.inputs
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
@@ -251,13 +251,6 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         torch.add(held.starts, 1, out=held.lengths[:-1])
         graph.replay()
         self._forwards += 1
-        if attention.recorder is not None:
-            for layer, asked in enumerate(graph.out.queries.values()):
-                keys = cache.of_layer(layer)[0, :, :, : cache.longest + 1]
-                seen, mask = slice(None), inputs.context.tree_mask
-                if asked.window is not None:
-                    _, seen, mask = inputs.context.within(asked.window, 1, keys.shape[2], keys.device, mask)[0]
-                attention.record(asked.queries[:b], keys[:, :, seen], asked.scale, mask, asked.softmax)
         features = _features(graph, inputs.feature_layers, b)
         return ModelOutput(graph.out.logits[:b, None], None if features is None else features[0, :, None])
 

@@ -213,13 +213,9 @@ def idle(sentence: str) -> bool:
 
 
 class Sentences:
-    """Takes deltas, gives whole sentences; drops one that repeats an earlier one or is idle, and counts those."""
+    """Takes deltas, gives whole sentences, but for those that are idle or repeat an earlier one."""
 
     def __init__(self) -> None:
-        self.dropped = 0
-        self.taken = 0
-        """Characters up to the end of the last whole sentence, whether it was given or dropped."""
-        self._before = 0  # characters that are not open any more
         self.looping = False
         self._open = ""
         self._seen: set[tuple[str, ...]] = set()
@@ -230,13 +226,9 @@ class Sentences:
         self._open += delta
         return self._complete(more=True)
 
-    def last(self) -> str:
-        """The whole sentences that are left when no more text comes, or ""."""
-        return self._complete(more=False)
-
     def finish(self, *, whole: bool) -> str:
         """What is left: an unfinished sentence too when decoding ended by itself (`whole`), or there is no other."""
-        complete = self.last()
+        complete = self._complete(more=False)
         rest, self._open = self._open, ""
         unfinished = (whole or not self._seen) and rest.strip() and self._is_new(rest)
         return complete + rest if unfinished else complete
@@ -245,11 +237,9 @@ class Sentences:
         start, complete = 0, []
         for end in _ends(self._open, more=more):
             sentence, start = self._open[start:end], end
-            self.taken = self._before + len(self._open[:end].rstrip())
             if self._is_new(sentence):
                 complete.append(sentence)
         self._open = self._open[start:]
-        self._before += start
         return "".join(complete)
 
     def _is_new(self, sentence: str) -> bool:
@@ -257,10 +247,8 @@ class Sentences:
         if not words:
             return True
         if idle(sentence):
-            self.dropped += 1
             return False
         if words in self._seen:
-            self.dropped += 1
             self._in_a_row += 1
             self.looping = self._in_a_row >= _PATIENCE
             return False

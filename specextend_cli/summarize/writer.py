@@ -1,4 +1,4 @@
-"""Prompts to texts: the engine's tokens, detokenized as they come, until a text ends."""
+"""Prompts to texts: the engine's tokens, detokenized as they come, in whole sentences, until a text ends."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import partial
 
 import torch
 from tokenizers import Tokenizer
+from tokenizers.decoders import DecodeStream
 
 from specextend_cli.engine.attention.hybrid import take_failure
 from specextend_cli.engine.batch import BatchRequest, States, decode_batch, slots_for
@@ -31,10 +32,43 @@ from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompt_builder import Prompt
-from specextend_cli.summarize.text_stream import TextStream
+from specextend_cli.summarize.text.sentences import Sentences
 
 _PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped
 _TEMPERATURE, _TOP_P, _PENALTY = 0.7, 0.9, 0.1  # of a retry; each adds so much to the repetition penalty
+
+
+class TextStream:
+    """Takes an answer's tokens by `until`, and the engine's events by `released`. `text` is all that was released.
+
+    It has no half characters, no unfinished sentences but those at an end, and no white space around it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        self.text = ""
+        self._tokenizer = tokenizer
+        self._decoding = DecodeStream(skip_special_tokens=True)
+        self._sentences = Sentences()
+        self._waiting = ""  # whole sentences that were not released, and the space behind those that were
+
+    def until(self, tokens: Sequence[int]) -> int | None:
+        """Take tokens in; how many of them to keep where sentences begin to repeat (see `Stop`)."""
+        # One token at a time, so that the text does not depend on how many a step happened to accept.
+        for number, token in enumerate(tokens, 1):
+            self._waiting += self._sentences.add(self._decoding.step(self._tokenizer, token) or "")
+            if self._sentences.looping:
+                return number
+        return None
+
+    def released(self, event: EngineEvent) -> Iterator[Text]:
+        """The text released since the last call, if there is any. `event` is the engine's next one."""
+        if isinstance(event, Finished):
+            self._waiting += self._sentences.finish(whole=event.reason == "eos")
+        if fresh := self._waiting.rstrip():
+            self._waiting = self._waiting[len(fresh) :]
+            fresh = fresh if self.text else fresh.lstrip()
+            self.text += fresh
+            yield Text(fresh)
 
 
 @dataclass
@@ -51,7 +85,7 @@ class TextGenerator:
     prefill_chunk: int
     batch_size: int = 1
 
-    def generate(self, prompt: Prompt) -> Generator[EngineEvent | Text, None, TextStream]:
+    def generate(self, prompt: Prompt) -> Generator[EngineEvent | Text, None, str]:
         """Events of one answer; returns it, stripped, in whole sentences.
 
         The text ends before a sentence that begins to repeat others, and before one that `max_tokens` cuts off.
@@ -68,22 +102,17 @@ class TextGenerator:
                 gate=self.draft_gate,
                 prefill_chunk=self.prefill_chunk,
                 shared_prefix=prompt.shared_prefix,
-                segment_starts=prompt.segment_starts,
             ):
                 yield event
                 yield from stream.released(event)
-        return stream
+        return stream.text
 
-    def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | TextStream]]:
+    def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | str]]:
         """The same for several prompts, without drafts. Events have the prompt's number; its answer is the last one."""
         streams = [TextStream(self.tokenizer) for _ in prompts]
         requests = [
             BatchRequest(
-                prompt.tokens,
-                Stop(prompt.max_tokens, self.eos, stream.until),
-                self.sampling,
-                prompt.segment_starts,
-                prompt.shared_prefix,
+                prompt.tokens, Stop(prompt.max_tokens, self.eos, stream.until), self.sampling, prompt.shared_prefix
             )
             for prompt, stream in zip(prompts, streams, strict=True)
         ]
@@ -94,7 +123,6 @@ class TextGenerator:
                 slots=self.batch_size,
                 prefill_chunk=self.prefill_chunk,
                 costs=self.draft_gate.costs,
-                attribution_layers=self.target.attribution_layers,
                 patience=_PATIENCE,
             ):
                 if isinstance(event, States):
@@ -102,7 +130,7 @@ class TextGenerator:
                 yield number, event
                 yield from ((number, text) for text in streams[number].released(event))
                 if isinstance(event, Finished):
-                    yield number, streams[number]
+                    yield number, streams[number].text
 
     def take_problem(self) -> str:
         """What failed while prompts were read, and was done otherwise, told once; "" if nothing did."""

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import Engine
-from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Retried, SentenceAttention, Text
+from specextend_cli.summarize.cache import GenerationCache, key
+from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Retried, Text
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
-from specextend_cli.summarize.result_store import GenerationCache, key, pack, unpack
 from specextend_cli.summarize.text.words import words
-from specextend_cli.summarize.text_stream import TextStream
 
 if TYPE_CHECKING:
-    from specextend_cli.summarize.text_generator import TextGenerator
+    from specextend_cli.summarize.writer import TextGenerator
 
 _ATTEMPTS = 3
 _MIN_BATCH = 3  # texts; fewer are drafted for, one after the other: that is as fast, and can be watched
@@ -27,10 +26,9 @@ _GRAM, _CIRCLES, _ENOUGH = 4, 0.25, 20  # the share of repeated 4-grams that is 
 
 @dataclass(frozen=True)
 class Answer:
-    """A text, the attention of its sentences, its flaw if it has one, and whether an earlier run generated it."""
+    """A text, its flaw if it has one, and whether an earlier run generated it."""
 
     text: str
-    attention: Sequence[SentenceAttention]
     flaw: Flaw | None
     reused: bool = False
 
@@ -55,7 +53,7 @@ class CachedGenerator:
             else:
                 yield Retried(part.number, part.parts, part.level, why)
             if answer is not None:
-                yield Text(answer.text, tuple(answer.attention))
+                yield Text(answer.text)
             else:
                 generator = yield from self.load()
                 if attempt:
@@ -85,7 +83,7 @@ class CachedGenerator:
                 if i not in begun:
                     begun.add(i)
                     yield prompts[i].part
-                if isinstance(event, TextStream):
+                if isinstance(event, str):
                     answers[i] = self._store(prompts[i], event)
                     if answers[i].flaw is None:
                         yield _summarized(prompts[i], answers[i])
@@ -99,18 +97,12 @@ class CachedGenerator:
         return [answers[i] for i in range(len(prompts))]
 
     def _stored(self, prompt: Prompt, attempt: int = 0) -> Answer | None:
-        name = self._key(prompt, attempt)
-        text = self.cache.get(name)
-        if text is None:
-            return None
-        attention = unpack(self.cache.attention(name)) if prompt.segment_starts else []
-        segments = len(prompt.segment_starts) - 1
-        known = [one for one in attention if max(one.shares, default=0) < segments]
-        return Answer(text, known, _flaw(prompt, text), reused=True)
+        text = self.cache.get(self._key(prompt, attempt))
+        return None if text is None else Answer(text, _flaw(prompt, text), reused=True)
 
-    def _store(self, prompt: Prompt, made: TextStream, attempt: int = 0) -> Answer:
-        self.cache.put(self._key(prompt, attempt), made.text, pack(made.attention) if made.attention else "")
-        return Answer(made.text, made.attention, _flaw(prompt, made.text))
+    def _store(self, prompt: Prompt, text: str, attempt: int = 0) -> Answer:
+        self.cache.put(self._key(prompt, attempt), text)
+        return Answer(text, _flaw(prompt, text))
 
     def _key(self, prompt: Prompt, attempt: int) -> str:
         settings = [self.identity, self.engine.decoding, asdict(self.preset.decoding), prompt.max_tokens]

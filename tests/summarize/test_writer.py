@@ -8,10 +8,10 @@ import pytest
 
 from specextend_cli.engine.events import Finished, Step
 from specextend_cli.models.tokens import load_tokenizer
-from specextend_cli.summarize import text_generator as module
+from specextend_cli.summarize import writer as module
 from specextend_cli.summarize.events import Part, Text
 from specextend_cli.summarize.prompt_builder import Prompt
-from specextend_cli.summarize.text_generator import TextGenerator
+from specextend_cli.summarize.writer import TextGenerator
 
 
 @pytest.fixture(scope="session")
@@ -41,7 +41,7 @@ def write(tokenizer, monkeypatch):
             try:
                 event = next(generating)
             except StopIteration as end:
-                return deltas, end.value.text
+                return deltas, end.value
             if isinstance(event, Text):
                 deltas.append(event.delta)
 

@@ -12,9 +12,9 @@ import json
 import os
 import sqlite3
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from itertools import accumulate, starmap
 from pathlib import Path
 from statistics import median
@@ -24,12 +24,12 @@ from specextend_cli.documents.document import Document
 from specextend_cli.engine.private_files import create
 from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.models.store import cache_root
-from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, SentenceAttention, Summary
-from specextend_cli.summarize.factcheck import Unsupported
+from specextend_cli.summarize.events import Citation, Method, Rates, Sentence, Summary
+from specextend_cli.summarize.facts import Unsupported
 
 _VERSION = 1
 _MOST_TEXTS = 50_000  # texts; the oldest go first
-_TEXT_TABLES = "texts (key text primary key, text text, written real)", "attention (key text primary key, shares text)"
+_TEXT_TABLE = "texts (key text primary key, text text, written real)"
 _MOST_RUNS = 500  # runs; the oldest go first
 _BYTES = 32_000_000
 _PACED = 20  # runs that say how fast the next one will be
@@ -45,12 +45,11 @@ def results_file() -> Path:
 
 
 @contextmanager
-def transaction(path: Path, *tables: str) -> Iterator[sqlite3.Connection]:
-    """A transaction on an sqlite file for this user alone, which has these `tables`; safe with several processes."""
+def transaction(path: Path, table: str) -> Iterator[sqlite3.Connection]:
+    """A transaction on an sqlite file for this user alone, which has this `table`; safe with several processes."""
     create(path.parent)  # it holds what documents say
     with closing(sqlite3.connect(path, timeout=10)) as store, store:
-        for table in tables:
-            store.execute(f"create table if not exists {table}")
+        store.execute(f"create table if not exists {table}")
         yield store
 
 
@@ -58,22 +57,6 @@ def key(prompt: Sequence[int], settings: object) -> str:
     """A digest of a prompt's tokens and of the `settings` that shape its answer: JSON, and what has a `str`."""
     text = json.dumps([_VERSION, list(prompt), settings], sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def pack(attention: Iterable[SentenceAttention]) -> str:
-    """The attention of an answer's sentences as JSON."""
-    return json.dumps([[a.start, a.end, {k: round(v, 4) for k, v in a.shares.items()}] for a in attention])
-
-
-def unpack(text: str) -> list[SentenceAttention]:
-    """The inverse of `pack`; none from damaged text."""
-    try:
-        return [
-            SentenceAttention(int(start), int(end), {int(k): float(v) for k, v in shares.items()})
-            for start, end, shares in json.loads(text)
-        ]
-    except (ValueError, TypeError, AttributeError):
-        return []
 
 
 class GenerationCache:
@@ -85,35 +68,26 @@ class GenerationCache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.problem = ""
-        self._execute()
+        self._execute(("drop table if exists attention",))  # of earlier versions
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
         return self._execute(("select text from texts where key = ?", key))
 
-    def attention(self, key: str) -> str:
-        """The attention that was stored with the text, packed, or ""."""
-        return self._execute(("select shares from attention where key = ?", key)) or ""
-
-    def put(self, key: str, text: str, attention: str = "") -> str:
-        """Keep a text and the packed attention of its sentences; returns `problem`. They are on disk by then."""
+    def put(self, key: str, text: str) -> None:
+        """Keep a text. It is on disk by then, or there is a `problem`."""
         oldest = "select key from texts order by written desc limit -1 offset ?"
-        statements: list[tuple[Any, ...]] = [
+        self._execute(
             ("insert or replace into texts values (?, ?, ?)", key, text, time.time()),
             (f"delete from texts where key in ({oldest})", _MOST_TEXTS),
-        ]
-        if attention:
-            statements.append(("insert or replace into attention values (?, ?)", key, attention))
-            statements.append(("delete from attention where key not in (select key from texts)",))
-        self._execute(*statements)
-        return self.problem
+        )
 
     def _execute(self, *statements: tuple[Any, ...]) -> str | None:
         """Run statements, each with its parameters, in one transaction. The last one's value, if it has any."""
         if self.path is None:
             return None
         try:
-            with transaction(self.path, *_TEXT_TABLES) as store:
+            with transaction(self.path, _TEXT_TABLE) as store:
                 rows = [store.execute(sql, parameters).fetchone() for sql, *parameters in statements]
         except (OSError, sqlite3.Error) as error:
             self.problem = f"chunk summaries are not being saved: {self.path}: {cause(error)}"
@@ -355,6 +329,7 @@ def _run(name: str, record: str) -> Run | None:
 
 
 def _sentence(values: dict[str, Any]) -> Sentence:
-    citations = tuple(Citation(**one) for one in values["citations"])
+    known = {field.name for field in fields(Citation)}  # records of earlier versions have more
+    citations = tuple(Citation(**{key: one[key] for key in known & one.keys()}) for one in values["citations"])
     unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
     return Sentence(**{**values, "citations": citations, "unsupported": unsupported})
