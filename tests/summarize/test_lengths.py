@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.request import Request, target_words
 from specextend_cli.summarize.text.words import count_words
-from tests.helpers.grid import but_for
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -41,7 +40,7 @@ def prose(script: str, sentences: int, longest: int, seed: int) -> str:
 @given(
     st.sampled_from(sorted(SCRIPTS)),
     st.sampled_from(STYLES),
-    st.sampled_from((20, 33, 50, 100, 200, 500)),
+    st.sampled_from((20, 33, 50, 100, 200, 500, 2000)),
     st.sampled_from((20, 30, 45)),
     st.integers(0, 1000),
 )
@@ -59,16 +58,6 @@ def test_any_number_of_words_is_met(script, style, wanted, longest, seed):
         assert abs(count_words(summary.text) - wanted) <= 0.15 * wanted
     else:
         assert count_words(summary.text) <= 1.15 * wanted
-
-
-@pytest.mark.parametrize("style", STYLES)
-@pytest.mark.parametrize("script", but_for(("Latin",), ("Latin", "Han")))
-def test_numbers_from_20_to_2000_are_met_in_every_style(style, script):
-    source = document(prose(script, 250, 30, 1))
-    for wanted in (20, 50, 100, 500, 2000):
-        summary, _ = quote(source, length=wanted, style=style)
-        assert summary.method == "extractive"
-        assert abs(count_words(summary.text) - wanted) <= 0.15 * wanted
 
 
 @settings(max_examples=25, deadline=None)
@@ -127,9 +116,5 @@ def test_how_long_a_summary_is(asked, size, words):
 def test_a_model_writes_as_much_as_its_preset_says(presets):
     preset = load_preset(presets["three"])
     assert [target_words(Request(), preset, size) for size in (None, 1, 105, 1000)] == [36, 30, 35, 36]
-
-
-@pytest.mark.parametrize("style", ["paragraph", "bullets"])
-def test_the_usual_length_is_met_within_a_sentence(style):
-    summary, _ = quote(document(text(20)), style=style)
-    assert abs(count_words(summary.text) - target_words(Request(), size=summary.plan.words)) <= 10
+    summary, _ = quote(document(text(20)))
+    assert abs(count_words(summary.text) - target_words(Request(), size=summary.plan.words)) <= 10  # within a sentence
