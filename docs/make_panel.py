@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.text import Text
 
-from specextend_cli import Options, SummaryRequest, read
+from specextend_cli import Engine, Request, read
 from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
 from specextend_cli.ui.panel import draw
 from specextend_cli.ui.progress import Progress
@@ -24,7 +24,7 @@ def main() -> None:
     console = Console(record=True, width=84, height=30, file=io.StringIO(), force_terminal=True, highlight=False)
     console.print(Text(f"$ specextend compare {SAMPLE.name}\n", style="bold"))
     progress, plain = Progress(), True
-    for event in compare_once(read(SAMPLE), Options(request=SummaryRequest(mode="abstractive"))):
+    for event in compare_once(read(SAMPLE), Engine(), Request(mode="abstractive")):
         match event:
             case SideBegins():
                 progress, plain = Progress(), event.plain

@@ -1,9 +1,9 @@
 """specextend: summaries of long documents on your own machine, with SpecExtend speculative decoding.
 
-    from specextend_cli import Options, Summarizer, SummaryRequest
+    from specextend_cli import Request, Summarizer
 
-    with Summarizer(Options(request=SummaryRequest(style="bullets"))) as summarizer:
-        print(summarizer.summarize("report.pdf").text)
+    with Summarizer() as summarizer:
+        print(summarizer.summarize("report.pdf", Request(style="bullets")).text)
 
 The names below are the library, documented in docs/library.md. Each is imported on first use; none imports torch.
 """
@@ -19,35 +19,34 @@ if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
     from specextend_cli.documents.read import read, read_bytes
     from specextend_cli.errors import FitError, InputError, ModelError, SpecextendError, UsageError
-    from specextend_cli.runtime.options import EngineOptions
+    from specextend_cli.runtime.options import Engine
     from specextend_cli.summarize.events import Coverage, Event, Plan, Summary
-    from specextend_cli.summarize.request import SummaryRequest
-    from specextend_cli.summarize.summarizer import Options, Summarizer
+    from specextend_cli.summarize.request import Request
+    from specextend_cli.summarize.summarizer import Summarizer
 
 _HOMES = {
     "documents.document": ("Document",),
     "documents.read": ("read", "read_bytes"),
     "errors": ("FitError", "InputError", "ModelError", "SpecextendError", "UsageError"),
-    "runtime.options": ("EngineOptions",),
+    "runtime.options": ("Engine",),
     "summarize.events": ("Coverage", "Event", "Plan", "Summary"),
-    "summarize.request": ("SummaryRequest",),
-    "summarize.summarizer": ("Options", "Summarizer"),
+    "summarize.request": ("Request",),
+    "summarize.summarizer": ("Summarizer",),
 }
 
 __all__ = [
     "Coverage",
     "Document",
-    "EngineOptions",
+    "Engine",
     "Event",
     "FitError",
     "InputError",
     "ModelError",
-    "Options",
     "Plan",
+    "Request",
     "SpecextendError",
     "Summarizer",
     "Summary",
-    "SummaryRequest",
     "UsageError",
     "read",
     "read_bytes",

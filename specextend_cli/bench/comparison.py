@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from specextend_cli.bench.machine import Load, LoadMeter
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.documents.document import Document, Extraction
-from specextend_cli.engine import events as engine
+from specextend_cli.engine.events import Prefilling, Step
 from specextend_cli.models.preset import Preset
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import Event, Stage, Summarized, Summary, Warned
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.summarizer import Summarizer
 
 READ, WRITTEN = 4096, 192
 """Tokens of the document in the prompt, more than a working set has; and of the answer."""
@@ -46,26 +48,25 @@ class Comparison:
         return (plain.decode_seconds / plain.stepped) / (fast.decode_seconds / fast.stepped)
 
 
-def compare_once(document: Document, options: Options) -> Iterator[Event | SideBegins | Comparison]:
+def compare_once(document: Document, engine: Engine, request: Request) -> Iterator[Event | SideBegins | Comparison]:
     """The events of both runs, each after its `SideBegins`; the last one is the `Comparison`.
 
     One prompt has the first `READ` tokens, whatever the preset's chunks are: long prompts are what SpecExtend is for. A
     document that is too short to be summarized is printed, and nothing is decoded.
     """
-    most = options.max_tokens or WRITTEN
-    with Summarizer(replace(options, cache=False, batch=1, max_tokens=most)) as summarizer:
-        summarizer.preset = _in_one_prompt(summarizer.preset, most)
+    with Summarizer(engine, batch=1, cache=False) as summarizer:
+        summarizer.preset = _in_one_prompt(summarizer.preset)
         yield from summarizer.load()
         yield Stage("warming up")
         for plain in (True, False):
-            yield from _warm_up(summarizer, _cut(document, _WARM_UP_CHARACTERS), plain)
-        part, load = _beginning(summarizer, document), LoadMeter()
+            yield from _warm_up(summarizer, _cut(document, _WARM_UP_CHARACTERS), request, plain)
+        part, load = _beginning(summarizer, document, request), LoadMeter()
         summaries, tokens = list[Summary](), {True: list[int](), False: list[int]()}
         for plain in (True, False):
             yield SideBegins(plain)
             summarizer.plain = plain
-            for event in summarizer.run(part):
-                if isinstance(event, engine.Step):
+            for event in summarizer.run(part, request):
+                if isinstance(event, Step):
                     tokens[plain].extend(event.tokens)
                 elif isinstance(event, Summarized):
                     summaries.append(event.summary)
@@ -75,29 +76,29 @@ def compare_once(document: Document, options: Options) -> Iterator[Event | SideB
         yield Comparison(first, second, first_difference(tokens[True], tokens[False]), load.load())
 
 
-def _warm_up(summarizer: Summarizer, document: Document, plain: bool) -> Iterator[Event]:
+def _warm_up(summarizer: Summarizer, document: Document, request: Request, plain: bool) -> Iterator[Event]:
     summarizer.plain, steps = plain, 0
-    for event in summarizer.run(document):
-        steps += isinstance(event, engine.Step)
+    for event in summarizer.run(document, request):
+        steps += isinstance(event, Step)
         if steps >= _WARM_UP_STEPS:
             return
-        if isinstance(event, (engine.Prefilling, engine.Step)):
+        if isinstance(event, (Prefilling, Step)):
             yield event
 
 
-def _in_one_prompt(preset: Preset, answer: int) -> Preset:
-    """The preset with chunks of `READ` tokens, or of half its window where that is smaller; and such answers."""
+def _in_one_prompt(preset: Preset) -> Preset:
+    """The preset with chunks of `READ` tokens, or of half its window where that is smaller; with such answers."""
     window = preset.window
     chunk = max(min(READ, window.context // 2), min(window.chunk, READ))
-    changed = {"chunk": chunk, "summary_tokens": min(answer, window.summary_tokens)}
+    changed = {"chunk": chunk, "summary_tokens": min(WRITTEN, window.summary_tokens)}
     return preset.model_copy(update={"window": window.model_copy(update=changed)})
 
 
-def _beginning(summarizer: Summarizer, document: Document) -> Document:
+def _beginning(summarizer: Summarizer, document: Document, request: Request) -> Document:
     """The document, or as much of its beginning as is one prompt."""
     for _ in range(_CUTS):
-        plan = summarizer.plan(document)
-        if len(plan.chunks) == 1:
+        plan = summarizer.plan(document, request)
+        if len(plan.chunks) <= 1:
             break
         document = _cut(document, int(len(document.text) * min(max(plan.chunks) / plan.tokens, 0.9)))
     return document

@@ -39,7 +39,7 @@ from specextend_cli.runtime.loading import (
     prefill_step,
     retrieval_of,
 )
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class Models:
     """
 
     def __init__(
-        self, preset: Preset, directories: ModelDirectories, choices: EngineOptions, *, context: int | None = None
+        self, preset: Preset, directories: ModelDirectories, choices: Engine, *, context: int | None = None
     ) -> None:
         self.preset = preset
         self.directories = directories

@@ -21,17 +21,16 @@ from specextend_cli.runtime.graphs import run_by_graphs
 from specextend_cli.runtime.loading import is_exact, sampling_of, with_draft
 from specextend_cli.runtime.loading_thread import stages
 from specextend_cli.runtime.native import load_library, run_natively
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.events import Stage, Warned
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(EngineOptions):
+class Options(Engine):
     """The settings of a benchmark. `methods` are names, plain decoding among them; experiments choose their own."""
 
-    preset: str = DEFAULT
     lengths: tuple[int, ...] = (1024,)
     tokens: int = 256
     docs: int = 2
@@ -39,7 +38,6 @@ class Options(EngineOptions):
     methods: tuple[str, ...] = methods.DEFAULT
     inputs: tuple[Path, ...] = ()
     dataset: Path | None = None
-    offline: bool = False
 
 
 def prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[Runner, Benchmark]]:
@@ -47,7 +45,7 @@ def prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[
 
     `layers`: whether they may run natively or by CUDA graphs; without, transformers' layers run over our kernels.
     """
-    preset = with_draft(load_preset(options.preset), options)
+    preset = with_draft(load_preset(options.model or DEFAULT), options)
     pair = yield from stages(lambda progress: fetch_pair(preset, offline=options.offline, progress=progress))
     sources = prompts.sources(options.inputs, options.dataset)
     prompter = PromptBuilder(preset, TextEncoder.of(pair.target), pair.target)
@@ -72,10 +70,10 @@ def prepared(options: Options, *, layers: bool) -> Generator[Event, None, tuple[
 
 def _settings(options: Options, models: Models, decoding: Decoding, *, layers: bool) -> dict[str, object]:
     """The settings in JSON types; repeating them gives the same prompts and the same decoding."""
-    own = {field.name for field in fields(Options)} - {field.name for field in fields(EngineOptions)}
+    own = {field.name for field in fields(Options)} - {field.name for field in fields(Engine)}
     retrieval = models.retrieval
     return {
-        **{name: getattr(options, name) for name in sorted(own - {"offline", "preset"})},
+        **{name: getattr(options, name) for name in sorted(own)},
         "lengths": list(options.lengths),
         "methods": list(options.methods),
         "dataset": None if options.dataset is None else options.dataset.name,

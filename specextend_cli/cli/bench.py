@@ -88,12 +88,11 @@ def bench(
     from specextend_cli.bench.methods import parse
     from specextend_cli.bench.prompts import parse_lengths
     from specextend_cli.bench.session import Options
-    from specextend_cli.models.preset import DEFAULT
     from specextend_cli.runtime.devices import device_of
 
     device_of(device)  # refuses one that this machine lacks
     settings = Options(
-        preset=DEFAULT if model in (None, options.AUTO) else model,
+        model=None if model == options.AUTO else model,
         lengths=parse_lengths(length),
         tokens=tokens,
         docs=docs,

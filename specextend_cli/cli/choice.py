@@ -25,7 +25,7 @@ from specextend_cli.ui.panel import open_view
 
 REASONS: Mapping[str, str] = {
     "named": "as named",
-    "quotes": "the embedded one",
+    "none asked": "the embedded one",
     "configured": "as configured",
     "on disk": "the best that is on disk and fits",
     "none fits": "as none that writes is on disk and fits",
@@ -60,14 +60,14 @@ def chosen_model(
     if asking is not None and may_ask and choice.offer and _agrees(asking, choice.offer):
         if _fetched(asking, choice.offer.name):
             return _choose(machine, count)
-        asking.status(f"model: {choice.preset} instead")
+        asking.status("the run goes on without it" if choice.preset is None else f"model: {choice.preset} instead")
     return choice
 
 
 def configured_model(*, quoting: bool) -> Choice:
-    """Where nothing is chosen: the embedded preset for a mode that is `quoting`, else the configured one, if any."""
+    """Where nothing is chosen for this machine: none for a mode that is `quoting`, else the configured one, if any."""
     configured = None if quoting else read_configuration().model
-    return Choice(DEFAULT, "quotes") if configured is None else Choice(configured, "configured")
+    return Choice(configured, "none asked" if configured is None else "configured")
 
 
 def hint(choice: Choice, *, writes: bool) -> str:
@@ -77,7 +77,7 @@ def hint(choice: Choice, *, writes: bool) -> str:
     """
     if choice.reason != "none fits" or not read_configuration().offer:
         return ""
-    made = f"written by {choice.preset}" if writes else "quoted"
+    made = f"written by {DEFAULT}" if writes else "quoted"
     if choice.hindered is not None:
         return (
             f"{made}; {choice.hindered}: `specextend summarize -m {quote(choice.hindered.name)}` uses it all the same"
@@ -96,7 +96,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
             why, fix = f"{configuration_file()} names it where no model is named", "specextend models use auto"
             raise type(error)(error.what, why=why, fix=fix) from error
         return choose(machine, (), configuration.model)
-    known = RunStore(results_file()).all_rates("abstractive", "cpu") if machine.device == "cpu" else {}
+    known = RunStore(results_file()).all_rates("cpu") if machine.device == "cpu" else {}
     rates = {name: (one.read, one.written) for name, one in known.items()}
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
     return choose(machine, found)

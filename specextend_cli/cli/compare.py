@@ -6,7 +6,7 @@ from contextlib import ExitStack
 from shlex import quote
 
 from specextend_cli.cli import options, signals
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 
 
 def compare(
@@ -35,34 +35,31 @@ def compare(
     from specextend_cli.cli.inputs import STDIN, Reading, one_source
     from specextend_cli.engine.events import Prefilling, Step
     from specextend_cli.summarize.events import Stage
-    from specextend_cli.summarize.request import SummaryRequest
-    from specextend_cli.summarize.summarizer import Options, Summarizer
+    from specextend_cli.summarize.request import Request
+    from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.measurements import comparison, comparison_record
     from specextend_cli.ui.output import Output
     from specextend_cli.ui.panel import open_view
 
     source = one_source(file, Reading.of(pages, False, None), command="compare", offline=offline)
 
-    settings = Options(
-        request=SummaryRequest(length=options.length(length), mode="abstractive"),
-        engine=EngineOptions(device=device, draft=draft, draft_head=draft_head),
-        preset=chosen_model(model, device).preset,
-        offline=offline,
-        cache=False,
-    )
-    with Summarizer(settings) as summarizer:  # refuse impossible options before the document is read
-        preset = summarizer.preset
+    request = Request(length=options.length(length), mode="abstractive")
+    preset = chosen_model(model, device).preset
+    engine = Engine(model=preset, device=device, draft=draft, draft_head=draft_head, offline=offline)
+    with Summarizer(engine, cache=False) as summarizer:  # refuse impossible options before the document is read
+        summarizer.check(request)
     options.usable(device)
     output = Output(quiet=quiet)
     output.require_stdout()
     found, side = None, None
     try:
         document = source.read_shown(output)
-        if preset.mode != "abstractive":
-            output.warn(f"{preset.name} writes here: its text shows the engine, and is not a summary to believe")
+        if summarizer.preset.unreliable:
+            name = summarizer.preset.name
+            output.warn(f"{name} writes here: its text shows the engine, and is not a summary to believe")
         with ExitStack() as shown:
             view = shown.enter_context(open_view(output, source.name))
-            for event in compare_once(document, settings):
+            for event in compare_once(document, engine, request):
                 match event:
                     case Comparison():
                         found = event

@@ -152,14 +152,15 @@ def _model() -> Check:
     from specextend_cli.models.sources import is_present, offline_by_environment
 
     try:
-        choice = chosen_model(None)
-        is_on_disk = is_present(load_preset(choice.preset))
+        name = chosen_model(None).preset
+        if name is None:
+            return Check("model", "none that writes is on disk and fits: documents are quoted (specextend models list)")
+        is_on_disk = is_present(load_preset(name))
     except SpecextendError as error:
         return Check("model", f"{error.what}: only --mode extractive works", "bad", error.fix)
-    name, fix = choice.preset, f"specextend models pull {choice.preset}"
+    fix = f"specextend models pull {name}"
     if is_on_disk:
-        writes = "; it quotes: specextend models list has some that write" if choice.reason == "none fits" else ""
-        return Check("model", f"{name} is on disk{writes}")
+        return Check("model", f"{name} is on disk")
     if offline_by_environment():
         fix = f"env -u SPECEXTEND_OFFLINE -u HF_HUB_OFFLINE {fix}"
         return Check("model", f"{name} is not on disk, and the environment forbids downloading it", "bad", fix)

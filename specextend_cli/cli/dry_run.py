@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 
@@ -13,32 +12,35 @@ from specextend_cli.models.memory import estimate, fits
 from specextend_cli.models.sources import is_present
 from specextend_cli.runtime.machine import this_machine
 from specextend_cli.summarize.events import Plan
+from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.tables import plan_table
 
 
-def print_plans(output: Output, summarizer: Summarizer, inputs: Sequence[Source], *, as_json: bool, model: str) -> None:
+def print_plans(output: Output, summarizer: Summarizer, request: Request, inputs: list[Source], *, json: bool) -> None:
     """Plan every input; print the plans on stdout, and on stderr which model they are for."""
     plans: list[Plan] = []
     failures = Failures(output, len(inputs), alone=len(inputs) == 1)
-    preset, machine, mode = summarizer.preset, this_machine(), summarizer.settings.mode
+    preset, machine, mode = summarizer.preset, this_machine(), summarizer.mode(request)
     on_cpu = machine.device == "cpu"
     need = None if mode == "extractive" else estimate(preset, on_cpu=on_cpu)
     memory = None if need is None else need.total
-    if not (mode == "extractive" or summarizer.options.offline or is_present(preset)):
+    if not (mode == "extractive" or summarizer.engine.offline or is_present(preset)):
         output.status(f"fetching {preset.name}, whose tokenizer counts")
 
     def add(source: Source) -> None:
-        plans.append(replace(summarizer.plan(source.read_shown(output)), document=source.name))
+        plans.append(replace(summarizer.plan(source.read_shown(output), request), document=source.name))
 
     for source in inputs:
         failures.attempt(source, partial(add, source))
     if need is not None and fits(preset, machine.free, on_cpu=on_cpu) is False:
         free = format_bytes(machine.free)
         output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {free} are free")
-    output.status(f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {model}")
-    if as_json:
+    output.status(
+        f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {summarizer.engine.model or preset.name}"
+    )
+    if json:
         names = ("document", "unit", "pages", "words", "prompts", "levels", "seconds")
         made = {"memory": memory, "mode": mode, "preset": preset.name}
         records = [{**{name: getattr(plan, name) for name in names}, **made} for plan in plans]

@@ -15,6 +15,7 @@ from specextend_cli.errors import SpecextendError
 from specextend_cli.models.choice import Choice
 from specextend_cli.summarize.events import Event, Warned
 from specextend_cli.summarize.ray_pool import Result
+from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.ui.destination import Destination
 from specextend_cli.ui.output import Output
@@ -24,10 +25,11 @@ from specextend_cli.ui.progress import format_details, incomplete
 
 @dataclass(frozen=True)
 class Job:
-    """One run of the command: one summarizer for all inputs."""
+    """One run of the command: one summarizer and one request for all inputs."""
 
     output: Output
     summarizer: Summarizer
+    request: Request
     destination: Destination
     documents: Documents
     choice: Choice
@@ -58,9 +60,9 @@ class Job:
         self._write(source, view, self._events(source, view) if result is None else result)
 
     def _events(self, source: Source, view: View) -> Iterator[Event]:
-        self.summarizer.load_ahead()
+        self.summarizer.load_ahead(self.request)
         document = self.documents.read(source, view)
-        yield from chain(map(Warned, document.extraction.warnings), self.summarizer.run(document))
+        yield from chain(map(Warned, document.extraction.warnings), self.summarizer.run(document, self.request))
 
     def _write(self, source: Source, view: View, events: Iterable[Event]) -> None:
         """Show and write the events of one document. PartialError where it was not read completely."""
@@ -78,8 +80,7 @@ class Job:
         assert summary is not None  # the last event has it
         self.methods.add(summary.method)
         if self.verbose:
-            uses_model = self.summarizer.settings.mode != "extractive"
-            model = f"{self.choice.preset}, {REASONS[self.choice.reason]}" if uses_model else ""
+            model = f"{self.summarizer.preset.name}, {REASONS[self.choice.reason]}"
             self.output.status(format_details(view.progress, model))
         if (error := incomplete(source.name, summary)) is not None:
             raise error

@@ -13,7 +13,7 @@ from specextend_cli.errors import UsageError, cause
 from specextend_cli.humanize import format_or
 
 MAX_TEMPLATE = 1 << 17
-"""Bytes of a template that are read. A longer file is refused for its length by `SummaryRequest`."""
+"""Bytes of a template that are read. A longer file is refused for its length by `Request`."""
 AUTO = "auto"
 """What `--model` is where no model is named: the program chooses."""
 
@@ -106,7 +106,7 @@ def usable(device: str) -> None:
 
 
 def length(text: str | None) -> int | Length | None:
-    """A number of words, or the name of a length, which `SummaryRequest` checks."""
+    """A number of words, or the name of a length, which `Request` checks."""
     return int(text) if text is not None and text.isdecimal() else cast("Length | None", text)
 
 

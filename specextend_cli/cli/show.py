@@ -64,8 +64,7 @@ def show(
     if sentence > len(found.sentences):
         why = f"its summary has {len(found.sentences)}"
         raise UsageError(f"run {found.id} has no sentence {sentence}", why=why, fix=f"specextend show {found.id}")
-    chosen = found.sentences[sentence - 1]
     if json:
-        output.write_json(sentence_record(found, chosen))
+        output.write_json(sentence_record(found, found.sentences[sentence - 1]))
     else:
-        output.show(format_sentence(found, chosen))
+        output.show(format_sentence(found, sentence))

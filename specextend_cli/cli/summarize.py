@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Annotated, get_args
+from typing import Annotated, cast, get_args
 
 from specextend_cli.cli import options
 from specextend_cli.cli.options import AUTO, option
 from specextend_cli.errors import UsageError
 from specextend_cli.humanize import format_or
 from specextend_cli.models.prompt_templates import Mode, Style
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.ui import Format, format_by_suffix
 
 
 def summarize(
     files: options.Files = None,
     length: options.LengthOption = None,
-    style: Annotated[Style | None, option("--style", f"{format_or(get_args(Style))}.", "NAME")] = None,
-    mode: Annotated[Mode | None, option("--mode", f"{format_or(get_args(Mode))}.", "NAME")] = None,
+    style: Annotated[Style, option("--style", f"{format_or(get_args(Style))}.", "NAME")] = "paragraph",
+    mode: Annotated[str | None, option("--mode", f"{format_or(get_args(Mode))}.", "NAME")] = None,
     focus: Annotated[str | None, option("--focus", "A question, or words, to concentrate on.", "TEXT")] = None,
     cite: Annotated[bool, option("--cite", "Add source pages, [p. 3, 7], and [?] to what the source lacks.")] = False,
     language: Annotated[str | None, option("--lang", "Language to write in (abstractive).", "NAME")] = None,
@@ -74,27 +73,24 @@ def summarize(
 
     from specextend_cli.cli.choice import chosen_model, configured_model, hint
     from specextend_cli.cli.job import Job
-    from specextend_cli.summarize.request import SummaryRequest
-    from specextend_cli.summarize.summarizer import Options, Summarizer
+    from specextend_cli.summarize.request import Request
+    from specextend_cli.summarize.summarizer import Summarizer
     from specextend_cli.ui.destination import destination
     from specextend_cli.ui.output import Output
 
-    request = SummaryRequest(
+    request = Request(
         length=options.length(length),
         style=style,
+        mode=cast("Mode | None", mode),
         focus=focus,
         language=language,
         template=options.template(template),
-        mode=mode,
     )
-    engine = EngineOptions(temperature=temperature, seed=seed, device=device, draft=draft, draft_head=draft_head)
-    wanted = Options(request=request, engine=engine, batch=batch, offline=offline, cache=not no_cache)
     terminal, results = Output(quiet=quiet), None if output is None else Path(output)
     inputs = sources(files, reading, command="summarize", listed=files_from, offline=offline, results=results)
     # A list or a directory counts as many documents, even if it holds one.
     many = len(inputs) > 1 or bool(files_from) or any(source.within for source in inputs)
-    named = [(source.name, source.file) for source in inputs]
-    place = destination(output, kind, named, many=many, force=force, cite=cite)
+    place = destination(output, kind, [(one.name, one.file) for one in inputs], many=many, force=force, cite=cite)
     if not dry_run:
         if ray is None:
             options.usable(device)
@@ -103,27 +99,36 @@ def summarize(
         if not place.paths:
             terminal.require_stdout()
     left = [source for source in inputs if not place.keeps(source.name)]
-    writes = mode == "abstractive" or request.needs_writing
-    if model in (None, AUTO) and (mode in ("extractive", "guided") or draft_head or ray is not None):
-        choice = configured_model(quoting=not writes and mode is not None)
+    if model in (None, AUTO) and (mode == "extractive" or draft_head or ray is not None):
+        choice = configured_model(quoting=mode == "extractive")
     else:
         asking = None if dry_run else terminal
         choice = chosen_model(model, device, partial(documents.tokens, left, terminal), asking=asking, offline=offline)
-    with closing(Summarizer(replace(wanted, preset=choice.preset))) as summarizer:
-        summary_mode, generating = summarizer.settings.mode, [*engine.generating, *(["--batch"] if batch else [])]
-        if summary_mode != "abstractive" and generating and not quiet:
-            terminal.warn(f"{', '.join(generating)}: no effect, because {summary_mode} mode generates no text")
+    engine = Engine(
+        model=choice.preset,
+        device=device,
+        draft=draft,
+        draft_head=draft_head,
+        temperature=temperature,
+        seed=seed,
+        offline=offline,
+    )
+    with closing(Summarizer(engine, batch=batch, cache=not no_cache)) as summarizer:
+        summarizer.check(request)
+        writes = summarizer.mode(request) == "abstractive"
+        if not (writes or quiet) and (flags := [*engine.generating, *(["--batch"] if batch else [])]):
+            terminal.warn(f"{', '.join(flags)}: no effect, because extractive mode generates no text")
         if dry_run:
             from specextend_cli.cli.dry_run import print_plans
 
-            print_plans(terminal, summarizer, inputs, as_json=json, model=choice.preset)
+            print_plans(terminal, summarizer, request, inputs, json=json)
             return
-        job = Job(terminal, summarizer, place, documents, choice, verbose=verbose, many=many)
+        job = Job(terminal, summarizer, request, place, documents, choice, verbose=verbose, many=many)
         if ray is None:
             job.run(inputs)
         else:
             from specextend_cli.summarize import ray_pool
 
-            job.run(left, ray_pool.results(ray, left, terminal.status, summarizer, workers))
+            job.run(left, ray_pool.results(ray, left, terminal.status, summarizer, request, workers))
         if job.methods - {"lead", "verbatim"} and (advice := hint(choice, writes=writes)):
             terminal.status(advice)

@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from specextend_cli.engine.events import Event, Prefilled, Retrieved, Step
+from specextend_cli.engine.events import Prefilled, Retrieved, Step
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -64,8 +64,8 @@ class Meter:
     _retrieved: float = 0.0  # in plain steps
     _plain_seconds: float = 0.0  # of the last step
 
-    def add(self, event: Event) -> None:
-        """Count one event."""
+    def add(self, event: object) -> None:
+        """Count one event of the engine; others count nothing."""
         match event:
             case Prefilled():
                 self.prompt_tokens += event.tokens

@@ -37,7 +37,7 @@ def candidates(
     machine: Machine, *, tokens: int = USUAL_TOKENS, gguf: Sequence[str] = (), rates: Rates = MappingProxyType({})
 ) -> list[Candidate]:
     """For a document of so many tokens; `gguf` has the files that the configuration names. Never uses the network."""
-    ranked = [preset for preset in _readable() if preset.rank is not None and preset.mode == "abstractive"]
+    ranked = [preset for preset in _readable() if preset.rank is not None and not preset.unreliable]
     return [_candidate(machine, one, tokens, rates) for one in (*ranked, *_files(ranked, gguf))]
 
 

@@ -2,7 +2,7 @@
 
 Presets that write are tried by rank (`Preset.rank`: the most faithful class first, in it the largest). The first that
 fits the memory that is free, and on processors reads and writes the document within `LIMIT`, is taken if it is on disk;
-the first such one that is not can be offered. What is left is the embedded preset, which quotes.
+the first such one that is not can be offered. Where none is taken, no model runs: documents are quoted.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from specextend_cli.humanize import format_bytes, format_seconds
 from specextend_cli.models.footprint import HEADROOM
-from specextend_cli.models.preset import DEFAULT, Preset
+from specextend_cli.models.preset import Preset
 from specextend_cli.models.shape import Shape
 
 LIMIT = 600.0
@@ -35,7 +35,7 @@ Obstacle: TypeAlias = Literal[
     "lacking a package",
     "of unknown size",
 ]
-Reason: TypeAlias = Literal["named", "quotes", "configured", "on disk", "none fits"]
+Reason: TypeAlias = Literal["named", "none asked", "configured", "on disk", "none fits"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +98,12 @@ class Passed(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The preset that runs, and why; `offer` is the best one that could be fetched.
+    """The preset that writes, None where none does, and why; `offer` is the best one that could be fetched.
 
     `passed` has those that would have been preferred, by rank; `hindered` the first of them that is on disk.
     """
 
-    preset: str
+    preset: str | None
     reason: Reason
     offer: Candidate | None = None
     passed: tuple[Passed, ...] = ()
@@ -126,7 +126,7 @@ def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | 
         if why is not None and one.is_present:
             hindered = hindered or why
         passed.append(why or Passed(one.name, "not on disk"))
-    return Choice(DEFAULT, "none fits", offer, tuple(passed), hindered)
+    return Choice(None, "none fits", offer, tuple(passed), hindered)
 
 
 def obstacle(machine: Machine, one: Candidate) -> Passed | None:

@@ -16,7 +16,6 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedMod
 from transformers.utils import logging as transformers_logging
 
 from specextend_cli.engine.four_bit import use_four_bit
-from specextend_cli.engine.reader import keep_first_layers
 from specextend_cli.engine.tensor_parallel import ProcessGroup
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
@@ -36,14 +35,12 @@ def load_model(
     quantization: Quantization = "none",
     name: str = "NAME",
     group: ProcessGroup | None = None,
-    layers: int | None = None,
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
     Of a model that also reads images or sound it is the text model, and nothing else is read (see `text_part.py`).
     `name` is the preset's name for error messages, "" for the user's own model. With a `group` of processes that all
-    call this, each keeps its part of the model (see `split`). With `layers`, it has at most its first so many: others
-    are neither unpacked nor checked, and its logits mean nothing. ModelError: damaged or missing weights, an unknown
+    call this, each keeps its part of the model (see `split`). ModelError: damaged or missing weights, an unknown
     architecture, one that needs code from its repository or whose text part cannot be loaded alone, weights that
     contradict the configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
     """
@@ -91,27 +88,22 @@ def load_model(
     model: PreTrainedModel = loaded[0]
     if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided
         model.config.tie_word_embeddings = head.weight is model.get_input_embeddings().weight
-    if layers is not None:
-        keep_first_layers(model, layers)
     if group is not None:
         split(model, group)
     if quantization == "none":  # a quantized model is on its device already, and must not be moved
         model.to(device)  # type: ignore[arg-type]  # its decorators hide its signature
     model.eval()
     if quantization == "none" and group is None and (codes := directory / FILE).exists():
-        _read_four_bit(model, codes, name, whole=layers is None)
+        _read_four_bit(model, codes, name)
     return model
 
 
-def _read_four_bit(model: PreTrainedModel, file: Path, name: str, *, whole: bool) -> None:
+def _read_four_bit(model: PreTrainedModel, file: Path, name: str) -> None:
     try:
         weights = load_file(file)
         for key, tensor in weights.items():
             if tensor.dtype != (torch.uint8 if key.endswith(".codes") else torch.bfloat16):
                 raise ValueError(f"its {key} is of {tensor.dtype} numbers")
-        if not whole:
-            kept = dict(model.named_modules())
-            weights = {key: tensor for key, tensor in weights.items() if key.partition(".weight.")[0] in kept}
         use_four_bit(model, weights)
     except (SafetensorError, LookupError, ValueError, AttributeError, RuntimeError, TypeError) as error:
         raise damaged(file.parent, str(error), name) from error

@@ -18,9 +18,9 @@ from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
-from specextend_cli.models.prompt_templates import Mode, check_names, check_prompt
+from specextend_cli.models.prompt_templates import check_names, check_prompt
 from specextend_cli.models.shape import DraftShape, HeadShape, Shape
-from specextend_cli.models.source_kinds import HubSource, Line, LocalPath, LocalSource, Source, Table
+from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
@@ -215,17 +215,6 @@ class Evidence(Table):
     source: Line
 
 
-class Ranker(Table):
-    """A directory of weights for the target's hidden states, and perhaps trees.
-
-    Without trees of its own it has the shipped ones. The document is read in chunks of at most `chunk` tokens. A
-    relative `path` is relative to the preset's file.
-    """
-
-    path: LocalPath
-    chunk: int = Field(default=1024, ge=64)
-
-
 def _retrieval(data: dict[str, Any]) -> Retrieval:
     draft, tree = data.get("draft"), data.get("tree")
     if not isinstance(draft, Draft) or not isinstance(tree, TreeShape):
@@ -253,13 +242,12 @@ def _window(data: dict[str, Any]) -> Window:
 class Preset(Table):
     """A target, its draft, and what suits them.
 
-    `mode` is the kind of summary: "abstractive" prints the sentences that the target writes; "guided", for targets too
-    small to be trusted, the document's own, ranked with the help of the target's hidden states by the `ranker`;
-    "extractive" the same without a model. `retrieval`, `tree` and `decoding` are the engine's own settings. What is
-    left out of the first two, and the `window`, are computed (`models/preset_defaults.py`): a window fills what a GPU
-    of `gpu_memory` GB leaves free. A preset is `tested` where its author has loaded its models and summarized with
-    them; others follow published configurations. Where no model is named, presets with a `rank` are tried in its order,
-    which follows the `evidence` (`models/choice.py`).
+    What its target writes is often wrong where it is `unreliable`: every summary comes with a warning then.
+    `retrieval`, `tree` and `decoding` are the engine's own settings. What is left out of the first two, and the
+    `window`, are computed (`models/preset_defaults.py`): a window fills what a GPU of `gpu_memory` GB leaves free. A
+    preset is `tested` where its author has loaded its models and summarized with them; others follow published
+    configurations. Where no model is named, presets with a `rank` are tried in its order, which follows the `evidence`
+    (`models/choice.py`).
     """
 
     name: str = Field(pattern=rf"^{NAME}$")
@@ -270,7 +258,7 @@ class Preset(Table):
     tested: bool = False
     rank: int | None = Field(default=None, gt=0)
     evidence: Evidence | None = None
-    mode: Mode = "abstractive"
+    unreliable: bool = False
     target: Target
     draft: Draft = Draft()
     gpu_memory: int | None = Field(default=None, gt=0)
@@ -279,7 +267,6 @@ class Preset(Table):
     decoding: Sampling = Sampling()
     window: Window = Field(default_factory=lambda data: _window(data))
     prompts: Prompts = Prompts()
-    ranker: Ranker | None = None
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -306,6 +293,4 @@ class Preset(Table):
     def _drafts(self) -> Preset:
         if self.retrieval.top_k < 1 or self.tree.depth < 1:
             raise ValueError("top_k under [retrieval] and depth under [tree] must be at least 1")
-        if self.mode == "guided" and self.ranker is None:
-            raise ValueError('mode = "guided" needs a [ranker]')
         return self

@@ -64,9 +64,9 @@ def fill(template: str, values: Mapping[str, object]) -> tuple[str, str]:
     return before, after
 
 
-Mode: TypeAlias = Literal["extractive", "guided", "abstractive"]
+Mode: TypeAlias = Literal["extractive", "abstractive"]
 Length: TypeAlias = Literal["short", "medium", "long"]
-Style: TypeAlias = Literal["paragraph", "bullets", "abstract", "tldr", "outline"]
+Style: TypeAlias = Literal["paragraph", "bullets", "abstract", "tldr"]
 
 SYSTEM = "You write faithful summaries. You state only what the text says, with its names, numbers and dates."
 
@@ -106,7 +106,6 @@ STYLES: dict[Style, str] = {
     "bullets": 'Write it as a list of the main points: one line for each, beginning with "- ".',
     "abstract": "Write it as the abstract of a paper: what was asked, what was done, what was found, what follows.",
     "tldr": "Write one or two sentences: only what matters most.",
-    "outline": "Write it as an outline: the topics in the order of the text, numbered, their points indented beneath.",
 }
 """The sentences for `{style}`."""
 

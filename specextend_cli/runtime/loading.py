@@ -20,7 +20,7 @@ from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
 from specextend_cli.runtime.draft_heads import load_block, load_eagle, with_head
 from specextend_cli.runtime.graphs import are_wanted
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import process_group
 
 if TYPE_CHECKING:
@@ -31,25 +31,13 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
-    from specextend_cli.engine.reader import Reader
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
 
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
-def load_reader(preset: Preset, directories: Directories, options: EngineOptions, layers: int) -> Reader:
-    """The first layers of the preset's target, whole in this process; errors as `load_target`."""
-    from specextend_cli.engine.reader import Reader
-
-    lm = _load(preset, directories, options, None, layers)
-    try:
-        return Reader(lm, layers)
-    except ValueError as error:
-        raise ModelError(f"preset {preset.name} cannot rank sentences by its target", why=str(error)) from error
-
-
-def load_target(preset: Preset, directories: Directories, options: EngineOptions) -> Target:
+def load_target(preset: Preset, directories: Directories, options: Engine) -> Target:
     """The preset's target, or this process's part of it; errors as `load_generator`."""
     from specextend_cli.engine.target import Target
 
@@ -72,18 +60,17 @@ def load_target(preset: Preset, directories: Directories, options: EngineOptions
 def _load(
     preset: Preset,
     directories: Directories,
-    options: EngineOptions,
+    options: Engine,
     group: ProcessGroup | None,
-    layers: int | None = None,
 ) -> LanguageModel:
     device, quantization = device_of(options.device), preset.target.quantization
     dtype = dtype_of(_target_dtype(preset, options), device)
     check_memory(preset, device, options, parts=group.size if group else 1)
     path, attention = directories.target, options.attention
-    return load_language_model(preset, quantization, device, group, path, dtype, attention, layers)
+    return load_language_model(preset, quantization, device, group, path, dtype, attention)
 
 
-def _target_dtype(preset: Preset, options: EngineOptions) -> str:
+def _target_dtype(preset: Preset, options: Engine) -> str:
     return preset.target.dtype if options.dtype == "auto" else options.dtype
 
 
@@ -95,9 +82,8 @@ def load_language_model(
     path: Path,
     dtype: torch.dtype,
     attention: str = "auto",
-    layers: int | None = None,
 ) -> LanguageModel:
-    """A model from a directory, or its first layers, wrapped for the engine.
+    """A model from a directory, wrapped for the engine.
 
     Errors as `load_model`, `LanguageModel`, `check_attention`.
     """
@@ -113,9 +99,7 @@ def load_language_model(
     name = "" if path in own else str(preset.target.source) if made else preset.name
     try:
         with group.one_at_a_time() if group else nullcontext():
-            model = load_model(
-                path, device=device, dtype=dtype, quantization=quantization, name=name, group=group, layers=layers
-            )
+            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=group)
         return LanguageModel(model, backend=attention, parts=group.size if group else 1)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
@@ -135,7 +119,7 @@ def follow(group: ProcessGroup) -> None:
 
 def drafter_of(
     preset: Preset,
-    options: EngineOptions,
+    options: Engine,
     target: Target,
     retrieval: Retrieval,
     draft: Path | None,
@@ -185,7 +169,7 @@ def drafter_of(
         raise _too_large(preset, str(error)) from error
 
 
-def with_draft(preset: Preset, options: EngineOptions) -> Preset:
+def with_draft(preset: Preset, options: Engine) -> Preset:
     """The preset with the draft that `options` choose. UsageError, ModelError: there is no such draft."""
     if options.draft_head is not None:
         preset = with_head(preset, options.draft_head)
@@ -230,25 +214,25 @@ def heads_of(drafter: Drafter) -> list[EagleHead]:
     return [source.head for source in model_drafters(drafter) if isinstance(source, EagleDrafter)]
 
 
-def retrieval_of(preset: Preset, options: EngineOptions) -> Retrieval:
+def retrieval_of(preset: Preset, options: Engine) -> Retrieval:
     """What a drafter may see: the preset's unless chosen."""
     return replace(preset.retrieval, policy=cast("Policy", options.draft_attention or preset.retrieval.policy))
 
 
-def sampling_of(preset: Preset, options: EngineOptions) -> Sampling:
+def sampling_of(preset: Preset, options: Engine) -> Sampling:
     """How tokens are chosen, the preset's unless chosen."""
     own = preset.decoding
     temperature = own.temperature if options.temperature is None else options.temperature
     return replace(own, temperature=temperature, seed=own.seed if options.seed is None else options.seed)
 
 
-def is_exact(preset: Preset, options: EngineOptions) -> bool:
+def is_exact(preset: Preset, options: Engine) -> bool:
     """Whether the target is in float32 because somebody wants it, not because the machine has nothing faster."""
     return _target_dtype(preset, options) == "float32"
 
 
 def check_memory(
-    preset: Preset, device: torch.device, options: EngineOptions, *, context: int | None = None, parts: int = 1
+    preset: Preset, device: torch.device, options: Engine, *, context: int | None = None, parts: int = 1
 ) -> None:
     """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free.
 
@@ -266,7 +250,7 @@ def check_memory(
         raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
 
 
-def prefill_step(preset: Preset, device: torch.device, options: EngineOptions) -> int:
+def prefill_step(preset: Preset, device: torch.device, options: Engine) -> int:
     """Tokens of a prefill step: on a GPU the larger ones are faster, as far as half of what is free now holds them."""
     if device.type == "cpu":
         return PREFILL

@@ -1,9 +1,9 @@
-"""What a user may choose instead of a preset's own engine settings."""
+"""What runs: a model, on a device, with drafts; for `summarize` and `bench` alike."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import get_args
 
@@ -20,22 +20,26 @@ GENERATING = ("temperature", "seed", *DRAFTING)
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions:
-    """What the user may ask for instead of the preset's own settings; None keeps them.
+class Engine:
+    """A model and how it runs. None keeps the preset's own setting.
 
-    `draft_head`: the directory of a head (see `with_head`). `draft_attention`: full, streaming or retrieval.
-    `compile`: on processors, the models run by native code (see `runtime/native.py`), which is compiled if it has to
-    be. What is loaded already, by other options in the same process, is used in any case: it cannot be unloaded.
-    `attention`: the back end of attention; auto: the fastest one that works.
+    `model` is the name of a preset, the path of a .toml or .gguf file, or ollama:NAME; None: no model was chosen (then
+    documents are quoted, and where somebody asks for more, the embedded model runs). `draft_head` is the directory of a
+    head (see `with_head`), `draft_attention` full, streaming or retrieval. `offline`: nothing is fetched. `compile`: on
+    processors, the models run by native code (see `runtime/native.py`), which is compiled if it has to be. What is
+    loaded already, by other options in the same process, is used in any case: it cannot be unloaded. `attention` is
+    the back end of attention; auto: the fastest one that works.
     """
 
-    temperature: float | None = None
-    seed: int | None = None
+    model: str | None = None
     device: str = "auto"
     dtype: str = "auto"
     draft: str | None = None
     draft_head: Path | None = None
     draft_attention: str | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    offline: bool = False
     compile: bool = True
     attention: Attention = "auto"
 
@@ -43,6 +47,11 @@ class EngineOptions:
     def generating(self) -> list[str]:
         """The options that were chosen and matter only where text is generated, as flags."""
         return [f"--{name.replace('_', '-')}" for name in GENERATING if getattr(self, name) is not None]
+
+    @property
+    def decoding(self) -> dict[str, object]:
+        """What the tokens that a model writes may depend on, besides the model."""
+        return {name: value for name, value in asdict(self).items() if name not in ("model", "offline")}
 
     def __post_init__(self) -> None:
         if self.draft is not None and self.draft not in DRAFTERS:

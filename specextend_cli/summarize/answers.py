@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.preset import Preset
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.cache import GenerationCache, key
-from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Level, Retried, Text
+from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Retried, Text
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
 from specextend_cli.summarize.text.words import words
 
@@ -38,25 +38,22 @@ class CachedGenerator:
     """Answers of one target. `load` returns the text generator, when one is needed."""
 
     preset: Preset
-    options: EngineOptions
+    engine: Engine
     prompt_builder: PromptBuilder
     cache: GenerationCache
     load: Callable[[], Generator[Event, None, TextGenerator]]
-
-    def level(self, prompts: Sequence[Prompt]) -> Level:
-        """The event with which a level of these prompts begins."""
-        part = prompts[0].part
-        reused = sum(self.cache.get(self._key(prompt, 0)) is not None for prompt in prompts)
-        return Level(part.level, len(prompts), reused, part.final)
 
     def answer(self, prompt: Prompt, flawed: Answer | None = None) -> Generator[Event, None, Answer]:
         """The first answer without a flaw, else the first of all, which may be `flawed` and exists already."""
         first, why, part = flawed, flawed.flaw if flawed else None, prompt.part
         for attempt in range(1 if flawed else 0, _ATTEMPTS):
-            yield part if why is None else Retried(part.number, part.parts, part.level, why)
             answer = self._stored(prompt, attempt)
+            if why is None:
+                yield replace(part, reused=answer is not None)
+            else:
+                yield Retried(part.number, part.parts, part.level, why)
             if answer is not None:
-                yield Text(answer.text, part.final)
+                yield Text(answer.text)
             else:
                 generator = yield from self.load()
                 if attempt:
@@ -108,7 +105,7 @@ class CachedGenerator:
         return Answer(text, _flaw(prompt, text))
 
     def _key(self, prompt: Prompt, attempt: int) -> str:
-        settings = [self.identity, asdict(self.options), asdict(self.preset.decoding), prompt.max_tokens]
+        settings = [self.identity, self.engine.decoding, asdict(self.preset.decoding), prompt.max_tokens]
         settings += [attempt] if attempt else []
         return key(prompt.tokens, settings)
 

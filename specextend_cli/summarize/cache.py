@@ -175,22 +175,22 @@ class RunStore:
         with self._asked() as store:
             return list(_newest(store))
 
-    def rates(self, preset: str, mode: str, device: str) -> Rates | None:
-        """Seconds that this preset's last runs in that mode and there took for a token read and one written: medians.
+    def rates(self, preset: str, device: str) -> Rates | None:
+        """Seconds that this preset's last runs there took for a token read and one written: medians.
 
         None: there are no such runs. Runs that found chunk summaries of earlier ones, and read less than their
         document, do not count.
         """
-        return self.all_rates(mode, device).get(preset)
+        return self.all_rates(device).get(preset)
 
-    def all_rates(self, mode: str, device: str) -> dict[str, Rates]:
+    def all_rates(self, device: str) -> dict[str, Rates]:
         """The same of every preset."""
         last: dict[str, list[Run]] = {}
         if self.path is not None:
             with suppress(InputError), self._asked() as store:
                 for one in _newest(store):
                     is_whole = one.read >= one.tokens > 0 and one.busy >= one.reading > 0
-                    if is_whole and one.device == device and (mode == "abstractive") == (one.written > 0):
+                    if is_whole and one.device == device and one.written > 0:
                         last.setdefault(one.preset, []).append(one)
         return {preset: _rates(runs[:_PACED]) for preset, runs in last.items()}
 

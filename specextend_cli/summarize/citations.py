@@ -138,37 +138,22 @@ class Citer:
         self.passages = passages
         self.sentences: list[Sentence] = []
         self._text = document.text
-        self._source = FactSource(document.text)
-        self._length = 0
         self._labels = {page.number: page.label for page in document.pages}
         self._ocr = frozenset(document.extraction.ocr)
 
-    def add(self, delta: str, origins: Sequence[Origin]) -> list[Sentence]:
-        """The sentences of the next piece of the summary, whole ones, which was written from `origins`."""
-        added = []
-        for start, end in spans(delta):
-            text, place = delta[start:end], self._length + start
-            found = self._source.unsupported(text)
-            unsupported = tuple(replace(one, start=place + one.start, end=place + one.end) for one in found)
-            added.append(self._sentence(place, text, self._index.support(text, origins), unsupported))
-        self._length += len(delta)
-        return added
+    def add(self, lead: str, text: str, origins: Sequence[Origin]) -> Sentence:
+        """The summary's next sentence, behind `lead`, which was written from `origins`."""
+        return self._sentence(lead, text, self._index.support(text, origins), self._source.unsupported(text))
 
-    def quote(self, delta: str, passage: int) -> list[Sentence]:
-        """The sentences of the next piece, which quotes a document sentence, by its number."""
-        at = self._length
-        self.skip(delta)
-        return [self._sentence(at + start, delta[start:end], {passage: 1.0}) for start, end in spans(delta)]
-
-    def skip(self, delta: str) -> None:
-        """The next piece of the summary is no sentence, but a heading of the document's own."""
-        self._length += len(delta)
+    def quote(self, lead: str, text: str, passage: int) -> Sentence:
+        """The summary's next sentence, which quotes a document sentence, by its number."""
+        return self._sentence(lead, text, {passage: 1.0})
 
     def _sentence(
-        self, place: int, text: str, support: Mapping[int, float], unsupported: tuple[Unsupported, ...] = ()
+        self, lead: str, text: str, support: Mapping[int, float], unsupported: Sequence[Unsupported] = ()
     ) -> Sentence:
-        number, citations = len(self.sentences) + 1, tuple(self._citation(*one) for one in support.items())
-        self.sentences.append(Sentence(number, place, place + len(text), text, citations, unsupported))
+        citations = tuple(self._citation(*one) for one in support.items())
+        self.sentences.append(Sentence(lead, text, citations, tuple(unsupported)))
         return self.sentences[-1]
 
     def _citation(self, number: int, score: float) -> Citation:
@@ -180,3 +165,7 @@ class Citer:
     @cached_property
     def _index(self) -> SentenceIndex:
         return SentenceIndex(self._text, self.passages)
+
+    @cached_property
+    def _source(self) -> FactSource:
+        return FactSource(self._text)

@@ -9,12 +9,10 @@ from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
 from specextend_cli.summarize.facts import Unsupported
-from specextend_cli.summarize.ranking.text_kind import Kind
-from specextend_cli.summarize.request import SummaryRequest
+from specextend_cli.summarize.request import Request
 
-Method: TypeAlias = Literal["extractive", "guided", "abstractive", "lead", "verbatim"]
-"""The document's sentences, chosen without a model; the same, guided by the target; the target's own sentences; the
-document's first ones; all of it."""
+Method: TypeAlias = Literal["extractive", "abstractive", "lead", "verbatim"]
+"""The document's sentences, chosen; a model's own sentences; the document's first ones; all of it."""
 Flaw: TypeAlias = Literal["no answer", "in circles"]
 """Why an answer is retried: it says nothing or refuses; it repeats itself."""
 
@@ -40,12 +38,11 @@ class Rates:
 class Plan:
     """What will be done to one document, known before any model is loaded.
 
-    `chunks` are the map prompts' sizes in target tokens; one chunk means one pass. `levels` counts the passes over
-    text: 1 for one pass, 2 for map and reduce, more when the chunk summaries themselves must be reduced; shorter or
-    longer ones than expected may take one level less or one more. `unit` is what `pages` counts: "page", or "section"
-    where a document has no pages, and `counted` what `tokens` and `chunks` count: words, where no model reads
-    tokens; `words` is the length of the document in any case. `work` is what each level is expected to take, `rates`
-    how long, where earlier runs tell.
+    `chunks` are the map prompts' sizes in target tokens, of which the document has `tokens`; none where it is quoted.
+    One chunk means one pass. `levels` counts the passes over text: 1 for one pass, 2 for map and reduce, more when the
+    chunk summaries themselves must be reduced; shorter or longer ones than expected may take one level less or one
+    more. `unit` is what `pages` counts: "page", or "section" where a document has no pages; `words` is the length of
+    the document. `work` is what each level is expected to take, `rates` how long, where earlier runs tell.
     """
 
     document: str
@@ -56,13 +53,12 @@ class Plan:
     unit: str = "page"
     work: tuple[LevelWork, ...] = ()
     rates: Rates | None = None
-    counted: Literal["token", "word"] = "token"
     words: int = 0
 
     @property
     def prompts(self) -> int:
-        """How many parts of the document a model reads; 0 without one."""
-        return len(self.chunks) if self.counted == "token" else 0
+        """How many parts of the document a model reads; 0 where it is quoted."""
+        return len(self.chunks)
 
     @property
     def seconds(self) -> float | None:
@@ -73,21 +69,12 @@ class Plan:
 
 
 @dataclass(frozen=True, slots=True)
-class Level:
-    """A level begins: `prompts`, of which earlier runs have answered `reused`. The `final` one writes the summary."""
-
-    level: int
-    prompts: int
-    reused: int
-    final: bool
-
-
-@dataclass(frozen=True, slots=True)
 class Part:
     """Writing of part `number` of `parts` at `level` begins (1-based; the last level writes the summary).
 
     `pages` are the first and last page it reads, `tokens` the size of its prompt, `final` whether its text is the
-    summary itself. `levels` is the number that was planned, or as many as there really are.
+    summary itself, `reused` whether an earlier run has answered it. `levels` is the number that was planned, or as
+    many as there really are.
     """
 
     number: int
@@ -97,26 +84,14 @@ class Part:
     pages: tuple[int, int]
     tokens: int
     final: bool
+    reused: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Detokenized text, never half a character. `final` text is the summary's; the rest belongs to chunk summaries
-    and drafts.
-    """
+    """What a model has just written, detokenized, never half a character: to be watched, and no part of the result."""
 
     delta: str
-    final: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Preview:
-    """In guided mode, before any model is loaded: a whole summary by the features of the sentences alone.
-
-    It is there to be looked at while the target reads, and no part of the result, whose own text follows.
-    """
-
-    text: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,18 +113,16 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Sentence `number` (1-based) of the summary is written: characters [start, end) of it, and what it rests on.
+    """The next sentence of the summary, whose text is every `lead` and `text` in turn.
 
-    It follows the `Text` that it is in. `unsupported` is what of it the source does not have, with offsets in the
-    summary.
+    `lead` is what stands before it: white space, the mark of a list, a speaker's name. `unsupported` is what the source
+    does not have, with offsets in `text`.
     """
 
-    number: int
-    start: int
-    end: int
+    lead: str
     text: str
-    citations: tuple[Citation, ...]
-    unsupported: tuple[Unsupported, ...]
+    citations: tuple[Citation, ...] = ()
+    unsupported: tuple[Unsupported, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,15 +133,6 @@ class ChunkSummarized:
     parts: int
     level: int
     text: str
-    reused: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class ChunkRead:
-    """The target has read a chunk, whose sentences' scores are saved; `reused` when an earlier run had read it."""
-
-    number: int
-    parts: int
     reused: bool = False
 
 
@@ -218,8 +182,7 @@ class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
     `retried` has an entry for every retry; `warnings` are those of reading and of the run. `reused` counts the chunk
-    summaries (of a document that takes one pass, the summary) that an earlier run had written. `kind` is what style and
-    length went by.
+    summaries (of a document that takes one pass, the summary) that an earlier run had written.
     """
 
     document: str
@@ -231,14 +194,13 @@ class Summary:
     seconds: float
     preset: str
     drafter: str
-    request: SummaryRequest = field(default_factory=SummaryRequest)
+    request: Request = field(default_factory=Request)
     sentences: tuple[Sentence, ...] = ()
     retried: tuple[Retried, ...] = ()
     run: str = ""
     method: Method = "abstractive"
     warnings: tuple[str, ...] = ()
     reused: int = 0
-    kind: Kind = "text"
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:
@@ -253,5 +215,6 @@ class Summarized:
     summary: Summary
 
 
-_SummaryEvent: TypeAlias = Plan | Level | Part | Preview | Text | Sentence | ChunkSummarized | ChunkRead | Retried
-Event: TypeAlias = Stage | _SummaryEvent | Warned | Summarized | engine.Event
+Event: TypeAlias = (
+    Stage | Plan | Part | Text | ChunkSummarized | Retried | Sentence | Warned | Summarized | engine.Event
+)

@@ -66,7 +66,7 @@ _NOUNS = 0.25  # from this share of capitals on, a language capitalizes its noun
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """Characters [start, end) of the summary, `text`, which occur in the source in no spelling that is known here."""
+    """Characters [start, end) of a sentence, `text`, which occur in the source in no spelling that is known here."""
 
     text: str
     kind: Literal["number", "date", "name"]

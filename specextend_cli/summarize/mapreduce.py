@@ -6,19 +6,28 @@ prompt. The plan is made before any model is loaded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from math import ceil
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Chunk, Document
+from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.citations import Citer, Origin, document_sentences, origin_of, summarized
-from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates, Text
-from specextend_cli.summarize.formatting import QuoteLayout, formatter
-from specextend_cli.summarize.pipeline import Pipeline
+from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, Text
+from specextend_cli.summarize.layout import BRIEF, AnswerLayout, mark_words
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
-from specextend_cli.summarize.request import SHARE, SLACK, WORDS_PER_TOKEN, SummarySettings
+from specextend_cli.summarize.request import (
+    SHARE,
+    SLACK,
+    STYLE_WORDS,
+    WORDS_PER_TOKEN,
+    Request,
+    answer_tokens,
+    target_words,
+)
 from specextend_cli.summarize.text.sentences import split
 from specextend_cli.summarize.text.words import count_words
 
@@ -37,12 +46,13 @@ class SourceText:
     origins: tuple[Origin, ...]
 
 
-class _WordLimit:
-    """Words that the target may still write where a number of them is asked for."""
+class _Limit:
+    """What a model may still write: a number of words where one is asked for, else of a tldr two sentences."""
 
-    def __init__(self, words: int, mark: int) -> None:
-        self._words = words
-        self._mark = mark  # words of every sentence besides its own
+    def __init__(self, request: Request, words: int) -> None:
+        self._exact, self._words = request.is_exact, words
+        self._mark = mark_words(request.style)
+        self._sentences = BRIEF if request.style == "tldr" else None
         self._written = 0
         self._allowed = 0.0
         self._full = False
@@ -54,83 +64,80 @@ class _WordLimit:
 
     def takes(self, sentence: str) -> bool:
         """Whether a sentence still has room; the first of all always has, and after one that has none, none has."""
+        if not self._exact:
+            if self._sentences is not None and sentence.strip():
+                self._sentences -= 1
+            return self._sentences is None or self._sentences >= 0
         size = count_words(sentence) + self._mark
         self._full = self._full or (0 < self._allowed < self._written + size and self._written > 0)
         self._written += 0 if self._full else size
         return not self._full
 
 
-class MapReduce(Pipeline):
-    """One document's way through the levels."""
+class MapReduce:
+    """One document's way through the levels, to a summary of about `words` words.
 
-    def __init__(
-        self, document: Document, settings: SummarySettings, generator: CachedGenerator, rates: Rates | None = None
-    ) -> None:
-        self.generator, self.prompt_builder = generator, generator.prompt_builder
-        plan, self.chunks = plan_work(document, self.prompt_builder, settings, rates)
-        super().__init__(document, settings, plan, Citer(document, document_sentences(document, self.chunks)))
-        self._finals: list[tuple[Prompt, SourceText]] = []
+    `chunk_summaries`, after `run`, are those of the first level.
+    """
+
+    method: Method = "abstractive"
+
+    def __init__(self, document: Document, words: int, generator: CachedGenerator, rates: Rates | None = None) -> None:
+        self.document, self.words, self.generator = document, words, generator
+        self.prompt_builder, self.request = generator.prompt_builder, generator.prompt_builder.request
+        self.preset, self.chunk_summaries = self.prompt_builder.preset, tuple[str, ...]()
+        self.plan, self.chunks = plan_work(document, self.prompt_builder, rates)
+        self.citer = Citer(document, document_sentences(document, self.chunks))
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
-        if self.settings.request.needs_writing or self._size > self._words:
-            self.method = "abstractive"
-            return chain(self._map_and_reduce(), self._abstractive())
-        parts = (
-            Part(number, len(self.chunks), 1, 1, self._pages(c.start, c.end), c.tokens, True)
-            for number, c in enumerate(self.chunks, 1)
-        )
-        return chain(parts, self._verbatim())
+        finals = yield from self._map_and_reduce()
+        yield from self._write(finals)
 
-    def _map_and_reduce(self) -> Iterator[Event]:
-        """Summarize chunks, then their summaries, until few enough texts are left for the prompts `_finals`."""
-        text, settings, passages, level = self.document.text, self.settings, self.evidence.passages, 1
+    def _pages(self, chunk: Chunk) -> tuple[int, int]:
+        """The first and last page of a chunk."""
+        pages = self.document.pages_of(chunk.start, chunk.end) or (1,)
+        return pages[0], pages[-1]
+
+    def _map_and_reduce(self) -> Generator[Event, None, list[tuple[Prompt, SourceText]]]:
+        """Summarize chunks, then their summaries, until few texts are left; the prompts that write the summary."""
+        text, window, passages, level = self.document.text, self.preset.window, self.citer.passages, 1
+        parts = summary_parts(self.request, self.preset)
         sources = [
-            SourceText(text[c.start : c.end], self._pages(c.start, c.end), c.tokens, (origin_of(c, passages),))
-            for c in self.chunks
+            SourceText(text[c.start : c.end], self._pages(c), c.tokens, (origin_of(c, passages),)) for c in self.chunks
         ]
-        most, room = settings.preset.window.chunk_summary_tokens, settings.preset.window.chunk
+        most = window.chunk_summary_tokens
         words = int(most * WORDS_PER_TOKEN * SHARE)
-        while len(sources) > settings.summary_parts:
-            prompts = list(self._prompts(sources, level, words, most))
-            yield self.generator.level(prompts)
-            answers = yield from self.generator.chunk_summaries(prompts)
+        while len(sources) > parts:
+            answers = yield from self.generator.chunk_summaries(list(self._prompts(sources, level, words, most)))
             if level == 1:
                 self.chunk_summaries = tuple(answer.text for answer in answers)
             summaries = [
                 self._source(one.text, of.pages, summarized(of.origins, one.text))
                 for one, of in zip(answers, sources, strict=True)
             ]
-            groups = pack([summary.tokens for summary in summaries], room, settings.summary_parts)
+            groups = pack([summary.tokens for summary in summaries], window.chunk, parts)
             sources = [self._join([summaries[i] for i in group]) for group in groups]
             level += 1
-        words, most = max(self._words // len(sources), 1), settings.summary_tokens // len(sources)
-        each = min(max(self.plan.tokens / self._size, 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
+        words, most = max(self.words // len(sources), 1), answer_tokens(self.request, self.preset) // len(sources)
+        each = min(max(self.plan.tokens / max(self.plan.words, 1), 1 / WORDS_PER_TOKEN), _MOST_TOKENS)
         most = min(most, int(words * each * SLACK) + _TO_END)
-        prompts = list(self._prompts(sources, level, words, most, final=True))
-        self._finals = list(zip(prompts, sources, strict=True))
-        yield self.generator.level(prompts)
+        return list(zip(self._prompts(sources, level, words, most, final=True), sources, strict=True))
 
-    def _abstractive(self) -> Iterator[Event]:
-        """The target's sentences in the style that is asked for, each with its evidence."""
-        request = self.settings.request
-        limit = _WordLimit(self._words, QuoteLayout(request.form).mark)
-        for prompt, source in self._finals:
-            number, parts = prompt.part.number, prompt.part.parts
-            limit.open(number, parts)
-            form = formatter(request.form, number, parts, brief=not request.exact)
-            gap = form.gap if self.evidence.sentences else ""
+    def _write(self, finals: Sequence[tuple[Prompt, SourceText]]) -> Iterator[Event]:
+        """The target's sentences in the style that is asked for, each with its citations."""
+        limit = _Limit(self.request, self.words)
+        for prompt, source in finals:
+            limit.open(prompt.part.number, prompt.part.parts)
+            layout = AnswerLayout(self.request.style, first=not self.citer.sentences)
             for event in self.generator.answer(prompt):
                 if not isinstance(event, Text):
                     yield event
                     continue
                 for sentence in split(event.delta):
-                    if request.exact and not limit.takes(sentence):
-                        continue
-                    if delta := form.feed(sentence):
-                        yield Text(gap + delta, True)
-                        yield from self.evidence.add(gap + delta, source.origins)
-                        gap = ""
+                    if limit.takes(sentence):
+                        for placed in layout.place(sentence):
+                            yield self.citer.add(*placed, source.origins)
 
     def _prompts(
         self, sources: Sequence[SourceText], level: int, words: int, most: int, *, final: bool = False
@@ -151,7 +158,7 @@ class MapReduce(Pipeline):
             yield Prompt(
                 Part(number, len(sources), level, levels, source.pages, source.tokens, final),
                 build.prompt(template, values, source.text),
-                max(min(most, self.settings.max_tokens or most, source.tokens - 1), 1),
+                max(min(most, source.tokens - 1), 1),
                 build.shared_prefix(template, values),
             )
 
@@ -164,11 +171,21 @@ class MapReduce(Pipeline):
         return SourceText(text, pages, self.prompt_builder.encoder.count(text), origins)
 
 
+def summary_parts(request: Request, preset: Preset) -> int:
+    """The most prompts that write the summary: those of the preset, or as many as its words need."""
+    if request.style in STYLE_WORDS:
+        return 1
+    # Each prompt asks for as much as it usually does: what is asked for in a few words becomes no text.
+    most = preset.window.summary_parts
+    return min(ceil(most * target_words(request, preset) / target_words(Request(), preset)), most)
+
+
 def plan_work(
-    document: Document, prompt_builder: PromptBuilder, settings: SummarySettings, rates: Rates | None = None
+    document: Document, prompt_builder: PromptBuilder, rates: Rates | None = None
 ) -> tuple[Plan, tuple[Chunk, ...]]:
     """The plan, and chunks of at most the preset's size; their spans are the whole text, so no token is left out."""
-    window, parts = settings.preset.window, settings.summary_parts
+    preset, request = prompt_builder.preset, prompt_builder.request
+    window, parts, most = preset.window, summary_parts(request, preset), answer_tokens(request, preset)
     chunks = tuple(chunk(document, prompt_builder.encoder.encode, window.chunk))
     sizes = tuple(piece.tokens for piece in chunks)
     counts = [len(chunks)]
@@ -178,7 +195,7 @@ def plan_work(
     left, work = sum(sizes), list[LevelWork]()
     for level, prompts in enumerate(counts, 1):
         final = level == len(counts)
-        answer = settings.summary_tokens // prompts if final else window.chunk_summary_tokens
+        answer = most // prompts if final else window.chunk_summary_tokens
         read = left + prompts * prompt_builder.overhead(template_of(level, final=final))
         left = min(answer * prompts, left)
         work.append(LevelWork(prompts, read, left))

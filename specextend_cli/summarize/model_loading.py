@@ -14,21 +14,21 @@ from specextend_cli.runtime.graphs import run_by_graphs
 from specextend_cli.runtime.loading import describe, heads_of, is_exact
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of, stages
 from specextend_cli.runtime.native import load_library, run_natively
-from specextend_cli.runtime.options import DRAFTING, EngineOptions
+from specextend_cli.runtime.options import DRAFTING, Engine
 from specextend_cli.runtime.threads import fit_threads
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import TextGenerator
 
 
-def load_writer(
-    preset: Preset, engine: EngineOptions, *, batch: int | None, offline: bool
-) -> Generator[Stage, None, TextGenerator]:
+def load_writer(preset: Preset, engine: Engine, *, batch: int | None) -> Generator[Stage, None, TextGenerator]:
     """Fetch and load both models, check them, and let them run natively or by graphs.
 
     The sizes of caches and batches come from the preset, the options and the memory that is free, none from a document.
     """
-    pair: ModelDirectories = yield from stages(lambda progress: fetch_pair(preset, offline=offline, progress=progress))
+    pair: ModelDirectories = yield from stages(
+        lambda progress: fetch_pair(preset, offline=engine.offline, progress=progress)
+    )
     yield from prepare(preset.title, pair.target, engine)
     from specextend_cli.summarize.writer import load_generator
 
@@ -48,7 +48,7 @@ def load_writer(
     return generator
 
 
-def prepare(title: str, directory: Path, engine: EngineOptions) -> Iterator[Stage]:
+def prepare(title: str, directory: Path, engine: Engine) -> Iterator[Stage]:
     """What loading a model needs: transformers, threads, and the native library."""
     yield Stage(f"loading {title}")
     import_transformers()
@@ -63,7 +63,7 @@ def import_ahead() -> None:
 
 
 def begin_loading(
-    preset: Preset, engine: EngineOptions, load: Callable[[], Generator[Stage, None, TextGenerator]]
+    preset: Preset, engine: Engine, load: Callable[[], Generator[Stage, None, TextGenerator]]
 ) -> Generator[Stage, None, TextGenerator]:
     """`load`, begun in a thread now if nothing has to be fetched and CUDA computes: else when the generator is run.
 

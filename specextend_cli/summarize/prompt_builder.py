@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from pathlib import Path
 
-from specextend_cli.errors import ModelError
+from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.preset import PLACEHOLDERS, Preset
 from specextend_cli.models.prompt_templates import fill
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.summarize.events import Part
-from specextend_cli.summarize.request import SummaryRequest
+from specextend_cli.summarize.request import Request, answer_tokens
 
 _MARK = "\N{OBJECT REPLACEMENT CHARACTER}document\N{OBJECT REPLACEMENT CHARACTER}"
 
@@ -42,7 +42,7 @@ class PromptBuilder:
     preset: Preset
     encoder: TextEncoder
     directory: Path
-    request: SummaryRequest = field(default_factory=SummaryRequest, kw_only=True)
+    request: Request = field(default_factory=Request, kw_only=True)
 
     def prompt(self, template: str, values: Mapping[str, object], text: str) -> list[int]:
         """Token ids of `template` around `text`, up to where the answer begins.
@@ -51,6 +51,23 @@ class PromptBuilder:
         """
         before, after = self.frame(template, values)
         return before + self.encoder.encode(text) + after
+
+    def check(self) -> None:
+        """UsageError where a prompt of full size and its answer would leave the window the model was trained with."""
+        window = self.preset.window
+        text = max(window.chunk, 3 * (window.chunk_summary_tokens + 2))
+        for template in ("single", "map", "reduce"):
+            usual = window.chunk_summary_tokens if template == "map" else window.summary_tokens
+            new = usual if template == "map" else answer_tokens(self.request, self.preset)
+            room = window.context - self.overhead(template) - text
+            if usual <= room < new:
+                raise self.request.too_long(room)
+            if new > room:
+                raise UsageError(
+                    f"preset {self.preset.name}: a {template} prompt of full size does not fit the model's window",
+                    why=f"it can take {window.context - room + new:,} tokens of {window.context:,}",
+                    fix="lower chunk, chunk_summary_tokens or summary_tokens under [window]",
+                )
 
     def overhead(self, template: str) -> int:
         """Tokens of a prompt besides its text, with numbers of four digits."""

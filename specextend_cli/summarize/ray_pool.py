@@ -20,8 +20,10 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import SpecextendError, UsageError
 from specextend_cli.humanize import format_many
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import Event, Warned
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.summarizer import Summarizer
 
 LOCAL = "local"
 TRIES = 3  # workers that may die over one document
@@ -55,12 +57,12 @@ S = TypeVar("S", bound=Source)
 
 
 class Worker:
-    """Summarizes documents. Models are loaded with the first document and stay loaded."""
+    """Summarizes documents, all as `request` asks. Models are loaded with the first document and stay loaded."""
 
-    def __init__(self, options: Options) -> None:
-        if options.offline:
+    def __init__(self, engine: Engine, request: Request, batch: int | None, cache: bool) -> None:
+        if engine.offline:
             os.environ["HF_HUB_OFFLINE"] = "1"  # before huggingface_hub is imported, which reads it once
-        self._summarizer = Summarizer(options)
+        self._summarizer, self._request = Summarizer(engine, batch=batch, cache=cache), request
 
     def work(self, number: int, name: str, data: bytes | SpecextendError, reading: Reading) -> tuple[int, Result]:
         """Read and summarize document `number`, given as the bytes of its file, or as the error of reading these."""
@@ -69,7 +71,7 @@ class Worker:
         try:
             document = read_bytes(name, data, **reading.settings())
             events: list[Event] = list(map(Warned, document.extraction.warnings))
-            run = self._summarizer.run(document)
+            run = self._summarizer.run(document, self._request)
             return number, events + [event for event in run if type(event).__module__ == Warned.__module__]
         except SpecextendError as error:
             return number, error.with_traceback(None)
@@ -104,14 +106,22 @@ def pool_size(nodes: Sequence[dict[str, float]], wanted: int | None, documents: 
 
 
 def results(
-    address: str, inputs: Sequence[S], say: Callable[[str], None], summarizer: Summarizer, workers: int | None
+    address: str,
+    inputs: Sequence[S],
+    say: Callable[[str], None],
+    summarizer: Summarizer,
+    request: Request,
+    workers: int | None,
 ) -> Iterator[tuple[S, Result]]:
-    """Every input with its result in the order in which they are done, computed over the cluster at `address`."""
+    """Every input with its result in the order in which they are done, computed over the cluster at `address`.
+
+    Its workers have summarizers as this one.
+    """
     if not inputs:
         return
-    options = summarizer.options
-    if options.preset.endswith((".toml", ".gguf")):  # workers, too, can open its absolute path
-        options = replace(options, preset=str(Path(options.preset).expanduser().absolute()))
+    engine = summarizer.engine
+    if engine.model is not None and engine.model.endswith((".toml", ".gguf")):  # workers, too, can open such a path
+        engine = replace(engine, model=str(Path(engine.model).expanduser().absolute()))
     with connected(address) as ray:
         nodes = [node["Resources"] for node in ray.nodes() if node["Alive"]]
         size = pool_size(nodes, workers, len(inputs))
@@ -119,7 +129,8 @@ def results(
         actor = ray.remote(Worker).options(
             num_cpus=size.cores, num_gpus=size.gpus, max_restarts=-1, max_task_retries=TRIES - 1
         )
-        pool = ray.util.ActorPool([actor.remote(options) for _ in range(size.workers)])
+        settings = engine, request, summarizer.batch, summarizer.saves
+        pool = ray.util.ActorPool([actor.remote(*settings) for _ in range(size.workers)])
         yield from distribute(pool, inputs, say, ray.exceptions.RayError)
 
 

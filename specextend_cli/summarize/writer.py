@@ -28,7 +28,7 @@ from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
 from specextend_cli.runtime.graphs import tree_for
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompt_builder import Prompt
@@ -60,15 +60,15 @@ class TextStream:
                 return number
         return None
 
-    def released(self, event: EngineEvent, *, final: bool) -> Iterator[Text]:
-        """The text released since the last call, `final` or not, if there is any. `event` is the engine's next one."""
+    def released(self, event: EngineEvent) -> Iterator[Text]:
+        """The text released since the last call, if there is any. `event` is the engine's next one."""
         if isinstance(event, Finished):
             self._waiting += self._sentences.finish(whole=event.reason == "eos")
         if fresh := self._waiting.rstrip():
             self._waiting = self._waiting[len(fresh) :]
             fresh = fresh if self.text else fresh.lstrip()
             self.text += fresh
-            yield Text(fresh, final)
+            yield Text(fresh)
 
 
 @dataclass
@@ -104,7 +104,7 @@ class TextGenerator:
                 shared_prefix=prompt.shared_prefix,
             ):
                 yield event
-                yield from stream.released(event, final=prompt.part.final)
+                yield from stream.released(event)
         return stream.text
 
     def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | str]]:
@@ -128,7 +128,7 @@ class TextGenerator:
                 if isinstance(event, States):
                     continue
                 yield number, event
-                yield from ((number, text) for text in streams[number].released(event, final=False))
+                yield from ((number, text) for text in streams[number].released(event))
                 if isinstance(event, Finished):
                     yield number, streams[number].text
 
@@ -173,7 +173,7 @@ def _enough_memory(tokens: int) -> Iterator[None]:
         ) from error
 
 
-def load_generator(preset: Preset, directories: ModelDirectories, options: EngineOptions) -> TextGenerator:
+def load_generator(preset: Preset, directories: ModelDirectories, options: Engine) -> TextGenerator:
     """Load everything, in seconds. Raises what `loading.load_target` and `loading.drafter_of` raise.
 
     Where several processes share the target, all of them load their parts of it now; only this one drafts.

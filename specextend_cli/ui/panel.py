@@ -21,7 +21,7 @@ from rich.text import Text
 from specextend_cli.engine.events import Prefilling, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_clock, format_count, format_percent, format_speedup, is_slower
-from specextend_cli.summarize.events import ChunkRead, Event, Level, Plan, Stage, Warned
+from specextend_cli.summarize.events import Event, Part, Plan, Stage, Warned
 from specextend_cli.ui.output import ACCENT, AMBER, GOOD, QUIET, Output, sanitize
 from specextend_cli.ui.progress import (
     Progress,
@@ -61,6 +61,7 @@ class View:
         self.progress = Progress(clock, age)
         self._spoke = self.progress.began
         self._shares = False  # whether text was written where the lines are, too
+        self._level = 0  # that was said to begin
 
     def add(self, event: Event) -> None:
         """Take one event."""
@@ -73,11 +74,10 @@ class View:
                 self.say(f"{self.title}: {format_size(event)}")
             case Stage() if before is None or before.name != event.name:
                 self.say(event.name)
-            case Level():
-                self.say(" · ".join(filter(None, (format_level(event), format_left(self.progress)))))
-            case Stage() | Prefilling() | Step() | ChunkRead() if (
-                self.progress.clock() - self._spoke >= EVERY and not self._shares
-            ):
+            case Part(reused=False) if event.level > self._level:  # those of earlier runs come first
+                self._level, begins = event.level, format_level(event, self.progress.reused)
+                self.say(" · ".join(filter(None, (begins, format_left(self.progress)))))
+            case Stage() | Prefilling() | Step() if self.progress.clock() - self._spoke >= EVERY and not self._shares:
                 rows = (row.plain.split() for rank, row in _rows(self.progress, "", 0) if rank in _TOLD)
                 self.say(" · ".join(map(" ".join, rows)))
 

@@ -40,7 +40,6 @@ class Progress:
     clock: Callable[[], float] = time.monotonic
     age: float = 0.0
     meter: Meter = field(default_factory=Meter)
-    estimate: Estimate = field(default_factory=Estimate)
     plan: events.Plan | None = None
     part: events.Part | None = None
     stage: events.Stage | None = None
@@ -48,63 +47,71 @@ class Progress:
     retrieved: Retrieved | None = None
     summary: events.Summary | None = None
     first_words: float | None = None  # seconds from the start of the process, or of this document, to its summary
-    saved: int = 0  # chunks whose summaries or scores are stored, including those of earlier runs
+    saved: int = 0  # chunk summaries that are stored, including those of earlier runs
     finished: int = 0  # answers of the current level
-    tokens: int = 0  # written of the current part; in a batch, of all parts of the level
+    reused: int = 0  # of them
     batch_size: int = 1
     text: str = ""  # the end of what is being written, of several texts of one
+    _before: int = 0  # tokens written before the current part; in a batch, before its level
 
     def __post_init__(self) -> None:
         self.began = self.clock()
+        self.estimate = Estimate(self.meter)
 
     def add(self, event: events.Event) -> None:
         """Take one event."""
+        self.meter.add(event)
         self.estimate.add(event)
         match event:
             case events.Stage():
                 self.stage = event
             case events.Plan():
                 self.plan = event
-            case events.Level():
-                self.finished, self.tokens, self.batch_size = 0, 0, 1
             case events.Part():
-                self.part, self.stage, self.prefilling = event, None, None
-                if self.batch_size == 1:
-                    self.tokens, self.text = 0, ""
-                if event.final:
-                    self.finished = event.number - 1
+                self._part(event)
             case events.Text():
                 self.text = (self.text + sanitize(event.delta))[-TAIL:]
-                if event.final and self.first_words is None:
+            case events.Sentence():
+                self.text = (self.text + sanitize(event.lead + event.text))[-TAIL:]
+                if self.first_words is None:
                     self.first_words = self.clock() - self.began + self.age
-            case events.Preview():
-                self.text = sanitize(event.text)
             case events.ChunkSummarized():
                 self.finished, self.saved = self.finished + 1, self.saved + (event.level == 1)
-            case events.ChunkRead():
-                self.finished, self.saved = event.number, self.saved + 1
             case events.Retried():
-                self.prefilling, self.tokens, self.text = None, 0, ""
+                self.prefilling, self.text, self._before = None, "", self.meter.tokens
             case events.Summarized():
                 self.summary = event.summary
-            case events.Warned() | events.Sentence():
+            case events.Warned():
                 pass
             case _:
                 self._engine(event)
 
+    def _part(self, part: events.Part) -> None:
+        if self.part is None or part.level != self.part.level:
+            self.finished, self.reused, self.batch_size = 0, 0, 1
+        self.reused += part.reused
+        if self.batch_size == 1:
+            self.text, self._before = "", self.meter.tokens
+        if part.final:
+            self.finished = part.number - 1
+        self.part, self.stage, self.prefilling = part, None, None
+
     def _engine(self, event: EngineEvent) -> None:
         self.stage = None
-        self.meter.add(event)
         match event:
             case Prefilling():
                 self.prefilling = event
             case Prefilled():
                 self.prefilling = None
             case Step():
-                self.tokens += event.accepted
                 self.batch_size = event.batch_size if event.nodes else self.batch_size
             case Retrieved():
                 self.retrieved = event
+
+    @property
+    def tokens(self) -> int:
+        """Tokens written of the current part; in a batch, of all parts of the level."""
+        return self.meter.tokens - self._before
 
     @property
     def speed(self) -> float:
@@ -153,11 +160,11 @@ def format_task(progress: Progress) -> tuple[str, str, str]:
     return kind, count, f"reading {format_pages(*part.pages, unit)}{done}"
 
 
-def format_level(level: events.Level) -> str:
+def format_level(part: events.Part, reused: int) -> str:
     """The start of a level: "22 chunk summaries, 9 of them reused"."""
-    kind = "chunk" if level.level == 1 else "merged"
-    reused = f", {level.reused:,} of them reused" if level.reused else ""
-    return "writing the summary" if level.final else f"{level.prompts:,} {kind} summaries{reused}"
+    kind = "chunk" if part.level == 1 else "merged"
+    known = f", {reused:,} of them reused" if reused else ""
+    return "writing the summary" if part.final else f"{part.parts:,} {kind} summaries{known}"
 
 
 def format_gaps(coverage: events.Coverage) -> Iterator[str]:
@@ -204,11 +211,11 @@ def incomplete(name: str, summary: events.Summary) -> PartialError | None:
     return PartialError(f"{name} was not read completely", why="; ".join(format_gaps(summary.coverage)), fix=fix)
 
 
-def format_details(progress: Progress, model: str = "") -> Table:
-    """For --verbose, after a run: the `model` (which and why, if one ran), start, reading, writing, drafting."""
+def format_details(progress: Progress, model: str) -> Table:
+    """For --verbose, after a run: the `model` (which and why) if it wrote, start, reading, writing, drafting."""
     assert progress.summary is not None
     meter = progress.summary.meter
-    lines = {"model": model} if model else {}
+    lines = {"model": model} if progress.summary.method == "abstractive" else {}
     if progress.first_words is not None:
         lines["start"] = f"{format_seconds(progress.first_words)} to the first words"
     if meter.prompt_tokens:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, TypeAlias
 from specextend_cli import __version__
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_numbers
-from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary, Text
+from specextend_cli.summarize.events import Event, Method, Plan, Sentence, Summarized, Summary
 from specextend_cli.summarize.facts import Unsupported
 from specextend_cli.ui import Format
 from specextend_cli.ui.output import format_json, sanitize
@@ -21,7 +21,6 @@ Write: TypeAlias = Callable[[str], object]
 
 _MADE: dict[Method, str] = {
     "extractive": "Sentences of the source, chosen without a model",
-    "guided": "Sentences of the source, chosen with {}",
     "abstractive": "Written by {} (drafter: {})",
     "lead": "The first sentences of the source, taken",
     "verbatim": "The source as it is, which is no longer than a summary: read",
@@ -49,38 +48,23 @@ class Writer(ABC):
 
 @dataclass
 class TextWriter(Writer):
-    """The summary as it is generated, sanitized; with marks sentence by sentence, when their citations are known."""
+    """The summary as it is made, sentence by sentence, sanitized."""
 
-    _last: str = ""  # character written
+    _is_begun: bool = False
     _unit: str = "page"
-    _waiting: str = ""
-    _end: int = 0  # of the last sentence written
 
     def add(self, event: Event) -> None:
         """Write the text of the summary; chunk summaries are ignored."""
         match event:
             case Plan():
                 self._unit = event.unit
-            case Text() if event.final and self.cite:
-                self._waiting += event.delta
-            case Text() if event.final:
-                self._put(event.delta)
-            case Sentence() if self.cite:
-                size, self._end = event.end - self._end, event.end
-                text, self._waiting = self._waiting[:size], self._waiting[size:]
-                self._put(annotated(text, event, self._unit))
-            case Summarized():
-                self._put(self._waiting)
-                if self._last not in ("", "\n"):
-                    self.write("\n")
-
-    def _put(self, text: str) -> None:
-        text = sanitize(text)
-        if not self._last and (text := text.lstrip()) and self.heading:
-            text = f"==> {sanitize(self.heading)} <==\n\n{text}"
-        if text:
-            self._last = text[-1]
-            self.write(text)
+            case Sentence():
+                heading = "" if self._is_begun or not self.heading else f"==> {sanitize(self.heading)} <==\n\n"
+                text = annotated(event, self._unit) if self.cite else event.text
+                self.write(heading + sanitize(event.lead + text))
+                self._is_begun = True
+            case Summarized() if self._is_begun:
+                self.write("\n")
 
 
 class MarkdownWriter(TextWriter):
@@ -153,7 +137,7 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "warnings": list(summary.warnings),
         "seconds": round(summary.seconds, 3),
         "settings": asdict(summary.request),
-        "model": model if summary.method in ("guided", "abstractive") else None,
+        "model": model if summary.method == "abstractive" else None,
         "run": summary.run,
         "version": __version__,
     }
@@ -167,14 +151,12 @@ def statistics(meter: Meter) -> dict[str, Any]:
     return {name: round(value, 3) if isinstance(value, float) else value for name, value in figures.items()}
 
 
-def annotated(text: str, sentence: Sentence, unit: str) -> str:
-    """`text`, the sentence with the white space around it, with its marks."""
-    before = text.index(sentence.text)
+def annotated(sentence: Sentence, unit: str) -> str:
+    """The sentence's text with its marks: `[?]` behind what the source lacks, and the pages that it rests on."""
+    text = sentence.text
     for one in reversed(sentence.unsupported):
-        at = before + one.end - sentence.start
-        text = f"{text[:at]} [?]{text[at:]}"
-    body = text.rstrip()
-    return f"{body} {format_citations(sentence, unit)}{text[len(body) :]}"
+        text = f"{text[: one.end]} [?]{text[one.end :]}"
+    return f"{text} {format_citations(sentence, unit)}"
 
 
 def format_citations(sentence: Sentence, unit: str) -> str:

@@ -48,15 +48,15 @@ def format_run(run: Run) -> Text:
     )
     lines = [Text.assemble((f"run {run.id}", "bold"), (" · " + " · ".join(facts), QUIET)), Text()]
     width = len(str(len(run.sentences)))
-    for sentence in run.sentences:
-        said = annotated(sentence.text, sentence, run.unit)
-        lines.append(Text.assemble((f"{sentence.number:>{width}}  ", QUIET), _line(said)))
+    for number, sentence in enumerate(run.sentences, 1):
+        lines.append(Text.assemble((f"{number:>{width}}  ", QUIET), _line(annotated(sentence, run.unit))))
     return Text("\n").join(lines)
 
 
-def format_sentence(run: Run, sentence: Sentence) -> Text:
-    """One sentence, and the passages behind it in their context."""
-    lines = [Text.assemble((f"{sentence.number}  ", QUIET), (_line(sentence.text), "bold"))]
+def format_sentence(run: Run, number: int) -> Text:
+    """One sentence (the first is 1), and the passages behind it in their context."""
+    sentence = run.sentences[number - 1]
+    lines = [Text.assemble((f"{number}  ", QUIET), (_line(sentence.text), "bold"))]
     if sentence.unsupported:
         missing = ", ".join(one.text for one in sentence.unsupported)
         lines.append(Text(f"not in the source: {_line(missing)}", style="yellow"))
@@ -87,7 +87,7 @@ def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
 
 def _preset(run: Run) -> str:
     """The preset whose model made the summary."""
-    return run.preset if run.method in ("guided", "abstractive") else "no model"
+    return run.preset if run.method == "abstractive" else "no model"
 
 
 def _line(text: str) -> str:

@@ -72,7 +72,7 @@ class PresetRow:
         return self.preset.evidence.hallucinated if self.preset.evidence else None
 
 
-def preset_table(rows: Sequence[PresetRow], *, chosen: str) -> Table:
+def preset_table(rows: Sequence[PresetRow], *, chosen: str | None) -> Table:
     """One line a preset; `chosen` is the name to mark."""
     made = table("", "preset", "on disk", "memory", "window", "invents", "licence", numbers=("memory", "window"))
     for column in made.columns[:-1]:

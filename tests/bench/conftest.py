@@ -43,10 +43,10 @@ def models(presets: dict[str, Path], home: Path):
     """The tiny pair, loaded in float32."""
     from specextend_cli.bench.models import Models
     from specextend_cli.models.sources import fetch_pair
-    from specextend_cli.runtime.options import EngineOptions
+    from specextend_cli.runtime.options import Engine
 
     preset = load_preset(presets["one"])
-    return Models(preset, fetch_pair(preset), EngineOptions(dtype="float32"))
+    return Models(preset, fetch_pair(preset), Engine(dtype="float32"))
 
 
 @pytest.fixture

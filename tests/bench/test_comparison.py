@@ -12,15 +12,18 @@ from specextend_cli.bench import machine
 from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
 from specextend_cli.bench.machine import LoadMeter
 from specextend_cli.engine.events import Finished, Prefilled
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import Plan, Summarized
+from specextend_cli.summarize.request import Request
 from specextend_cli.ui.measurements import comparison
-from tests.helpers.flat_options import flat_options
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text
 
 
 def once(presets, words: str) -> tuple[list, Comparison]:
-    *events, found = compare_once(document(words), flat_options(preset=str(presets["one"]), dtype="float32"))
+    *events, found = compare_once(
+        document(words), Engine(model=str(presets["one"]), dtype="float32"), Request(mode="abstractive")
+    )
     assert isinstance(found, Comparison)
     return events, found
 

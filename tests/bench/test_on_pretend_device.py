@@ -23,7 +23,7 @@ def test_its_methods_replay_what_was_captured_at_load(
     monkeypatch.setattr(prompts, "builtin", lambda: short)
     capture, at_load = by_graphs(monkeypatch), set[int]()
     options = Options(
-        preset=str(presets["one"]),
+        model=presets["one"],
         lengths=(192, 256),
         docs=1,
         tokens=10,

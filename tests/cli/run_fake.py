@@ -12,44 +12,45 @@ import time
 import types
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, field
 from functools import partial
-from types import SimpleNamespace
 from typing import Any
 
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import ChunkSummarized, Event, LevelWork, Plan, Rates, Stage
-from specextend_cli.summarize.request import SummaryRequest
+from specextend_cli.summarize.request import Request
 from tests.ui.fake_stream import stream
 
 
-@dataclass(frozen=True)
-class Options:
-    request: SummaryRequest = field(default_factory=SummaryRequest)
-    engine: EngineOptions = field(default_factory=EngineOptions)
-    preset: str = "smollm2-135m"
-    max_tokens: int | None = None
-    batch: int | None = None
-    offline: bool = False
-    cache: bool = True
-
-
 class Summarizer(AbstractContextManager["Summarizer"]):
-    def __init__(self, options: Options, *, crash: bool = False, hang: float = 0, **stream: Any) -> None:
-        self.options, self.saves = options, options.cache
+    def __init__(
+        self,
+        engine: Engine | None = None,
+        *,
+        batch: int | None = None,
+        cache: bool = True,
+        crash: bool = False,
+        hang: float = 0,
+        **stream: Any,
+    ) -> None:
+        self.engine, self.batch, self.saves = engine or Engine(), batch, cache
         self.crash, self.hang, self.stream = crash, hang, stream
         from specextend_cli.models.preset import DEFAULT  # heavy: only when it is used
         from specextend_cli.models.presets import load_preset
 
-        self.preset = load_preset(DEFAULT)
-        self.settings = SimpleNamespace(mode=options.request.mode or self.preset.mode)
+        self.preset = load_preset(self.engine.model or DEFAULT)
 
-    def plan(self, document: Any) -> Plan:
+    def mode(self, request: Request) -> str:
+        return request.mode or ("abstractive" if self.engine.model else "extractive")
+
+    def check(self, request: Request) -> None:
+        pass
+
+    def plan(self, document: Any, request: Request) -> Plan:
         return Plan(
             document.name, 3, 1234, (617, 617), 2, work=(LevelWork(2, 20, 2),), rates=Rates(1.0, 11.0), words=900
         )
 
-    def run(self, document: Any) -> Iterator[Event]:
+    def run(self, document: Any, request: Request) -> Iterator[Event]:
         if self.crash:
             raise ZeroDivisionError("no such luck")
         noted = 0
@@ -74,7 +75,7 @@ MODULE = "specextend_cli.summarize.summarizer"
 def module(**settings: Any) -> types.ModuleType:
     """What stands in for `MODULE`."""
     fake: Any = types.ModuleType(MODULE)
-    fake.Options, fake.Summarizer = Options, partial(Summarizer, **settings)
+    fake.Summarizer = partial(Summarizer, **settings)
     return fake
 
 

@@ -8,6 +8,7 @@ import shutil
 import pytest
 
 from specextend_cli.cli import doctor
+from specextend_cli.models.configuration import configuration_file
 
 NAMES = ["specextend", "torch", "transformers", "gpu", "native code", "memory", "cache", "model", "OCR", "terminal"]
 
@@ -98,6 +99,11 @@ def test_a_model_that_is_not_here(findings, monkeypatch):
     code, found = findings()
     assert (code, found["model"]["state"]) == (4, "bad")
     assert found["model"]["fix"].endswith("-u HF_HUB_OFFLINE specextend models pull smollm2-135m")
+    configuration_file().unlink()
+    monkeypatch.setattr("specextend_cli.models.candidates.is_present", lambda preset: False)
+    code, found = findings()
+    assert (code, found["model"]["state"]) == (0, "ok")
+    assert "documents are quoted" in found["model"]["found"]
 
 
 def test_a_cache_without_room(findings, monkeypatch):

@@ -27,7 +27,8 @@ summarize --length | option '--length' requires an argument
 summarize absent --length many | --length many: no such length
 summarize absent --length 0 | --length 0: no such length
 summarize absent --style haiku | invalid value for '--style': 'haiku' is not one of 'paragraph',
-summarize absent --mode quotes | invalid value for '--mode': 'quotes' is not one of
+summarize absent --mode guided | --mode guided: no such mode
+summarize absent --style outline | invalid value for '--style': 'outline' is not one of 'paragraph', 'bullets'
 summarize absent --mode extractive --lang French | --mode extractive and --lang contradict each other
 summarize absent --focus '' | --focus is empty
 summarize absent --lang '' | --lang is empty
@@ -96,7 +97,7 @@ OTHERS = """
 3 | show --forget zzz | there is no run zzz
 4 | summarize absent --draft-head empty | cannot read the head's config.json in
 4 | compare absent --draft-head empty | cannot read the head's config.json in
-4 | summarize harbour.txt -m lost.toml | there is no model directory
+4 | summarize harbour.txt -m lost.toml --length 2 | there is no model directory
 4 | summarize harbour.txt -m odd.gguf | cannot convert odd.gguf
 4 | summarize harbour.txt -m ollama:absent | ollama has no model absent
 4 | models rm qwen3-8b | nothing of qwen3-8b is on disk
@@ -189,7 +190,7 @@ def test_a_password_comes_from_the_environment_and_is_never_shown(cli, here, mon
 
 def test_offline_without_the_model_is_4(cli, document, monkeypatch):
     monkeypatch.setattr("specextend_cli.models.pypi_source.find_installed", lambda source: None)
-    done = cli("summarize", document, "--offline")
+    done = cli("summarize", document, "--offline", "--length", 2)
     assert (done.returncode, done.stdout) == (4, "")
     assert said(done)["try"].endswith("specextend models pull smollm2-135m")
 

@@ -120,7 +120,7 @@ def test_from_the_hub_to_a_summary_and_off_the_disk(cli, hub, document, tmp_path
 def test_what_is_missing_is_said(cli, hub, document, tmp_path, monkeypatch):
     """Gated, offline, and wrong bytes: exit code 4 and the command to run; nothing half-fetched is used."""
     publish(hub, PRESETS["qwen3-0.6b"], tmp_path)
-    offline = cli("summarize", document, "-m", "qwen3-0.6b", "--offline")
+    offline = cli("summarize", document, "-m", "qwen3-0.6b", "--offline", "--length", 2)
     assert (offline.returncode, said(offline)["try"][-33:]) == (4, "specextend models pull qwen3-0.6b")
     monkeypatch.delenv("HF_HUB_OFFLINE")  # which --offline sets
     (repository,) = hub.repositories.values()

@@ -15,7 +15,7 @@ from tests.documents.made_files import docx, p
 from tests.helpers.error_lines import said
 from tests.summarize.examples import stand_in
 from tests.summarize.test_extractive import GERMAN
-from tests.summarize.tiny_preset import guided, text
+from tests.summarize.tiny_preset import text
 from tests.ui.fake_stream import SUMMARY
 
 
@@ -75,7 +75,7 @@ def test_a_length_that_cannot_be_written_names_no_setting_of_a_preset(cli, prese
             "try": "a shorter one, or a model with a larger window: specextend models list",
         }
         assert re.fullmatch(r"beside what it reads, its window has room for \d+ words", said(done)["why"])
-    done = cli("summarize", source, "-m", guided(presets["one"].parent), "--length", 100_000)
+    done = cli("summarize", source, "-m", presets["one"], "--mode", "extractive", "--length", 100_000)
     assert (done.returncode, done.stdout.split()) == (0, source.read_text().split())
 
 

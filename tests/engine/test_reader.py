@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 import torch
+from specextend_cli.engine.reader import Reader
 
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.reader import Reader
 from tests.engine.tiny_models import ARCHITECTURES, VOCABULARY, prompt, tiny
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-4}

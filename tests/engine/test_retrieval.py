@@ -23,7 +23,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import UsageError
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import prompt, tiny
 
 
@@ -255,4 +255,4 @@ def test_a_policy_that_does_not_exist_is_refused() -> None:
     with pytest.raises(ValueError, match="no retrieval policy 'newest'"):
         working_set(config, 100, torch.rand(100))
     with pytest.raises(UsageError, match="no draft attention 'newest'"):
-        EngineOptions(draft_attention="newest")
+        Engine(draft_attention="newest")

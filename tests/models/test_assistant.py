@@ -18,7 +18,7 @@ from specextend_cli.models.preset import Draft
 from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.draft_heads import with_head
 from specextend_cli.runtime.loading import drafter_of
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, run, small
@@ -129,7 +129,7 @@ def test_too_little_memory_is_no_fault_of_the_assistant(saved: Path, monkeypatch
     monkeypatch.setattr("specextend_cli.models.assistant.Assistant", fail)
     preset, target = with_head(load_preset("qwen3-8b"), saved), target_of(tiny("gemma4"))
     with pytest.raises(FitError, match="does not fit into memory"):
-        drafter_of(preset, EngineOptions(), target, small("full"), saved, lambda *given: target.lm)
+        drafter_of(preset, Engine(), target, small("full"), saved, lambda *given: target.lm)
 
 
 def test_one_of_another_target(saved: Path) -> None:

@@ -18,7 +18,6 @@ from specextend_cli.models.choice import (
     obstacle,
 )
 from specextend_cli.models.memory import estimate, graph_bytes
-from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 
 GB = 1_000_000_000
@@ -53,15 +52,15 @@ def candidates(on_disk: str = "", *, gated: str = "", tokens: int = 12_000) -> l
 # device, GB free, on disk, tokens of the document -> what runs, what is offered
 TABLE = [
     # GPUs with nothing on disk: the embedded one runs, and the best that fits is offered
-    ("cuda", 80, "", 12_000, DEFAULT, "32b"),
-    ("cuda", 47, "", 12_000, DEFAULT, "30b-a3b"),
-    ("cuda", 24, "", 12_000, DEFAULT, "8b"),
-    ("cuda", 16, "", 12_000, DEFAULT, "8b-4bit"),
-    ("cuda", 12, "", 12_000, DEFAULT, "8b-4bit"),
-    ("cuda", 10, "", 12_000, DEFAULT, "4b"),
-    ("cuda", 8, "", 12_000, DEFAULT, "1.7b"),
-    ("cuda", 4, "", 12_000, DEFAULT, "0.6b"),
-    ("cuda", 2, "", 12_000, DEFAULT, None),
+    ("cuda", 80, "", 12_000, None, "32b"),
+    ("cuda", 47, "", 12_000, None, "30b-a3b"),
+    ("cuda", 24, "", 12_000, None, "8b"),
+    ("cuda", 16, "", 12_000, None, "8b-4bit"),
+    ("cuda", 12, "", 12_000, None, "8b-4bit"),
+    ("cuda", 10, "", 12_000, None, "4b"),
+    ("cuda", 8, "", 12_000, None, "1.7b"),
+    ("cuda", 4, "", 12_000, None, "0.6b"),
+    ("cuda", 2, "", 12_000, None, None),
     # the same with all on disk
     ("cuda", 80, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "32b", None),
     ("cuda", 47, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "30b-a3b", None),
@@ -69,52 +68,52 @@ TABLE = [
     ("cuda", 16, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "8b-4bit", None),
     ("cuda", 8, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "1.7b", None),
     ("cuda", 3, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, "0.6b", None),
-    ("cuda", 1, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, DEFAULT, None),
+    ("cuda", 1, "32b 30b-a3b 8b 8b-4bit 4b 1.7b 0.6b", 12_000, None, None),
     # what is on disk is preferred to a better one that would have to be fetched, which is known all the same
     ("cuda", 80, "1.7b", 12_000, "1.7b", None),
     ("cuda", 80, "0.6b 4b", 12_000, "4b", None),
-    ("cuda", 24, "32b", 12_000, DEFAULT, "8b"),
+    ("cuda", 24, "32b", 12_000, None, "8b"),
     ("cuda", 24, "32b 0.6b", 12_000, "0.6b", None),
     # a GPU on which another program has most of the memory
     ("cuda", 9, "8b 1.7b", 12_000, "1.7b", None),
-    ("cuda", 3, "8b 1.7b", 12_000, DEFAULT, "0.6b"),
+    ("cuda", 3, "8b 1.7b", 12_000, None, "0.6b"),
     # the document's size does not matter on a GPU
     ("cuda", 24, "8b", 500_000, "8b", None),
     ("mps", 16, "8b-4bit 1.7b", 500_000, "8b-4bit", None),
-    ("mps", 12, "", 500_000, DEFAULT, "8b-4bit"),
+    ("mps", 12, "", 500_000, None, "8b-4bit"),
     # processors: memory, and ten minutes
-    ("cpu", 64, "", 12_000, DEFAULT, "1.7b"),
-    ("cpu", 16, "", 12_000, DEFAULT, "1.7b"),
-    ("cpu", 4, "", 12_000, DEFAULT, "0.6b"),
-    ("cpu", 1, "", 12_000, DEFAULT, None),
-    ("cpu", 64, "", 7_000, DEFAULT, "4b"),
-    ("cpu", 64, "", 15_500, DEFAULT, "0.6b"),
-    ("cpu", 64, "", 46_000, DEFAULT, None),
+    ("cpu", 64, "", 12_000, None, "1.7b"),
+    ("cpu", 16, "", 12_000, None, "1.7b"),
+    ("cpu", 4, "", 12_000, None, "0.6b"),
+    ("cpu", 1, "", 12_000, None, None),
+    ("cpu", 64, "", 7_000, None, "4b"),
+    ("cpu", 64, "", 15_500, None, "0.6b"),
+    ("cpu", 64, "", 46_000, None, None),
     ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 2_000, "8b", None),
     ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 7_000, "4b", None),
     ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 12_000, "1.7b", None),
     ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 15_500, "0.6b", None),
-    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 46_000, DEFAULT, None),
+    ("cpu", 64, "32b 8b 4b 1.7b 0.6b", 46_000, None, None),
     ("cpu", 4, "32b 8b 4b 1.7b 0.6b", 2_000, "0.6b", None),
-    ("cpu", 64, "8b", 12_000, DEFAULT, "1.7b"),
+    ("cpu", 64, "8b", 12_000, None, "1.7b"),
     ("cpu", 64, "8b", 2_000, "8b", None),
-    ("cpu", 64, "1.7b", 15_500, DEFAULT, "0.6b"),
-    ("cpu", 2.1, "1.7b 0.6b", 2_000, DEFAULT, None),
+    ("cpu", 64, "1.7b", 15_500, None, "0.6b"),
+    ("cpu", 2.1, "1.7b 0.6b", 2_000, None, None),
 ]
 
 
 @pytest.mark.parametrize(("device", "free", "on_disk", "tokens", "runs", "offered"), TABLE)
 def test_which_model_runs_and_which_is_offered(
-    device: str, free: float, on_disk: str, tokens: int, runs: str, offered: str | None
+    device: str, free: float, on_disk: str, tokens: int, runs: str | None, offered: str | None
 ) -> None:
     machine = Machine(device, int(free * GB))  # type: ignore[arg-type]
     choice = choose(machine, candidates(on_disk, tokens=tokens))
     assert choice.preset == runs
-    assert choice.reason == ("none fits" if runs == DEFAULT else "on disk")
-    if runs == DEFAULT:
+    assert choice.reason == ("none fits" if runs is None else "on disk")
+    if runs is None:
         assert (choice.offer.name if choice.offer else None) == offered
     # Every preset that would have been preferred has its reason.
-    before = [name for name in PRESETS if runs == DEFAULT or PRESETS[name][0] < PRESETS[runs][0]]
+    before = [name for name in PRESETS if runs is None or PRESETS[name][0] < PRESETS[runs][0]]
     assert [one.name for one in choice.passed] == before
 
 
@@ -161,7 +160,7 @@ def test_expected_seconds_grow_with_the_document_and_the_model() -> None:
 
 def test_what_is_on_disk_and_hindered_is_said_first() -> None:
     choice = choose(Machine("cpu", 64 * GB), candidates("1.7b", tokens=46_000))
-    assert choice.preset == DEFAULT
+    assert choice.preset is None
     assert choice.hindered == ("1.7b", "too slow", "about 30:40 for 46,000 tokens")
 
 

@@ -16,7 +16,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import dtype_of
 from specextend_cli.runtime.loading import check_memory
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 
 SECOND = torch.device("cuda:1")
 
@@ -69,10 +69,10 @@ def test_what_torch_keeps_of_closed_models_is_free(second: pytest.MonkeyPatch) -
     closed = Model()
     gc.collect()
     with pytest.raises(FitError, match="does not fit into memory"):
-        check_memory(preset, SECOND, EngineOptions())
+        check_memory(preset, SECOND, Engine())
     del closed
     assert allocated
-    check_memory(preset, SECOND, EngineOptions())
+    check_memory(preset, SECOND, Engine())
     assert not allocated
 
 
@@ -86,7 +86,7 @@ def test_graphs_need_no_memory_where_there_are_none(second: pytest.MonkeyPatch) 
         total = need.total - (need.weights + need.kv) * (parts - 1) // parts
         second.setattr(loading, "free_memory", lambda device: int(total / HEADROOM) + 1)
         try:
-            check_memory(preset, SECOND, EngineOptions(), parts=parts)
+            check_memory(preset, SECOND, Engine(), parts=parts)
         except FitError:
             return True
         return False

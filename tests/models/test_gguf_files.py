@@ -52,7 +52,7 @@ def rewritten(original: Path, file: Path, **changed: Any) -> Path:
 
 def test_a_file_is_a_preset_whose_memory_is_known(tiny_gguf: Path) -> None:
     preset = load_preset(str(tiny_gguf))
-    assert (preset.name, preset.mode, preset.draft.kind) == ("tiny", "abstractive", "ngram")
+    assert (preset.name, preset.unreliable, preset.draft.kind) == ("tiny", False, "ngram")
     assert preset.target.source == GgufSource(kind="gguf", path=tiny_gguf)
     assert preset.target.shape is not None
     assert preset.target.shape.layers == 2

@@ -16,13 +16,12 @@ from specextend_cli.engine.native import shared_library as native_library
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.checkpoint import check_safetensors
-from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import load_tokenizer
 from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
-from tests.helpers.four_bit_weights import four_bit, random_weights
+from tests.helpers.four_bit_weights import four_bit
 
 from .test_memory import SIZES
 
@@ -73,25 +72,6 @@ def test_models_are_built_as_transformers_builds_them(
         assert not named
     tokens = torch.arange(9)[None]
     assert torch.equal(ours(tokens).logits, theirs(tokens).logits)
-
-
-@pytest.mark.parametrize(("name", "packed"), [("llama", False), ("llama", True), ("gemma4-shared", False)])
-def test_the_first_layers_alone(tmp_path: Path, name: str, packed: bool) -> None:
-    """They compute the same; codes of the others are not looked for in the model."""
-    model = tiny(name)
-    if packed:
-        save_file(random_weights(model), tmp_path / FILE)
-    model.save_pretrained(tmp_path)
-    whole, first = load_model(tmp_path), load_model(tmp_path, layers=1)
-    assert len(first.model.layers) == first.config.num_hidden_layers == 1 < len(whole.model.layers)
-    assert isinstance(first.model.layers[0].mlp.down_proj, FourBitLinear) == packed
-    tokens = torch.arange(9)[None]
-    after = whole(tokens, output_hidden_states=True).hidden_states[1]
-    caught: list[torch.Tensor] = []
-    first.model.norm.register_forward_pre_hook(lambda _, states: caught.append(states[0]))
-    first(tokens)
-    assert torch.equal(caught[0], after)
-    assert len(load_model(tmp_path, layers=99).model.layers) == len(whole.model.layers)
 
 
 def test_positions_that_depend_on_the_length_are_refused_once_loaded(tmp_path: Path) -> None:
@@ -145,7 +125,7 @@ def test_truncated_weights(model: Path, length: int) -> None:
 
 
 def test_missing_weights_and_tensors(model: Path) -> None:
-    from safetensors.torch import load_file, save_file
+    from safetensors.torch import load_file
 
     weights = load_file(model / "model.safetensors")
     weights.pop("model.norm.weight")

@@ -260,12 +260,12 @@ def test_a_configuration_without_sizes_cannot_be_estimated(tmp_path: Path) -> No
 def test_a_gpu_reads_in_larger_steps_where_it_has_the_room(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     from specextend_cli.runtime import loading
-    from specextend_cli.runtime.options import EngineOptions
+    from specextend_cli.runtime.options import Engine
 
     preset = load_preset("qwen3-8b-eagle3")
     largest = prefill_bytes(preset, 4096)
     assert largest == 4 * prefill_bytes(preset, 1024) > 10**9
     for free, tokens in ((2 * largest, 4096), (2 * largest - 1, 2048), (largest, 2048), (largest - 1, 1024), (0, 1024)):
         monkeypatch.setattr(loading, "free_memory", lambda device, free=free: free)
-        assert loading.prefill_step(preset, torch.device("cuda"), EngineOptions()) == tokens
-        assert loading.prefill_step(preset, torch.device("cpu"), EngineOptions()) == 1024
+        assert loading.prefill_step(preset, torch.device("cuda"), Engine()) == tokens
+        assert loading.prefill_step(preset, torch.device("cpu"), Engine()) == 1024

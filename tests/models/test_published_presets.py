@@ -12,8 +12,8 @@ import pytest
 
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.sources import fetch_pair, is_present
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.summarizer import Summarizer
-from tests.helpers.flat_options import flat_options
 from tests.helpers.grid import but_for
 from tests.helpers.hub_server import StandInHub
 from tests.helpers.published_presets import publish
@@ -44,8 +44,7 @@ def test_from_the_hub_to_a_summary(name: str, hub: StandInHub, tmp_path: Path) -
         assert len(repository.fetched) == len(set(repository.fetched)) >= 1  # nothing twice
     texts = []
     for draft in (None, "none"):
-        options = flat_options(preset=name, mode="abstractive", cache=False, offline=True, draft=draft)
-        with Summarizer(options) as summarizer:
+        with Summarizer(Engine(model=name, offline=True, draft=draft), cache=False) as summarizer:
             summary = summarizer.summarize(document(text(12)))
         assert draft == "none" or ("mtp" in summary.drafter) == ("mtp" in PRESETS[name].draft.drafters)
         texts.append(summary.text)

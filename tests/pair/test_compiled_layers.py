@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli import Options, Summarizer
+from specextend_cli import Summarizer
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native.compiler import compiler
 from specextend_cli.runtime.loading_thread import result_of
@@ -29,7 +29,7 @@ def compiled() -> TextGenerator:
         compiler()
     except CannotCompileError as error:
         pytest.skip(str(error))
-    return result_of(Summarizer(Options(cache=False)).load())
+    return result_of(Summarizer(cache=False).load())
 
 
 def test_drafts_change_no_token_of_a_short_text(compiled: TextGenerator) -> None:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli import Summarizer
+from specextend_cli import Engine, Request, Summarizer
 from specextend_cli.documents.read import read
 from specextend_cli.engine.events import Retrieved
-from tests.helpers.flat_options import flat_options
 from tests.helpers.pretend_device import PretendDevice
 
 pytestmark = [pytest.mark.pair, pytest.mark.full]
@@ -21,11 +20,10 @@ def test_a_summary_by_the_pair(pretend: PretendDevice, tmp_path: Path) -> None:
     source.write_text(SAMPLE.read_text(encoding="utf-8")[:1200], encoding="utf-8")
     texts = []
     for device in ("cuda", "cpu"):
-        options = flat_options(
-            device=device, dtype="float32", mode="abstractive", max_tokens=12, cache=False, compile=False, batch=1
-        )
-        with Summarizer(options) as made:
-            events = list(made.run(read(source)))
+        with Summarizer(Engine(device=device, dtype="float32", compile=False), batch=1, cache=False) as made:
+            window = made.preset.window.model_copy(update={"chunk_summary_tokens": 12, "summary_tokens": 12})
+            made.preset = made.preset.model_copy(update={"window": window})
+            events = list(made.run(read(source), Request(mode="abstractive")))
         texts.append(events[-1].summary.text)
         assert any(isinstance(event, Retrieved) for event in events)
     assert texts[0] == texts[1]

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from specextend_cli.summarize.ranking.features import columns
-from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
-from tests.summarize import tiny_preset
+from specextend_cli.summarize.ranking.ranker import Trees
 from tests.summarize.tiny_preset import text
 
 
@@ -44,16 +43,3 @@ def test_trees_are_fitted_and_measured(program, monkeypatch, pairs, tmp_path, ca
     example = fit.example_of(fit.read_pairs(pairs, 1)[0])
     # The trees find what the summary shares: those sentences score above the others.
     assert np.corrcoef(trees.predict(example.values), example.labels)[0, 1] > 0
-
-
-@pytest.mark.full
-def test_states_are_fitted_beside_the_trees(program, monkeypatch, pairs, tmp_path, capsys):
-    pytest.importorskip("lightgbm")
-    program("sentence-ranker/fit").ROUNDS = 20
-    preset = tiny_preset.make(tmp_path)["one"]
-    preset.write_text(preset.read_text() + '\n[ranker]\npath = "ranker"\nchunk = 128\n')
-    arguments = (pairs, "-m", preset, "--layer", 2, "--read", 5, "-o", tmp_path / "ranker")
-    run(program("smollm2-135m-ranker/fit_states"), monkeypatch, *arguments)
-    weights = StateWeights.load(tmp_path / "ranker" / "states.npz")
-    assert (weights.weights.shape, weights.layer) == ((64,), 2)
-    assert "guided over trees" in capsys.readouterr().out

@@ -47,7 +47,7 @@ avx2() {
     local cache
     cache=$(own_cache avx2)
     without=(env XDG_CACHE_HOME="$cache" SPECEXTEND_ISA=avx2 ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2)
-    for mode in guided abstractive; do
+    for mode in extractive abstractive; do
         check "no AVX-512, $mode" "${without[@]}" "$specextend" summarize "$document" --mode "$mode"
     done
     local tests=(tests/pair tests/engine/test_identity.py::test_every_drafter_and_policy_by_our_kernels)
@@ -57,7 +57,7 @@ avx2() {
 no-compiler() {
     local cache mode
     cache=$(own_cache none)
-    for mode in guided abstractive; do
+    for mode in extractive abstractive; do
         check "no compiler, $mode" env -u CXX XDG_CACHE_HOME="$cache" PATH="$PWD/.venv/bin" \
             "$specextend" summarize "$document" --mode "$mode" --length short
     done
@@ -69,7 +69,7 @@ failing-compiler() {
     chmod +x "$scratch/bin/g++"
     local cache mode
     cache=$(own_cache failing)
-    for mode in guided abstractive; do
+    for mode in extractive abstractive; do
         check "a compiler that fails, $mode" env CXX="$scratch/bin/g++" XDG_CACHE_HOME="$cache" \
             PATH="$scratch/bin:$PATH" "$specextend" summarize "$document" --mode "$mode" --length short
     done

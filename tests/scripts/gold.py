@@ -55,7 +55,7 @@ from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime.draft_heads import load_eagle
 from specextend_cli.runtime.loading import drafter_of, load_language_model, load_target, with_draft
 from specextend_cli.runtime.native import make_library, run_natively
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import VOCABULARY
 from tests.scripts.gold_models import save_models
 
@@ -183,7 +183,7 @@ def all_cases(texts: Path | None) -> Iterator[Case]:
 @contextmanager
 def opened(one: Case, root: Path) -> Iterator[tuple[Target, Callable[[Draft], Drafter]]]:
     """The target of a case, and what makes drafters for it; the tiny models are below `root`."""
-    folder, options = root / one.model, EngineOptions(device="cpu", dtype=one.dtype)
+    folder, options = root / one.model, Engine(device="cpu", dtype=one.dtype)
     preset = load_preset(PAIR if one.model == "pair" else folder / "preset.toml")
     pair = fetch_pair(preset)
     target = load_target(preset, pair, options)

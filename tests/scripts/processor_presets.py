@@ -135,11 +135,11 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
     from specextend_cli.engine.events import Prefilled, Step
     from specextend_cli.engine.stop import Stop
     from specextend_cli.runtime.loading_thread import result_of
-    from specextend_cli.runtime.options import EngineOptions
-    from specextend_cli.summarize.summarizer import Options, Summarizer
+    from specextend_cli.runtime.options import Engine
+    from specextend_cli.summarize.summarizer import Summarizer
 
     torch.set_num_threads(threads)
-    with Summarizer(Options(preset=f"{file}", engine=EngineOptions(device="cpu"))) as summarizer:
+    with Summarizer(Engine(model=f"{file}", device="cpu")) as summarizer:
         summarizer.plain = not OURS[method]
         generator = result_of(summarizer.load())
     shape = load_preset(file).target.shape

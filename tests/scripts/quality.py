@@ -18,7 +18,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
@@ -31,9 +31,11 @@ import numpy as np
 from specextend_cli.bench.formats import Cell, Interval, Table, dumps, to_markdown
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.prompt_templates import Mode
-from specextend_cli.summarize.request import SummaryRequest
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.runtime.options import Engine
+from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text.sentences import spans
 
 LEAST, MOST, MOST_OF_REFERENCE, PART = 30, 307, 300, 3
@@ -79,18 +81,12 @@ def load(files: Sequence[Path], docs: int | None, words: str) -> Iterator[Item]:
 class Ours:
     """This program's summaries in one mode. Models are loaded once, whatever the numbers of words."""
 
-    def __init__(self, options: Options, mode: Mode) -> None:
-        self._options, self._mode = options, mode
-        self._generator: Any = None
+    def __init__(self, summarizer: Summarizer, mode: Mode) -> None:
+        self._summarizer, self._mode = summarizer, mode
 
     def __call__(self, item: Item) -> str:
         """The summary."""
-        request = SummaryRequest(length=item.words, mode=self._mode)
-        with Summarizer(replace(self._options, request=request)) as summarizer:
-            summarizer._generator = self._generator
-            text = summarizer.summarize(item.document).text
-            self._generator = summarizer._generator
-        return text
+        return self._summarizer.summarize(item.document, Request(length=item.words, mode=self._mode)).text
 
 
 def lead(item: Item) -> str:
@@ -192,15 +188,15 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=methods, default=["extractive", "lexrank", "lead"])
     parser.add_argument("--docs", type=int, help="documents of each source; all by default")
     parser.add_argument("--words", choices=("reference", "document"), default="reference")
-    parser.add_argument("--model", default=Options().preset)
+    parser.add_argument("--model", default=DEFAULT)
     parser.add_argument("--json", action="store_true", help="the scores of every document")
     given = parser.parse_args()
     items = list(load(given.data, given.docs, given.words))
     if not items:
         parser.error("no document has a reference summary")
     known: dict[str, Callable[[Item], str]] = {"lexrank": lexrank, "lead": lead}
-    options = Options(preset=given.model, cache=False)
-    scores = scored(items, {name: known.get(name) or Ours(options, name) for name in given.methods})
+    summarizer = Summarizer(Engine(model=given.model), cache=False)
+    scores = scored(items, {name: known.get(name) or Ours(summarizer, name) for name in given.methods})
     if given.json:
         print(dumps({"documents": [item.document.name for item in items], "scores": scores}))
     else:

@@ -21,9 +21,10 @@ import torch
 import transformers.models.llama.modeling_llama  # noqa: F401  what children would all import
 
 from specextend_cli.documents.read import read
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize import writer
 from specextend_cli.summarize.events import ChunkSummarized, Plan, Summarized
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.summarizer import Summarizer
 
 AS_SET = "--as-set" in sys.argv
 
@@ -33,7 +34,7 @@ def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> Non
     if not AS_SET:
         torch.set_num_threads(1)
         writer._PATIENCE = 0.0
-    with Summarizer(Options(preset=preset, batch=None if AS_SET else 16, cache=cache)) as summarizer:
+    with Summarizer(Engine(model=preset), batch=None if AS_SET else 16, cache=cache) as summarizer:
         for event in summarizer.run(read(Path(path))):
             if isinstance(event, Plan):
                 os.write(report, b"[]\n")

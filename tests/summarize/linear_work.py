@@ -6,13 +6,11 @@ from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.summarize.answers import flaw
 from specextend_cli.summarize.citations import DocumentSentence, Origin, SentenceIndex
 from specextend_cli.summarize.facts import FactSource, dates, numbers, values
-from specextend_cli.summarize.formatting import formatter
+from specextend_cli.summarize.layout import AnswerLayout
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
-from specextend_cli.summarize.ranking.ranker import ReadingPlan
 from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
 from specextend_cli.summarize.ranking.selection import Selector
-from specextend_cli.summarize.ranking.topics import topics
 from specextend_cli.summarize.text.language import language_of
 from specextend_cli.summarize.text.sentences import Sentences, idle, spans, split
 from specextend_cli.summarize.text.terms import terms
@@ -104,16 +102,6 @@ REPEATED = (
 )
 
 
-class Characters:
-    """In a tokenizer's place: a token for each character."""
-
-    def encode(self, text: str) -> list[int]:
-        return list(map(ord, text))
-
-    def count(self, text: str) -> int:
-        return len(text)
-
-
 def readable(text: str) -> None:
     for line in (text, printed(text)):
         leans(line)
@@ -137,10 +125,9 @@ def rank(text: str) -> None:
         if not found:
             continue
         values, bags = features(text, found)
-        ReadingPlan(text, found, Characters(), 1000)
         selector = Selector(text, found, bags)
         for exact in (False, True):
-            selector.select(values[:, 0], 200, exact=exact, topics=topics(text, found) if exact else None)
+            selector.select(values[:, 0], 200, exact=exact)
         selector.lead(200)
 
 
@@ -152,7 +139,8 @@ def main() -> None:
         flaw(text, 100)
         idle("Please " + text)
         readable(f"The river {text} rises again in the spring.")
-        formatter("bullets", 1, 1).feed(text)
+        AnswerLayout("bullets", first=True).place(text)
+        AnswerLayout("paragraph", first=True).place(text)
         FactSource(text).unsupported("In 2019 the River rose by 12 m on 3 May in Paris.")
         FactSource("Paris").unsupported(text[:2_000])
         Sentences().add(text)

@@ -14,10 +14,12 @@ import torch
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.events import Event, Part, Summarized, Summary, Text
+from specextend_cli.runtime.options import Engine
+from specextend_cli.summarize.events import Event, Part, Stage, Summarized, Summary, Text
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
-from tests.helpers.flat_options import flat_options
+from tests.helpers.asked import Asked
 from tests.summarize.tiny_preset import SENTENCES
 
 Answer = Callable[[list[int], int], str]
@@ -56,7 +58,7 @@ class Scribe:
             raise KeyboardInterrupt
         self.prompts.append(prompt.tokens)
         text = self.answer(prompt.tokens, prompt.max_tokens)
-        yield Text(text, prompt.part.final)
+        yield Text(text)
         yield Finished("eos", prompt.max_tokens)
         return text
 
@@ -77,22 +79,44 @@ def full(encoder: TextEncoder) -> Answer:
     return lambda prompt, most: encoder.decode(words[:most])
 
 
+class Scribed(Asked):
+    """Writes with a scribe; `prompts` remembers every prompt."""
+
+    prompts: Recorder
+
+    def _prompts(self, request: Request) -> Generator[Stage, None, PromptBuilder]:
+        directory = self.preset.target.source.path
+        self.prompts = Recorder(self.preset, _encoder(directory), directory, request=request)
+        return self.prompts
+        yield
+
+
 def summarizer(
     path: Path, scribe: Scribe | None = None, *, cache: bool = False, asked: dict[str, Any] | None = None, **window: int
-) -> Summarizer:
-    """One that writes with `scribe` what is `asked` for, by the preset in `path` with other sizes."""
-    made = Summarizer(flat_options(preset=str(path), cache=cache, **(asked or {})))
-    made.preset = made.preset.model_copy(update={"window": made.preset.window.model_copy(update=window)})
-    directory = path.parent / "target"
-    encoder = _encoder(directory)
-    made._prompt_builder = Recorder(made.preset, encoder, directory)
-    made._generator = scribe or Scribe(full(encoder))
+) -> Scribed:
+    """One that writes with `scribe` what is `asked` for, by the preset in `path` with other sizes, and room for any."""
+    made = Scribed(Engine(model=str(path)), Request(**(asked or {})), cache=cache)
+    made.preset = made.preset.model_copy(
+        update={"window": made.preset.window.model_copy(update={"context": 8192, **window})}
+    )
+    made._generator = scribe or Scribe(full(_encoder(made.preset.target.source.path)))
     return made
 
 
 @cached
 def _encoder(directory: Path) -> TextEncoder:
     return TextEncoder.of(directory)
+
+
+@cached
+def _quoter() -> Summarizer:
+    return Summarizer(cache=False)
+
+
+def quote(source: Document, **asked: Any) -> tuple[Summary, list[Event]]:
+    """The extractive summary that is asked for, and everything that was told on the way."""
+    events = list(_quoter().run(source, Request(mode="extractive", **asked)))
+    return events[-1].summary, events
 
 
 def document(text: str, name: str = "a.txt") -> Document:

@@ -10,11 +10,10 @@ from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize import writer
 from specextend_cli.summarize.answers import flaw
-from specextend_cli.summarize.events import ChunkSummarized, Level, Part, Retried, Text
-from specextend_cli.summarize.summarizer import Options, Summarizer
+from specextend_cli.summarize.events import ChunkSummarized, Part, Retried, Text
 from specextend_cli.summarize.text.sentences import Sentences, idle
 from specextend_cli.ui.results import summary_record
-from tests.helpers.flat_options import flat_options
+from tests.helpers.asked import asked
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -117,7 +116,7 @@ def test_real_models_retry_otherwise_and_always_alike(presets, monkeypatch, batc
     monkeypatch.setattr("specextend_cli.summarize.answers.flaw", lambda text, limit: "in circles")
 
     def retried() -> list:
-        with Summarizer(Options(preset=str(presets["one"]), cache=False, batch=batch)) as made:
+        with asked(model=presets["one"], cache=False, batch=batch) as made:
             return list(made.run(document(text(30))))
 
     one, other = retried(), retried()
@@ -140,7 +139,7 @@ def small(preset: Preset) -> Preset:
 def stopped(path, until, *, cache: bool = True, **options) -> list:
     """The events of a run that is stopped as soon as `until` says so of them."""
     events = []
-    with Summarizer(flat_options(preset=str(path), dtype="float32", cache=cache, **options)) as made:
+    with asked(model=path, dtype="float32", cache=cache, **options) as made:
         made.preset = small(made.preset)
         run = made.run(SHIPS)
         for event in run:
@@ -168,7 +167,7 @@ def test_a_batch_writes_the_same_text_and_shows_one_chunk_summary_at_a_time(pres
     begun = [event.number for event in runs[8] if isinstance(event, Part) and event.level == 1]
     done = [event for event in runs[8] if isinstance(event, ChunkSummarized)]
     assert sorted(begun) == sorted(event.number for event in done if event.level == 1) == list(range(1, len(begun) + 1))
-    shown = [event.delta.strip() for event in runs[8] if isinstance(event, Text) and not event.final]
+    shown = [event.delta.strip() for event in runs[8] if isinstance(event, Text)]
     assert shown
     assert all(any(piece in event.text for event in done) for piece in shown)
 
@@ -199,7 +198,9 @@ def test_what_was_summarized_before_an_interruption_is_kept(presets, monkeypatch
     assert len(kept) >= least
     resumed = stopped(path, lambda events: False, batch=batch)
     assert {event.number for event in resumed if isinstance(event, ChunkSummarized) and event.reused} >= kept
-    levels, last = [event for event in resumed if isinstance(event, Level)], resumed[-1].summary
-    assert (levels[0].prompts, levels[0].reused, levels[0].final) == (chunks, last.reused, False)
-    assert levels[-1].final
+    parts, last = [event for event in resumed if isinstance(event, Part)], resumed[-1].summary
+    first = [part.reused for part in parts if part.level == 1]
+    assert (len(first), sum(first)) == (chunks, last.reused)
+    assert first == sorted(first, reverse=True)  # the stored ones come first
+    assert parts[-1].final
     assert (last.chunk_summaries, last.text) == (whole.chunk_summaries, whole.text)

@@ -187,7 +187,7 @@ def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> 
 
 
 def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch) -> None:
-    assert runs.rates(summary.preset, "abstractive", "cpu") is None
+    assert runs.rates(summary.preset, "cpu") is None
     tokens = summary.coverage.tokens
 
     def add(seconds: float, *, read: int = tokens, preset: str = summary.preset, device: str = "cpu") -> None:
@@ -201,12 +201,11 @@ def test_rates_are_those_of_whole_runs_of_the_preset(runs, summary, monkeypatch)
     add(1.0, read=tokens - 1)  # its notes were there
     add(1.0, preset="another")
     add(1.0, device="cuda")
-    rates = runs.rates(summary.preset, "abstractive", "cpu")
+    rates = runs.rates(summary.preset, "cpu")
     assert (rates.read, rates.written) == pytest.approx((4 / tokens, 8 / 50))
-    assert runs.rates(summary.preset, "abstractive", "cuda").read == pytest.approx(1 / tokens)
-    assert runs.rates(summary.preset, "abstractive", "mps") is None
-    assert runs.rates(summary.preset, "guided", "cpu") is None
-    assert RunStore(None).rates(summary.preset, "abstractive", "cpu") is None
+    assert runs.rates(summary.preset, "cuda").read == pytest.approx(1 / tokens)
+    assert runs.rates(summary.preset, "mps") is None
+    assert RunStore(None).rates(summary.preset, "cpu") is None
 
 
 def test_runs_are_found_and_removed_by_name(runs, summary, store) -> None:

@@ -17,11 +17,10 @@ from specextend_cli.summarize.citations import (
     origin_of,
     summarized,
 )
-from specextend_cli.summarize.events import ChunkSummarized, Sentence, Text
-from specextend_cli.summarize.summarizer import Summarizer
+from specextend_cli.summarize.events import ChunkSummarized, Sentence
 from specextend_cli.summarize.text.sentences import spans
 from specextend_cli.summarize.text.terms import ordered_terms, terms
-from tests.helpers.flat_options import flat_options
+from tests.helpers.asked import asked
 from tests.helpers.planted import plant
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
@@ -123,24 +122,17 @@ def test_every_chunk_knows_its_sentences(cuts: int, seed: int) -> None:
 
 
 def summarize(path, source, **options):
-    with Summarizer(flat_options(preset=str(path), dtype="float32", **{"cache": False, **options})) as made:
+    with asked(model=path, dtype="float32", **{"cache": False, **options}) as made:
         return list(made.run(document(source)))
 
 
 @pytest.mark.parametrize(("name", "length"), [("one", 6), ("one", 30), ("three", 30)])
-def test_a_sentence_is_told_right_after_its_text(presets, name: str, length: int) -> None:
+def test_the_summary_is_its_sentences(presets, name: str, length: int) -> None:
     *events, last = summarize(presets[name], text(length))
-    written, told = "", []
-    for event in events:
-        if isinstance(event, Text) and event.final:
-            assert not written[told[-1].end if told else 0 :].strip()
-            written += event.delta
-        elif isinstance(event, Sentence):
-            told.append(event)
-            assert written[event.start : event.end] == event.text
+    told = [event for event in events if isinstance(event, Sentence)]
     assert tuple(told) == last.summary.sentences
-    assert [(one.start, one.end) for one in told] == spans(last.summary.text)
-    assert [one.number for one in told] == list(range(1, len(told) + 1))
+    assert "".join(one.lead + one.text for one in told) == last.summary.text
+    assert [one.text for one in told] == [last.summary.text[start:end] for start, end in spans(last.summary.text)]
 
 
 def test_batches_and_stored_texts_have_the_same_citations(presets) -> None:
@@ -154,17 +146,17 @@ def test_what_the_source_has_not_is_found_where_it_stands(presets) -> None:
     made = summarizer(presets["three"], Scribe(lambda prompt, most: "It cost 4,711 crowns. So said Queen Ingeborg."))
     summary, _ = run(made, document(text(30)))
     assert [one.kind for one in summary.unsupported] == ["number", "name"] * 2
-    for one in summary.unsupported:
-        assert summary.text[one.start : one.end] == one.text
+    for sentence in summary.sentences:
+        assert all(sentence.text[one.start : one.end] == one.text for one in sentence.unsupported)
 
 
 def test_a_summary_of_chunk_summaries_cites_the_pages_behind_them(presets) -> None:
     planted = plant(8, seed=5)
     made = summarizer(presets["one"], chunk_summary_tokens=100, summary_tokens=400)
-    encoder, facts = made._prompt_builder.encoder, [fact for fact in planted.facts if "crowns" in fact.sentence]
+    facts = [fact for fact in planted.facts if "crowns" in fact.sentence]
 
     def copied(prompt: list[int], most: int) -> str:
-        read = encoder.decode(prompt)
+        read = made.prompts.encoder.decode(prompt)
         return " ".join(fact.sentence for fact in facts if fact.sentence in read)
 
     made._generator = Scribe(copied)

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.summarize.events import Preview, Warned
+from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.gains import WEIGHT, gain, relevance
-from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text.terms import terms
-from tests.helpers.flat_options import flat_options
-from tests.summarize.tiny_preset import guided
+from tests.summarize.scribe import quote
 
 PRICES = (
     "The prices of timber were fixed by the mayor of Falcaster in spring.",
@@ -39,64 +39,50 @@ The council of Falcaster discussed how much timber was needed for it. Nobody ans
 """
 
 
-@pytest.fixture
-def preset(presets):
-    return guided(presets["one"].parent)
+def summarize(source: str = LONG, **asked: Any) -> tuple[Summary, list[str]]:
+    """The summary, and the warnings."""
+    summary, events = quote(read_bytes("a.md" if source is RIVERS else "a.txt", source.encode()), **asked)
+    return summary, [event.message for event in events if isinstance(event, Warned)]
 
 
-def summarize(path, source=LONG, **options):
-    document = read_bytes("a.md" if source is RIVERS else "a.txt", source.encode())
-    with Summarizer(flat_options(preset=str(path), cache=False, **options)) as made:
-        events = list(made.run(document))
-    warned = [event.message for event in events if isinstance(event, Warned)]
-    return events[-1].summary, warned, events
-
-
-@pytest.mark.parametrize("mode", ["extractive", "guided"])
 @pytest.mark.parametrize("focus", ["price", "What are the prices?", "PRICES fixed, doubled!"])
-def test_sentences_with_its_words_come_first(preset, mode, focus) -> None:
-    summary, warned, events = summarize(preset, mode=mode, focus=focus, length=24)
+def test_sentences_with_its_words_come_first(focus) -> None:
+    summary, warned = summarize(focus=focus, length=24)
     assert {one.text for one in summary.sentences} == set(PRICES)  # one of them stands in it twice
     assert not warned
     assert summary.request.focus == focus
-    previews = [event.text for event in events if isinstance(event, Preview)]
-    assert len(previews) == (mode == "guided")
-    assert all(sentence in preview for preview in previews for sentence in PRICES)
 
 
-def test_the_rest_is_a_summary_as_without_it(preset) -> None:
-    with_it, without = (
-        summarize(preset, mode="extractive", length=120, **asked)[0] for asked in ({"focus": "zebra"}, {})
-    )
+def test_the_rest_is_a_summary_as_without_it() -> None:
+    with_it, without = (summarize(length=120, focus=focus)[0] for focus in ("zebra", None))
     assert ZEBRA in with_it.text
     shared = {one.text for one in with_it.sentences} & {one.text for one in without.sentences}
     assert len(shared) >= len(without.sentences) // 2, (len(shared), len(without.sentences))
-    assert [one.citations[0].start for one in with_it.sentences] == sorted(
-        one.citations[0].start for one in with_it.sentences
-    )
+    starts = [one.citations[0].start for one in with_it.sentences]
+    assert starts == sorted(starts)
 
 
 @pytest.mark.parametrize("focus", ["cryptocurrency", "Who is what?", "比特币", "?!"])
-def test_words_that_no_sentence_has_are_said_and_change_nothing(preset, focus) -> None:
+def test_words_that_no_sentence_has_are_said_and_change_nothing(focus) -> None:
     source = " ".join(PLAIN)
-    summary, warned, _ = summarize(preset, source, mode="extractive", focus=focus)
+    summary, warned = summarize(source, focus=focus)
     assert warned == [
         "a.txt: no sentence that can be quoted has a word of --focus, so the summary is of the whole document"
     ]
     assert summary.warnings == tuple(warned)
-    assert summary.text == summarize(preset, source, mode="extractive")[0].text
+    assert summary.text == summarize(source)[0].text
 
 
-def test_what_only_a_table_has_cannot_be_quoted(preset) -> None:
+def test_what_only_a_table_has_cannot_be_quoted() -> None:
     table = "\n".join(f"| {n} | cryptocurrency | {n * 7} |" for n in range(20))
-    _, warned, _ = summarize(preset, f"{LONG}\n\n{table}", mode="extractive", focus="cryptocurrency")
+    _, warned = summarize(f"{LONG}\n\n{table}", focus="cryptocurrency")
     assert len(warned) == 1
 
 
-def test_a_heading_tells_what_its_sentences_are_about(preset) -> None:
-    about = {focus: summarize(preset, RIVERS, mode="extractive", focus=focus, length=12)[0] for focus in _HEADINGS}
+def test_a_heading_tells_what_its_sentences_are_about() -> None:
     for focus, expected in _HEADINGS.items():
-        assert any(one in about[focus].text for one in expected), (focus, about[focus].text)
+        found = summarize(RIVERS, focus=focus, length=12)[0].text
+        assert any(one in found for one in expected), (focus, found)
 
 
 _HEADINGS = {

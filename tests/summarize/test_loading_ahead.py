@@ -23,7 +23,7 @@ from specextend_cli.summarize import model_loading, summarizer
 from specextend_cli.summarize.events import Stage
 from specextend_cli.summarize.summarizer import Summarizer
 from tests.cli.shell import LIMIT, environment
-from tests.helpers.flat_options import flat_options
+from tests.helpers.asked import asked
 from tests.helpers.graphs_on_pretend_device import by_graphs
 from tests.helpers.pretend_device import PretendDevice
 from tests.summarize.scribe import document
@@ -50,7 +50,7 @@ def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[threading.Thread]]:
 
 
 def made_by(preset: Path, device: str, **options: object) -> Summarizer:
-    return Summarizer(flat_options(preset=str(preset), device=device, dtype="float32", cache=False, **options))
+    return asked(model=preset, device=device, dtype="float32", cache=False, **options)
 
 
 def told(made: Summarizer) -> tuple[list[str], list[str]]:
@@ -159,7 +159,7 @@ def test_the_number_of_threads_is_set_for_whoever_takes_the_models(presets, monk
     monkeypatch.setattr(model_loading, "fit_threads", lambda: done.append(threading.current_thread()))
     made = made_by(presets["one"], "cuda:1")
     stages: list[str] = []
-    loading = model_loading.begin_loading(made.preset, made.options.engine, load)
+    loading = model_loading.begin_loading(made.preset, made.engine, load)
     thread = loading_thread.result_of(loading, lambda stage: stages.append(stage.name))
     assert (stages, thread is MAIN, done) == (["loading Tiny", "loads"], False, [MAIN])
 
@@ -172,20 +172,19 @@ def test_triton_s_kernels_run_on_the_gpu_of_the_models(presets, monkeypatch: pyt
     made = {device: made_by(presets["one"], str(device)) for device in (first, second)}
     for device, one in made.items():
         lm = SimpleNamespace(device=device)
-        one._generator, one._reader = SimpleNamespace(target=SimpleNamespace(lm=lm)), SimpleNamespace(lm=lm)  # type: ignore[assignment]
+        one._generator = SimpleNamespace(target=SimpleNamespace(lm=lm))  # type: ignore[assignment]
 
     def taken() -> list[torch.device]:
         found = []
         for device in (second, first, second):
-            for load in (made[device].load(), made[device]._load_reader(1)):
-                current.device = None
-                loading_thread.result_of(load)
-                found.append(current.device)
+            current.device = None
+            loading_thread.result_of(made[device].load())
+            found.append(current.device)
         return found
 
     with ThreadPoolExecutor(1) as another:
         for each in (taken(), another.submit(taken).result()):
-            assert each == [second, second, first, first, second, second]
+            assert each == [second, first, second]
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -193,9 +192,9 @@ def test_a_document_that_needs_no_model_does_not_wait(
     presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, stored: bool
 ) -> None:
     """One that is printed as it is, and one whose texts are there."""
-    ends, options = threading.Event(), flat_options(preset=str(presets["one"]), device="cuda", dtype="float32")
+    ends, options = threading.Event(), {"model": presets["one"], "device": "cuda", "dtype": "float32"}
     source = document(LONG if stored else "A few words.")
-    with Summarizer(options) as made:
+    with asked(**options) as made:
         expected = made.summarize(source).text
 
     def hang(*_: object, **__: object) -> Iterator[Stage]:
@@ -203,7 +202,7 @@ def test_a_document_that_needs_no_model_does_not_wait(
         yield Stage("too late")
 
     monkeypatch.setattr(summarizer, "load_writer", hang)
-    with Summarizer(options) as made:
+    with asked(**options) as made:
         made.load_ahead()
         written = made.summarize(source)
         assert (written.text, written.method) == (expected, "abstractive" if stored else "verbatim")

@@ -11,19 +11,18 @@ from specextend_cli.engine.attention import hybrid
 from specextend_cli.engine.events import Step
 from specextend_cli.errors import FitError
 from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.summarize.summarizer import Summarizer
-from tests.helpers.flat_options import flat_options
+from tests.helpers.asked import asked
 from tests.helpers.graphs_on_pretend_device import by_graphs
 from tests.helpers.pretend_device import PretendDevice, pretend_device
 from tests.summarize.scribe import document
-from tests.summarize.tiny_preset import guided, text
+from tests.summarize.tiny_preset import text
 
 LONG = text(30)
 
 
 def told(preset: Path, device: str, *, source: str = LONG, **options: object) -> tuple[list[str], list[Step]]:
     """The chunk summaries and the summary, and the steps that wrote them."""
-    with Summarizer(flat_options(preset=str(preset), device=device, dtype="float32", cache=False, **options)) as made:
+    with asked(model=preset, device=device, dtype="float32", cache=False, **options) as made:
         events = list(made.run(document(source)))
         assert made._generator is None or made._generator.target.lm.device.type == device
     summary = events[-1].summary
@@ -37,8 +36,7 @@ def test_nothing_is_captured_after_loading(
 ) -> None:
     """In batches and one text at a time, with drafts and plainly, for texts of other lengths, as `compare` has it."""
     capture = by_graphs(monkeypatch)
-    options = flat_options(preset=str(presets["one"]), device="cuda", dtype="float32", cache=False, batch=batch)
-    with Summarizer(options) as made:
+    with asked(model=presets["one"], device="cuda", dtype="float32", cache=False, batch=batch) as made:
         result_of(made.load())
         assert (made._generator.draft_gate.shape.nodes, made._generator.draft_gate.shape.width) == (60, 10)
         at_load = capture.captures
@@ -52,12 +50,6 @@ def test_nothing_is_captured_after_loading(
         assert capture.captures == at_load > 0
 
 
-@pytest.mark.parametrize("mode", ["guided", pytest.param("extractive", marks=pytest.mark.full)])
-def test_sentences_of_the_document(presets, pretend: PretendDevice, mode: str) -> None:
-    preset = guided(presets["one"].parent)
-    assert told(preset, "cuda", mode=mode)[0] == told(preset, "cpu", mode=mode)[0]
-
-
 @pytest.mark.parametrize("batch", [4, pytest.param(1, marks=pytest.mark.full)])
 def test_chunk_summaries_and_the_summary(presets, pretend: PretendDevice, batch: int) -> None:
     there, steps = told(presets["one"], "cuda", batch=batch)
@@ -69,8 +61,7 @@ def test_chunk_summaries_and_the_summary(presets, pretend: PretendDevice, batch:
 def test_a_kernel_that_failed_is_told_once(presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     failures = {("cuda", torch.float16, 64): "cuDNN Frontend error: no valid execution plans\nand more"}
     monkeypatch.setattr(hybrid, "_failures", failures)
-    options = flat_options(preset=str(presets["one"]), device="cuda", dtype="float32", cache=False)
-    with Summarizer(options) as made:
+    with asked(model=presets["one"], device="cuda", dtype="float32", cache=False) as made:
         told = [made.summarize(document(text(4))).warnings for _ in range(2)]
     assert [len([line for line in lines if "cuDNN" in line]) for lines in told] == [1, 0]
     assert "(cuDNN Frontend error: no valid execution plans): PyTorch's reads prompts" in "".join(told[0])

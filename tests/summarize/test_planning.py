@@ -30,28 +30,22 @@ def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk
     source = source.encode("utf-8", "replace").decode()
     made = summarizer(presets["one"], chunk=chunk, chunk_summary_tokens=8, summary_parts=summary_parts)
     summary, _ = run(made, document(source))
-    assert summary.coverage.tokens == sum(summary.plan.chunks)
+    assert summary.coverage.tokens == summary.plan.tokens == sum(summary.plan.chunks)
     assert summary.coverage.complete
     if summary.method == "verbatim":
-        assert summary.text == source.strip()
-        assert not made._prompt_builder.asked
+        assert (summary.text, summary.plan.prompts) == (source.strip(), 0)
         return
-    read = made._prompt_builder.first()
-    encoder = made._prompt_builder.encoder
+    read, encoder = made.prompts.first(), made.prompts.encoder
     assert "".join(read) == source
     assert [len(encoder.encode(piece)) for piece in read] == list(summary.plan.chunks)
     assert max(summary.plan.chunks) <= chunk
-    for template, piece, ids in made._prompt_builder.asked:
-        assert template == "reduce" or _contains(ids, encoder.encode(piece))
-
-
-def _contains(ids, piece):
-    return any(ids[at : at + len(piece)] == piece for at in range(len(ids) - len(piece) + 1))
+    for template, piece, ids in made.prompts.asked:
+        assert template == "reduce" or str(encoder.encode(piece))[1:-1] in str(ids)
 
 
 @pytest.mark.parametrize("name", ["one", "three"])
-@pytest.mark.parametrize("sentences", but_for((1, 12, 300), (1, 3, 5, 8, 12, 20, 33, 60, 140, 300)))
-def test_levels_shrink_to_the_planned_end(presets, name, sentences):
+@pytest.mark.parametrize("sentences", but_for((3, 12, 300), (3, 5, 8, 12, 20, 33, 60, 140, 300)))
+def test_levels_shrink_to_the_planned_end(presets, tokens, name, sentences):
     made = summarizer(presets[name], chunk=60)
     summary, events = run(made, document(text(sentences)))
     done = parts(events)
@@ -61,6 +55,7 @@ def test_levels_shrink_to_the_planned_end(presets, name, sentences):
     assert counts[-1] <= made.preset.window.summary_parts
     assert len(counts) == done[-1].level == done[-1].levels == summary.plan.levels
     assert [part.final for part in done] == [part.level == len(counts) for part in done]
+    assert 0 < tokens(summary.text) < summary.plan.tokens
 
 
 @pytest.mark.parametrize("sentences", [20, 300])
@@ -75,16 +70,6 @@ def test_packing_keeps_order_and_pairs(sizes, room, parts):
     groups = pack(sizes, room, parts)
     assert [i for group in groups for i in group] == list(range(len(sizes)))
     assert min(map(len, groups)) >= 2
-
-
-@pytest.mark.parametrize("name", ["one", "three"])
-@pytest.mark.parametrize("sentences", [1, 2, 7, 30, 100])
-def test_a_summary_is_shorter_than_its_source_or_is_it(presets, tokens, name, sentences):
-    summary, _ = run(summarizer(presets[name], summary_tokens=300), document(text(sentences)))
-    if summary.method == "verbatim":
-        assert summary.text == text(sentences)
-    else:
-        assert 0 < tokens(summary.text) < summary.plan.tokens
 
 
 def test_a_model_that_says_nothing_is_reported(presets):

@@ -27,17 +27,14 @@ from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.draft_heads import WINDOW, with_head
 from specextend_cli.runtime.loading import describe, heads_of
-from specextend_cli.runtime.options import EngineOptions
+from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.writer import TextGenerator, load_generator
 from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_models import generate
 from tests.helpers.grid import but_for
 from tests.helpers.preset_models import LAYOUTS, found, save_assistant, save_model
-from tests.helpers.published_heads import (
-    p_eagle,
-    safeailab_3,
-)
+from tests.helpers.published_heads import p_eagle, safeailab_3
 from tests.summarize import tiny_preset
 
 SIZES = ("shape", "head", "block", "assistant")
@@ -107,12 +104,15 @@ def prompt_of(preset: Preset, folder: Path) -> list[int]:
     return prompter.prompt("map", values, tiny_preset.text(4))
 
 
+def loaded(preset: Preset, draft: str | None = None) -> TextGenerator:
+    return load_generator(preset, fetch_pair(preset, offline=True), Engine(device="cpu", draft=draft))
+
+
 @pytest.mark.parametrize("name", but_for(["gemma-4-e4b", *list(PRESETS)[::5]], PRESETS))
 def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tmp_path: Path) -> None:
     preset = shrink(PRESETS[name], tmp_path)
     assert is_present(preset)
-    generator = load_generator(preset, fetch_pair(preset, offline=True), EngineOptions(device="cpu"))
-    prompt = prompt_of(preset, tmp_path)
+    generator, prompt = loaded(preset), prompt_of(preset, tmp_path)
     tokens, nodes = write(generator, prompt)
     plain, one = write(generator.without_drafts(), prompt)
     assert tokens == plain
@@ -124,10 +124,8 @@ def test_every_shipped_preset_is_lossless_on_its_own_architectures(name: str, tm
 
 
 def test_every_layout_that_is_published_is_among_the_presets() -> None:
-    used = {
-        found(LAYOUTS, preset.draft.source, safeailab_3) for preset in PRESETS.values() if preset.draft.model == "eagle"
-    }
-    assert used == set(LAYOUTS.values())
+    heads = [preset.draft.source for preset in PRESETS.values() if preset.draft.model == "eagle"]
+    assert {found(LAYOUTS, source, safeailab_3) for source in heads} == set(LAYOUTS.values())
 
 
 @pytest.fixture
@@ -137,86 +135,71 @@ def pair(tmp_path: Path) -> Preset:
 
 
 def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> None:
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
-    said = describe(generator.drafter)
+    said = describe(loaded(pair).drafter)
     assert said in {f"blend (eagle3 of layers {layers} + ngram)" for layers in ("0, 1, 2", "1, 2, 3")}
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="eagle"))
-    assert describe(generator.drafter).startswith("eagle3 of layers ")
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu", draft="ngram"))
-    assert describe(generator.drafter) == "ngram"
+    assert describe(loaded(pair, "eagle").drafter).startswith("eagle3 of layers ")
+    assert describe(loaded(pair, "ngram").drafter) == "ngram"
 
 
 def test_a_head_that_agrees_with_nothing_is_said_to(pair: Preset) -> None:
     """The tiny head has random numbers. One that drafts in parallel is said to, too."""
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
-    (head,) = heads_of(generator.drafter)
+    (head,) = heads_of(loaded(pair).drafter)
     (remark,) = head.remarks
     assert remark.startswith("whichever way its configuration is read, it agrees with the target on ")
     assert isinstance(pair.draft.source, LocalSource)
     p_eagle(pair.draft.source.path, tiny_preset.tokenizer().get_vocab_size())
-    generator = load_generator(pair, fetch_pair(pair, offline=True), EngineOptions(device="cpu"))
-    (head,) = heads_of(generator.drafter)
+    (head,) = heads_of(loaded(pair).drafter)
     assert "P-EAGLE" in head.remarks[0]
 
 
-def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
-    preset = shrink(load_preset("qwen3-8b"), tmp_path)
-    (tmp_path / "head").mkdir()
-    safeailab_3(tmp_path / "head", tiny_preset.tokenizer().get_vocab_size())
-    changed = with_head(preset, tmp_path / "head")
-    assert changed.draft.of == ("eagle", "ngram")
-    (tmp_path / "head" / FILE).touch()
-    assert with_head(preset, tmp_path / "head").draft.of == ("eagle", "ngram", "table")
-    assert changed.draft.window == WINDOW
+def block_head(preset: Preset, folder: Path) -> None:
+    lm = loaded(preset, "ngram").target.lm
+    sizes = {"hidden": lm.config.hidden_size, "target_hidden": lm.config.hidden_size, "vocabulary": lm.vocabulary}
+    head = tiny_block("dflash", **sizes, draft_vocabulary=lm.vocabulary - 1, feature_layers=(1, 2, 3))
+    save_block_head(head, folder, dtype=torch.float32)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "says"),
+    [("qwen3-8b", "eagle", "eagle3 of layers 2, 1, 0"), ("smollm2-135m", "block", "dflash of layers 1, 2, 3")],
+)
+def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path, name: str, kind: str, says: str) -> None:
+    """--draft-head finds out what kind of head it is; all that a run does with one works with the other."""
+    preset, folder = shrink(PRESETS[name], tmp_path), tmp_path / "head"
+    folder.mkdir()
+    if kind == "eagle":
+        safeailab_3(folder, tiny_preset.tokenizer().get_vocab_size())
+    else:
+        block_head(preset, folder)
+    changed = with_head(preset, folder)
+    assert (changed.draft.of, changed.draft.model, changed.draft.window) == ((kind, "ngram"), kind, WINDOW)
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
-    generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
-    said = "blend (eagle3 of layers 2, 1, 0 + ngram)"
-    assert describe(generator.drafter) == said
+    assert isinstance(draft_shape(changed), BlockShape) == (kind == "block")
+    generator, prompt = loaded(changed), prompt_of(changed, tmp_path)
+    assert describe(generator.drafter) == f"blend ({says} + ngram)"
     generator.drafter.suspend()  # as the gate does where a head does not pay
-    assert describe(generator.drafter) == said
-    prompt = prompt_of(changed, tmp_path)
+    assert describe(generator.drafter) == f"blend ({says} + ngram)"
     assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
+    assert describe(loaded(changed, kind).drafter) == says
+    (folder / FILE).touch()
+    assert with_head(preset, folder).draft.of == (kind, "ngram", "table")
     with pytest.raises(UsageError, match="no directory") as caught:
         with_head(preset, tmp_path / "nowhere")
     assert "docs/models.md" in caught.value.fix
 
 
-def test_a_block_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
-    """--draft-head finds out what kind of head it is; all that a run does with one works with the other."""
-    built = shrink(PRESETS["smollm2-135m"], tmp_path)
-    lm = load_generator(built, fetch_pair(built, offline=True), EngineOptions(device="cpu", draft="ngram")).target.lm
-    width = int(lm.config.hidden_size)
-    sizes = {"hidden": width, "target_hidden": width, "vocabulary": lm.vocabulary}
-    head = tiny_block("dflash", **sizes, draft_vocabulary=lm.vocabulary - 1, feature_layers=(1, 2, 3))
-    save_block_head(head, tmp_path / "head", dtype=torch.float32)
-    changed = with_head(built, tmp_path / "head")
-    assert changed.draft.of == ("block", "ngram")
-    assert changed.draft.model == "block"
-    generator = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu"))
-    assert describe(generator.drafter) == "blend (dflash of layers 1, 2, 3 + ngram)"
-    assert not heads_of(generator.drafter)
-    prompt = prompt_of(changed, tmp_path)
-    assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
-    alone = load_generator(changed, fetch_pair(changed, offline=True), EngineOptions(device="cpu", draft="block"))
-    assert describe(alone.drafter) == "dflash of layers 1, 2, 3"
-    assert isinstance(draft_shape(changed), BlockShape)
-    with pytest.raises(UsageError, match="has no block head"):
-        load_generator(built, fetch_pair(built, offline=True), EngineOptions(device="cpu", draft="block"))
-
-
-def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, tmp_path: Path) -> None:
-    directories = fetch_pair(pair, offline=True)
-    with pytest.raises(UsageError, match="has no draft model"):
-        load_generator(pair, directories, EngineOptions(device="cpu", draft="lm"))
-    plain = pair.model_copy(update={"draft": Draft(kind="ngram")})
-    with pytest.raises(UsageError, match="has no EAGLE head") as caught:
-        load_generator(plain, fetch_pair(plain, offline=True), EngineOptions(device="cpu", draft="eagle"))
-    assert "--draft-head DIR" in caught.value.fix
+@pytest.mark.parametrize(
+    ("draft", "has_head", "lacks"),
+    [("lm", True, "draft model"), ("block", True, "block head"), ("eagle", False, "EAGLE head")],
+)
+def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, draft: str, has_head: bool, lacks: str) -> None:
+    with pytest.raises(UsageError, match=f"has no {lacks}") as caught:
+        loaded(pair if has_head else pair.model_copy(update={"draft": Draft(kind="ngram")}), draft)
+    assert ("--draft-head DIR" in caught.value.fix) == (draft != "lm")
 
 
 def test_layers_that_the_target_has_not_are_refused(tmp_path: Path) -> None:
     built = shrink(PRESETS["smollm2-135m"], tmp_path)
-    asked = built.model_copy(update={"retrieval": replace(built.retrieval, layers=(1, 3))})
     with pytest.raises(ModelError) as caught:
-        load_generator(asked, fetch_pair(asked), EngineOptions(device="cpu"))
+        loaded(built.model_copy(update={"retrieval": replace(built.retrieval, layers=(1, 3))}))
     assert caught.value.why == "it has layers 0 to 2"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.models.prompt_templates import PLACEHOLDERS, WISHES
-from specextend_cli.summarize.prompt_builder import PromptBuilder
 from tests.summarize.scribe import document, run, summarizer
 from tests.summarize.tiny_preset import SPECIALS, text
 
@@ -23,7 +22,7 @@ def asked(presets):
     def ask(source, name="a.txt"):
         made = summarizer(presets["one"])
         run(made, document(source, name))
-        return [ids for _, _, ids in made._prompt_builder.asked]
+        return [ids for _, _, ids in made.prompts.asked]
 
     return ask
 
@@ -57,9 +56,5 @@ def test_every_placeholder_has_a_value(presets):
     made = summarizer(presets["one"])
     every = " ".join(f"{{{name}}}" for name in (*PLACEHOLDERS, *WISHES))
     prompts = made.preset.prompts.model_copy(update={"single": every, "map": every, "reduce": every})
-    made._prompt_builder = PromptBuilder(
-        made.preset.model_copy(update={"prompts": prompts}),
-        made._prompt_builder.encoder,
-        made._prompt_builder.directory,
-    )
+    made.preset = made.preset.model_copy(update={"prompts": prompts})
     assert run(made, document(text(30)))[0].text

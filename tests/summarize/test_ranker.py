@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.presets import load_preset, sentence_ranker
-from specextend_cli.summarize.ranking.ranker import StateWeights, Trees
+from specextend_cli.models.presets import sentence_ranker
+from specextend_cli.summarize.ranking.ranker import Trees
 
 # Feature 1 at most 0.5: 10; else feature 0 at most 2: 20, else 30. The second tree is a leaf.
 TREES: dict[str, Any] = {
@@ -23,7 +23,6 @@ TREES: dict[str, Any] = {
     "right": np.array([2, 0, 4, 0, 0, 0], np.int32),
     "value": np.array([0, 10, 0, 20, 30, 0.5], np.float32),
 }
-STATES: dict[str, Any] = {"weights": np.array([1.0, -2.0], np.float32), "scalars": np.array([0.25, 0.75, 3.0])}
 
 
 class Evil:
@@ -87,34 +86,6 @@ def test_trees_that_are_none_are_refused(path: Path, name: str, array: Any) -> N
         Trees.load(saved(path, TREES, **{name: array}))
 
 
-@pytest.mark.parametrize(
-    ("name", "array"),
-    [
-        ("weights", np.array([[1.0, -2.0]])),
-        ("weights", np.array([1.0, np.inf])),
-        ("weights", np.array(["a", "b"])),
-        ("weights", None),
-        ("scalars", np.array([0.25, 0.75])),
-        ("scalars", np.array([0.25, 0.75, -1.0])),
-        ("scalars", np.array([0.25, 0.75, 1e300])),
-        ("scalars", np.array([0.25, np.nan, 3.0])),
-        ("scalars", np.array([0.25, 0.75, np.inf])),
-    ],
-)
-def test_weights_that_are_none_are_refused(path: Path, name: str, array: Any) -> None:
-    with pytest.raises(ModelError, match=r"weights\.npz cannot be used"):
-        StateWeights.load(saved(path, STATES, **{name: array}))
-
-
-def test_a_linear_reading_of_states(path: Path) -> None:
-    weights = StateWeights.load(saved(path, STATES))
-    assert (weights.bias, weights.trees, weights.layer) == (0.25, 0.75, 3)
-    assert weights.score(np.array([[1, 0], [1, 1]], np.float32)).tolist() == [1.25, -0.75]
-    with pytest.raises(ModelError, match="cannot be used") as refused:
-        weights.score(np.zeros((1, 3), np.float32))
-    assert "2 weights" in refused.value.why
-
-
 def test_nothing_in_a_file_is_executed(path: Path, tmp_path: Path) -> None:
     trap = np.array([Evil(tmp_path / "sprung")], object)
     files = [saved(path, TREES, first=trap), tmp_path / "plain.npz"]
@@ -128,11 +99,9 @@ def test_nothing_in_a_file_is_executed(path: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("content", [b"", b"PK", b"PK\x03\x04" + b"x" * 99, b"\x93NUMPY", b"{}", b"x" * 9999])
 def test_what_is_no_file_of_arrays(path: Path, content: bytes) -> None:
     path.write_bytes(content)
-    for kind in (Trees, StateWeights):
+    for file in (path, path.with_name("nowhere.npz")):
         with pytest.raises(ModelError):
-            kind.load(path)
-        with pytest.raises(ModelError):
-            kind.load(path.with_name("nowhere.npz"))
+            Trees.load(file)
 
 
 def test_a_file_with_damaged_bytes(path: Path) -> None:
@@ -150,10 +119,10 @@ def test_a_file_with_damaged_bytes(path: Path) -> None:
 
 def test_a_small_file_with_huge_arrays(path: Path) -> None:
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as members:
-        members.writestr("weights.npy", b"\0" * 100_000_000)
+        members.writestr("first.npy", b"\0" * 100_000_000)
     assert path.stat().st_size < 1_000_000
     with pytest.raises(ModelError) as refused:
-        StateWeights.load(path)
+        Trees.load(path)
     assert "bytes" in refused.value.why
 
 
@@ -161,14 +130,11 @@ def test_an_array_that_says_it_is_huge(path: Path) -> None:
     header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4611686018427387,), }".ljust(117) + b"\n"
     array = b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header + b"\0" * 8
     with zipfile.ZipFile(path, "w") as members:
-        members.writestr("weights.npy", array)
-        members.writestr("scalars.npy", array)
+        for name in TREES:
+            members.writestr(f"{name}.npy", array)
     with pytest.raises(ModelError):
-        StateWeights.load(path)
+        Trees.load(path)
 
 
 def test_what_is_shipped_can_be_loaded() -> None:
     assert Trees.load(sentence_ranker()).features > 10
-    ranker = load_preset("smollm2-135m").ranker
-    assert ranker is not None
-    assert StateWeights.load(ranker.path / "states.npz").weights.shape == (576,)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -86,24 +85,6 @@ def make(folder: Path) -> dict[str, Path]:
 def write(path: Path, parts: int = 1, *, chunk: int = CHUNK, note: int = NOTE, summary: int = SUMMARY) -> Path:
     """A preset file; its models are looked for beside it."""
     path.write_text(PRESET.format(parts=parts, chunk=chunk, note=note, summary=summary))
-    return path
-
-
-LAYER = 2
-"""The layer whose states the guided preset reads."""
-
-
-def guided(folder: Path, *, chunk: int = 64, weights: Sequence[float] | None = None) -> Path:
-    """The file of a preset "guided", beside the models, with a ranker of random weights or of those given."""
-    import numpy as np
-
-    random = np.random.default_rng(0).normal(0, 1, 64)
-    path = write(folder / "guided.toml")
-    (folder / "ranker").mkdir(exist_ok=True)
-    own = np.array(random if weights is None else weights, np.float32)
-    np.savez(folder / "ranker" / "states.npz", weights=own, scalars=np.array([0.5, 0.1, LAYER]))
-    ranker = f'[ranker]\npath = "ranker"\nchunk = {chunk}\n'
-    path.write_text(f'mode = "guided"\n{path.read_text()}\n{ranker}')
     return path
 
 

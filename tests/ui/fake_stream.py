@@ -13,16 +13,17 @@ from specextend_cli.summarize.events import (
     ChunkSummarized,
     Coverage,
     Event,
-    Level,
     LevelWork,
     Part,
     Plan,
+    Sentence,
     Stage,
     Summarized,
     Summary,
     Text,
     Warned,
 )
+from specextend_cli.summarize.text.sentences import split
 
 SUMMARY = (
     "The report follows the harbour of Port Ellery from its founding in 1871 to the storm of 1953, and argues that"
@@ -47,7 +48,7 @@ def words(text: str) -> list[str]:
 
 
 def writing(
-    text: str, length: int, *, final: bool, plain_seconds: float, seconds: float, rng: random.Random, delay: float
+    text: str, length: int, *, plain_seconds: float, seconds: float, rng: random.Random, delay: float
 ) -> Iterator[Event]:
     """Decode `text` after `length` prompt tokens, with a retrieval every few steps."""
     pieces = words(text)
@@ -57,7 +58,7 @@ def writing(
         nodes = 0 if step == 0 else 1 if size == 1 else 24
         draft, verify = (0.0, plain_seconds or seconds) if nodes == 1 else (0.3 * seconds, 0.7 * seconds)
         yield Step((7,) * size, length + done + size, nodes, draft, verify, plain_seconds)
-        yield Text("".join(pieces[done : done + size]), final)
+        yield Text("".join(pieces[done : done + size]))
         if step % 4 == 2:
             starts = sorted(rng.sample(range(length // 32), min(28, length // 32)))
             spans = (*((start * 32, start * 32 + 32) for start in starts), (length - 64, length))
@@ -65,6 +66,14 @@ def writing(
         done, step = done + size, step + 1
         time.sleep(delay)
     yield Finished("eos", len(pieces))
+
+
+def sentences(text: str) -> Iterator[Sentence]:
+    """A text as its sentences."""
+    lead = ""
+    for piece in split(text):
+        yield Sentence(lead, piece.rstrip())
+        lead = piece[len(piece.rstrip()) :]
 
 
 def stream(
@@ -108,24 +117,27 @@ def stream(
     time.sleep(delay)
     if warning:
         yield Warned(warning)
-    if parts > 1:
-        yield Level(1, parts, 0, False)
     for number in range(1, parts + 1) if parts > 1 else ():
         span = (pages * (number - 1) // parts + 1, pages * number // parts)
         yield Part(number, parts, 1, 2, span, 9120, False)
         yield from count(prefill(9120))
-        yield from count(
-            writing(NOTE, 9120, final=False, plain_seconds=plain_seconds, seconds=step_seconds, rng=rng, delay=delay)
-        )
+        yield from count(writing(NOTE, 9120, plain_seconds=plain_seconds, seconds=step_seconds, rng=rng, delay=delay))
         notes.append(NOTE)
         yield ChunkSummarized(number, parts, 1, NOTE)
     size = 9120 if parts == 1 else 400 * parts
-    yield Level(plan.levels, 1, 0, True)
     yield Part(1, 1, plan.levels, plan.levels, (1, pages), size, True)
     yield from count(prefill(size))
-    yield from count(
-        writing(summary, size, final=True, plain_seconds=plain_seconds, seconds=step_seconds, rng=rng, delay=delay)
-    )
+    written = writing(summary, size, plain_seconds=plain_seconds, seconds=step_seconds, rng=rng, delay=delay)
+    left = list(sentences(summary))
+    text = ""
+    for event in count(written):
+        if not isinstance(event, Text):
+            yield event
+            continue
+        text += event.delta
+        while left and len(left[0].lead + left[0].text) <= len(text):
+            text = text[len(left[0].lead + left[0].text) :]
+            yield left.pop(0)
     yield Summarized(
         Summary(
             document,
@@ -137,6 +149,7 @@ def stream(
             18.0,
             "smollm2-135m",
             "eagle",
+            sentences=tuple(sentences(summary)),
         )
     )
 

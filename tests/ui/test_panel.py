@@ -10,7 +10,7 @@ from rich.cells import cell_len
 from rich.console import Console
 
 from specextend_cli.engine.events import Prefilled, Prefilling, Step
-from specextend_cli.summarize.events import ChunkSummarized, Level, LevelWork, Part, Plan, Stage, Text, Warned
+from specextend_cli.summarize.events import ChunkSummarized, LevelWork, Part, Plan, Sentence, Stage, Text, Warned
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.panel import Panel, View, draw, open_view
 from specextend_cli.ui.progress import Progress
@@ -58,7 +58,6 @@ def batched(chunks=4, slots=3):
     """Chunk summaries that are written side by side, as the generator tells it."""
     work = LevelWork(chunks, 1000 * chunks, 40 * chunks), LevelWork(1, 200, 90)
     yield Plan("harbour.pdf", 12, 1000 * chunks, (1000,) * chunks, 2, work=work)
-    yield Level(1, chunks, 0, False)
     parts = [Part(n, chunks, 1, 2, (3 * n - 2, 3 * n), 1000, False) for n in range(1, chunks + 1)]
     for part in parts[:slots]:
         yield part
@@ -66,7 +65,7 @@ def batched(chunks=4, slots=3):
     for n in range(90):
         for _ in range(slots):
             yield Step((1,), 1002 + n, 1, 0.0, 0.01, 0.0, slots)
-        yield Text(f"word{n} ", False)
+        yield Text(f"word{n} ")
         if n == 20:
             yield from (ChunkSummarized(2, chunks, 1, "The second one."), parts[3])
     yield ChunkSummarized(1, chunks, 1, " ".join(f"word{n}" for n in range(90)))
@@ -167,7 +166,7 @@ def test_an_error_leaves_no_panel_and_the_cursor(terminal):
         with Panel(output, "harbour.pdf") as panel:
             for event in stream():
                 panel.add(event)
-                if isinstance(event, Text):
+                if isinstance(event, Sentence):
                     raise RuntimeError
 
     with pytest.raises(RuntimeError):
@@ -197,7 +196,7 @@ def test_hostile_text_is_inert_in_the_panel(terminal):
         panel.add(Part(1, 1, 1, 1, (1, 1), 5, True))
         panel.add(Stage("[b]\x1b[2Jstage"))
         panel.write("\x1b[2J[bold]not bold[/bold]\x1b]0;title\x07\n")
-        panel.add(Text("[/nonsense] \x1b[31mred", True))
+        panel.add(Text("[/nonsense] \x1b[31mred"))
     assert "\x1b[2J" not in terminal.getvalue()
     assert "\x1b]" not in terminal.getvalue()
     assert "[red]evil[/red].pdf" in terminal.getvalue()
@@ -246,9 +245,9 @@ def test_lines_say_what_a_batch_has_done():
 
 
 def test_chunks_that_were_written_before_are_one_line():
-    parts = [Part(n, 300, 1, 3, (n, n), 100, False) for n in range(1, 299)]
+    parts = [Part(n, 300, 1, 3, (n, n), 100, False, reused=n < 299) for n in range(1, 301)]
     done = [ChunkSummarized(n, 300, 1, "text", True) for n in range(1, 299)]
-    assert told([Level(1, 300, 298, False), *parts, *done]) == ["300 chunk summaries, 298 of them reused"]
+    assert told([*parts[:298], *done, *parts[298:]]) == ["300 chunk summaries, 298 of them reused"]
 
 
 def test_downloads_have_a_line_each():

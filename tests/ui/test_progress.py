@@ -7,7 +7,7 @@ import pytest
 
 from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import ChunkSummarized, Coverage, Level, Stage, Text
+from specextend_cli.summarize.events import ChunkSummarized, Coverage, Part, Sentence, Stage, Text
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.progress import Progress, format_details, format_done, format_gaps, incomplete
 from tests.ui.fake_stream import Clock, stream
@@ -56,13 +56,13 @@ def test_a_run_without_drafts_says_only_what_was_measured():
 def test_only_summaries_of_chunks_are_saved_chunks():
     progress = Progress(Clock())
     for level in (1, 2):
-        progress.add(Level(level, 4, 0, False))
         for number in range(1, 5):
+            progress.add(Part(number, 4, level, 3, (1, 1), 9, False))
             progress.add(ChunkSummarized(number, 4, level, "text"))
     assert progress.saved == 4
 
 
-def details(progress, model=""):
+def details(progress, model="smollm2-135m (named)"):
     stderr = io.StringIO()
     Output(io.StringIO(), stderr).note(format_details(progress, model))
     return dict(line.split("\t") for line in stderr.getvalue().splitlines())
@@ -72,7 +72,7 @@ def test_details_are_five_lines():
     progress = Progress(Clock())
     for event in stream():
         progress.add(event)
-    assert details(progress, "smollm2-135m (named)") == {
+    assert details(progress) == {
         "model": "smollm2-135m (named)",
         "start": "0.0 s to the first words",
         "reading": "28,560 tokens in 12 s",
@@ -87,9 +87,9 @@ def test_the_start_ends_with_the_first_words_of_the_summary():
     progress = Progress(clock, age=0.6)
     for seconds, event in (
         (2.0, Stage("reading", 1, 2, "pages")),
-        (4.0, Text("a chunk's", final=False)),
-        (0.2, Text("The summary ", final=True)),
-        (9.0, Text("begins", final=True)),
+        (4.0, Text("a chunk's")),
+        (0.2, Sentence("", "The summary begins.")),
+        (9.0, Sentence(" ", "It ends.")),
     ):
         clock.now += seconds
         progress.add(event)

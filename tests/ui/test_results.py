@@ -9,7 +9,7 @@ import pytest
 
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import UsageError
-from specextend_cli.summarize.events import Coverage, Preview, Summarized
+from specextend_cli.summarize.events import Coverage, Summarized, Text
 from specextend_cli.ui.destination import destination
 from specextend_cli.ui.results import WRITERS
 from tests.ui.fake_stream import SUMMARY, stream
@@ -18,15 +18,15 @@ from tests.ui.fake_stream import SUMMARY, stream
 def written(format, *, name="", heading="", **options):
     out = io.StringIO()
     writer = WRITERS[format](out.write, document=name, heading=heading)
-    for event in (Preview("not a result"), *stream(**options)):
+    for event in (Text("not a result"), *stream(**options)):
         writer.add(event)
     return out.getvalue()
 
 
 def test_text_is_the_summary_and_one_newline():
     assert written("text") == SUMMARY + "\n"
-    assert written("text", summary=" Leading and\x1b[31m red") == "Leading and red\n"
-    assert written("text", heading="a\x1b[2J.pdf", summary="\n Words.") == "==> a.pdf <==\n\nWords.\n"
+    assert written("text", summary="Plain and\x1b[31m red") == "Plain and red\n"
+    assert written("text", heading="a\x1b[2J.pdf", summary="Words.") == "==> a.pdf <==\n\nWords.\n"
 
 
 def test_markdown_ends_with_the_source_and_what_of_it_was_not_read():
