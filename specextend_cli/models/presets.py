@@ -183,11 +183,6 @@ def user_presets() -> Path:
     return Path(platformdirs.user_config_dir("specextend")) / "presets"
 
 
-def sentence_ranker() -> Path:
-    """The file of the sentence ranker that needs no model (see `summarize/ranking/ranker.py`)."""
-    return _shipped() / "sentence-ranker" / "trees.npz"
-
-
 def _shipped() -> Path:
     """Inside the package when it was installed from a wheel, at the top of the repository in a checkout."""
     package = Path(__file__).parents[1]

@@ -178,11 +178,23 @@ class Coverage:
 
 
 @dataclass(frozen=True, slots=True)
+class OwnPart:
+    """What a document's own summary gave: its `name` there ("executive summary"), or "opening"; the first and last of
+    the `pages` that sentences were taken from; and how many `others` were taken elsewhere.
+    """
+
+    name: str
+    pages: tuple[int, int]
+    others: int
+
+
+@dataclass(frozen=True, slots=True)
 class Summary:
     """The result for one document. `run` is the name under which it was recorded, or "".
 
     `retried` has an entry for every retry; `warnings` are those of reading and of the run. `reused` counts the chunk
-    summaries (of a document that takes one pass, the summary) that an earlier run had written.
+    summaries (of a document that takes one pass, the summary) that an earlier run had written. `own` is what the
+    document's own summary gave; None where it has none, or was not asked.
     """
 
     document: str
@@ -201,6 +213,7 @@ class Summary:
     method: Method = "abstractive"
     warnings: tuple[str, ...] = ()
     reused: int = 0
+    own: OwnPart | None = None
 
     @property
     def unsupported(self) -> tuple[Unsupported, ...]:

@@ -15,7 +15,7 @@ from specextend_cli.engine.events import DrafterFailed
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import InputError
 from specextend_cli.models.preset import DEFAULT, Preset
-from specextend_cli.models.presets import load_preset, sentence_ranker
+from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import Mode
 from specextend_cli.models.sources import check_prompts, fetch
 from specextend_cli.models.tokens import TextEncoder
@@ -38,11 +38,10 @@ from specextend_cli.summarize.events import (
     Summary,
     Warned,
 )
-from specextend_cli.summarize.extractive import Extractive, ScoredSentences
+from specextend_cli.summarize.extract import Extract
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.model_loading import begin_loading, import_ahead, load_writer
 from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.ranking.ranker import Trees
 from specextend_cli.summarize.request import Request, target_words
 from specextend_cli.summarize.text.words import count_words
 
@@ -169,6 +168,7 @@ class Summarizer:
             method=method,
             warnings=(*extraction.warnings, *warnings),
             reused=reused,
+            own=pipeline.own if isinstance(pipeline, Extract) else None,
         )
         yield Summarized(replace(summary, run=self._runs.add(summary, document, self._device)))
 
@@ -192,14 +192,14 @@ class Summarizer:
             return "none"
         return describe(self._generator.drafter) if self._generator else self.engine.draft or self.preset.draft.kind
 
-    def _pipeline(self, document: Document, request: Request) -> Generator[Stage, None, Extractive | MapReduce]:
+    def _pipeline(self, document: Document, request: Request) -> Generator[Stage, None, Extract | MapReduce]:
         """What summarizes the document. InputError where it has no text."""
         if not document.text.strip():
             raise InputError(f"{document.name} has no text", fix="specextend extract shows what was found in it")
         preset, size = self.check(request), count_words(document.text)
         words = target_words(request, preset, size)
         if preset is None or (size <= words and not request.needs_writing):
-            return Extractive(ScoredSentences(document, self._trees), request, words)
+            return Extract(document, request, words)
         prompts = yield from self._prompts(request)
         prompts.check()
         generator = CachedGenerator(preset, self.engine, prompts, self._cache, self.load)
@@ -208,10 +208,6 @@ class Summarizer:
     @cached_property
     def _device(self) -> str:
         return device_kind(self.engine.device)
-
-    @cached_property
-    def _trees(self) -> Trees:
-        return Trees.load(sentence_ranker())
 
     def _prompts(self, request: Request) -> Generator[Stage, None, PromptBuilder]:
         """What makes the prompts for a request, by the target's tokenizer, which is fetched if need be."""

@@ -196,11 +196,19 @@ def format_done(summary: events.Summary, name: str = "") -> str:
     coverage, meter = summary.coverage, summary.meter
     pieces = ["done", name, format_many(coverage.pages, coverage.unit), format_many(count_words(summary.text), "word")]
     pieces[0] += f" in {format_seconds(summary.seconds)}"
+    if summary.own:
+        pieces.append(format_own(summary.own, coverage.unit))
     if summary.method == "abstractive" and summary.reused:
         pieces.append(f"{summary.reused:,} of {len(summary.plan.chunks):,} chunk summaries reused")
     if meter.tokens:
         pieces += [format_speed(meter.tokens_per_second), *format_drafts(meter)]
     return " · ".join(filter(None, (*pieces, *format_gaps(coverage))))
+
+
+def format_own(own: events.OwnPart, unit: str) -> str:
+    """ "from its executive summary, pages 3-4, and 3 other places"."""
+    others = f", and {format_many(own.others, 'other place')}" if own.others else ""
+    return f"from its {sanitize(own.name)}, {format_pages(*own.pages, unit)}{others}"
 
 
 def incomplete(name: str, summary: events.Summary) -> PartialError | None:

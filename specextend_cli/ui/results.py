@@ -132,6 +132,7 @@ def summary_record(summary: Summary) -> dict[str, Any]:
         "document": summary.document,
         "text": summary.text,
         "mode": summary.method,
+        "own_summary": asdict(summary.own) if summary.own else None,
         "sentences": [asdict(sentence) for sentence in summary.sentences],
         "coverage": coverage,
         "warnings": list(summary.warnings),

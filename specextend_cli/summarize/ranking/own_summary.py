@@ -22,7 +22,7 @@ _KNOWN, _LONGER = (
     0.66,
     0.12,
 )  # of its terms that come again; more in a longer one, by the logarithm of its hundreds of words
-_EARLY = 0.25  # of the document: what begins later is the summary of a chapter
+_NO_NOUN = ("what ", "in ", "at ")
 _NUMBER = r"(?:(?:\d{1,2}(?:\.\d{1,2})*|[IVX]{1,4}|[A-Z])[.)]?\s+)?"
 _LEVEL = regex.compile(r"\s*(#{1,6})\s")
 _LABEL = 40  # characters of a label before a paragraph: "Abstract. We show …"
@@ -39,26 +39,22 @@ class OwnSummary:
 def own_summary(
     text: str, found: Sequence[Candidate], bags: Sequence[set[str]], usable: NDArray[np.bool_], language: str
 ) -> OwnSummary | None:
-    """The own summary of a document whose `usable` sentences can be quoted; None where it has none. `bags`: their terms.
+    """The own summary of a document whose `usable` sentences can be quoted; None where it has none.
 
-    The first one, or those of all chapters where none stands early. A heading in a table of contents has no sentences
-    below it, and a legal notice none that can be quoted. An opening before four sections is one where its words come again
-    below.
+    A heading in a table of contents has no sentences below it, and a legal notice none that can be quoted. An opening is one where its words come again below; `bags` are
+    the terms of each sentence.
     """
     if not usable.any():
         return None
     sizes = np.array([count_words(text[one.start : one.end]) * ok for one, ok in zip(found, usable, strict=True)])
     total = int(sizes.sum())
     own = [
-        (name, first, rows)
-        for name, first, rows in _named(text, found, language)
-        if _LEAST <= sizes[rows].sum() <= _SHARE * total
+        (name, rows) for name, rows in _named(text, found, language) if _LEAST <= sizes[rows].sum() <= _SHARE * total
     ]
     if own:
-        name, first, rows = own[0]
-        if first > _EARLY * len(found):
-            rows = np.logical_or.reduce([other for called, _, other in own if called == name])
-        return OwnSummary(name, rows & usable)
+        name = own[0][0]  # below each heading of that name: of every chapter, or on every page
+        rows = np.logical_or.reduce([other for called, other in own if called == name])
+        return OwnSummary("summary" if name.startswith(_NO_NOUN) else name, rows & usable)
     opening = np.array([one.section == found[0].section for one in found], bool)
     words = int(sizes[opening].sum())
     if len({one.section for one in found}) < _SECTIONS or words not in _OPENING or words >= _OPENING_SHARE * total:
@@ -70,21 +66,21 @@ def own_summary(
 
 
 def _terms(bags: Sequence[set[str]], rows: NDArray[np.bool_]) -> set[str]:
-    return set[str]().union(*(bags[i] for i in np.flatnonzero(rows))) - EMPTY
+    return set[str]().union(*(bags[i] for i in np.flatnonzero(rows).tolist())) - EMPTY
 
 
-def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tuple[str, int, NDArray[np.bool_]]]:
-    """What summaries are called, where they begin, and their sentences, in order."""
+def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tuple[str, NDArray[np.bool_]]]:
+    """What summaries are called, and their sentences, in order."""
     called = wording(language).own_summary
     heading = regex.compile(rf"\W*{_NUMBER}(?P<name>{called})\W*", regex.IGNORECASE)
     label = regex.compile(rf"\W*(?P<name>{called})\s?(?:[:.—–]|\s-)\s", regex.IGNORECASE)
     sections = np.array([one.section for one in found])
     for i, one in enumerate(found):
         if one.kind == "heading" and (match := heading.fullmatch(one.heading)):
-            yield match["name"].lower(), i, _below(text, found, sections, i)
+            yield match["name"].lower(), _below(text, found, sections, i)
         elif one.kind == "prose" and one.place == 0 and label.match(text, one.start, one.start + _LABEL):
             match = label.match(text, one.start)
-            yield match["name"].lower(), i, np.array([other.block == one.block for other in found], bool)
+            yield match["name"].lower(), np.array([other.block == one.block for other in found], bool)
 
 
 def _below(text: str, found: Sequence[Candidate], sections: NDArray[np.int64], i: int) -> NDArray[np.bool_]:

@@ -36,6 +36,7 @@ _REST = regex.compile(
 )
 # A sentence that speaks of something by its number elsewhere: "point No. 2".
 _NUMBERED = regex.compile(r"\b(?:points?|grounds?|items?|questions?|issues?) (?:[Nn]o\. ?)?\d\b")
+_BRACKETED = regex.compile(r"\([^()]*\)")
 _LONG_WORD = regex.compile(r"\p{L}{4,}")
 _TITLE = 3  # long words at least, all with capitals, of what is a title ("Flood Insurance: Challenges Facing the …")
 _SHORT_VERB = regex.compile(r"\b(?:is|are|was|were|be|has|had|did|can|may|met|won|led|set|ran|said)\b")
@@ -99,11 +100,11 @@ def beside_the_text(lines: Sequence[str], found: Sequence[Candidate], language: 
 
 
 def _is_title(line: str) -> bool:
-    """Whether all long words have capitals and none of the others is a verb, as in a list of publications.
+    """Whether all long words outside brackets have capitals and none of the others is a verb, as in a reference.
 
     Scripts without capitals have none.
     """
-    found = _LONG_WORD.findall(line)
+    found = _LONG_WORD.findall(_BRACKETED.sub("", line))
     return len(found) >= _TITLE and all(word[0].isupper() for word in found) and not _SHORT_VERB.search(line)
 
 

@@ -1,7 +1,8 @@
 """Which sentences make the summary: the best scores, without repetition, for a given number of words.
 
 Maximal marginal relevance (Carbonell and Goldstein, 1998): a sentence's score less its likeness to what is taken
-already. A sentence that speaks of the one before is taken with it or not at all. The document's own summary comes first.
+already. A sentence that speaks of the one before is taken with it or not at all. What a document has as its own summary
+comes first.
 """
 
 from __future__ import annotations
@@ -125,8 +126,8 @@ class Selector:
         """Choices in the document's order with about `words` words; `most` of them at most.
 
         Beside its own words, each has `mark` more. Where an `exact` number cannot be met by whole sentences, the last
-        one is cut. `scores` is [sentences], and so is `gain`: standard deviations that a sentence has besides its score,
-        as far as its words are not taken already; it stands in place of what the document's own summary gains.
+        one is cut. `scores` is [sentences], and so is `gain`: standard deviations that a sentence has besides its
+        score, as far as its words are not taken already; it stands in place of what the own summary gains.
         """
         own = scores[self.usable]
         spread = float(own.std()) if len(own) else 1.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import regex
 
@@ -31,21 +30,8 @@ _FILLERS = regex.compile(
 )
 
 
-@dataclass(frozen=True)
-class Speakers:
-    """The speaker of each sentence, "" for none, [sentences]. `share`: the share of paragraphs that are turns."""
-
-    names: tuple[str, ...]
-    share: float
-
-    @property
-    def is_conversation(self) -> bool:
-        """Whether the document is one."""
-        return self.share > 0
-
-
-def speakers(text: str, found: Sequence[Candidate]) -> Speakers:
-    """Who says each of the sentences of a document. Nobody does where it is no conversation.
+def speakers(text: str, found: Sequence[Candidate]) -> tuple[str, ...]:
+    """Who says each of the sentences of a conversation, "" for nobody, [sentences]; () where a document is none.
 
     A paragraph without a name, after a named one, is nobody's.
     """
@@ -62,9 +48,7 @@ def speakers(text: str, found: Sequence[Candidate]) -> Speakers:
     turns = Counter(name for name, one in zip(said, found, strict=True) if one.place == 0 and name)
     known = {name: number for name, number in turns.items() if number >= _LEAST}
     share = sum(known.values()) / max(blocks, 1)
-    if share < _TURNS or len(known) < _LEAST:
-        return Speakers(("",) * len(said), 0.0)
-    return Speakers(tuple(said), share)
+    return tuple(said) if share >= _TURNS and len(known) >= _LEAST else ()
 
 
 def decides(line: str) -> bool:

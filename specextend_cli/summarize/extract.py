@@ -1,22 +1,21 @@
-"""Extractive summaries: the document's own sentences, ranked by their features."""
+"""Extractive summaries: the document's own sentences, its own summary first, then the best by their scores."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count, format_many
 from specextend_cli.summarize.citations import Citer, DocumentSentence
-from specextend_cli.summarize.events import Event, Method, Plan, Stage, Warned
+from specextend_cli.summarize.events import Event, Method, OwnPart, Plan, Stage, Warned
 from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout, mark_words
-from specextend_cli.summarize.ranking.candidates import Candidate, candidates
-from specextend_cli.summarize.ranking.features import features
-from specextend_cli.summarize.ranking.gains import gain, relevance
-from specextend_cli.summarize.ranking.ranker import Array, Trees
-from specextend_cli.summarize.ranking.selection import Choice, Selector
-from specextend_cli.summarize.ranking.text_kind import Speakers, speakers
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.focus import gain, relevance
+from specextend_cli.summarize.ranking.score import score
+from specextend_cli.summarize.ranking.select import Choice, Selector
+from specextend_cli.summarize.ranking.speakers import speakers
+from specextend_cli.summarize.ranking.term_matrix import Array
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.text.language import NAMES
 from specextend_cli.summarize.text.words import count_words
@@ -25,62 +24,23 @@ _PARAGRAPH = 3  # sentences at least, before another section begins a new paragr
 _FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections
 
 
-@dataclass
-class ScoredSentences:
-    """The sentences of a document and their scores."""
+class Extract:
+    """The summary of a document by its own sentences, of about `words` words.
 
-    document: Document
-    trees: Trees
-
-    @cached_property
-    def sentences(self) -> list[Candidate]:
-        """All sentences of the document."""
-        return candidates(self.document)
-
-    @cached_property
-    def scores(self) -> Array:
-        """The trees' score of each, [sentences]. ModelError where the trees were fitted to other features."""
-        return self.trees.predict(self._features[0])
-
-    @cached_property
-    def selector(self) -> Selector:
-        """What chooses among them."""
-        talk = self.said.is_conversation
-        return Selector(self.document.text, self.sentences, self.bags, conversation=talk)
-
-    @cached_property
-    def said(self) -> Speakers:
-        """Who says each of the sentences."""
-        return speakers(self.document.text, self.sentences)
-
-    @property
-    def bags(self) -> list[set[str]]:
-        """Each one's terms."""
-        return self._features[1]
-
-    @cached_property
-    def _features(self) -> tuple[Array, list[set[str]]]:
-        return features(self.document.text, self.sentences)
-
-
-class Extractive:
-    """The summary of the document of `scored` by its own sentences, of about `words` words.
-
-    A document that has no more is printed as it is. `method` says, after `run`, what was done.
+    A document that has no more is printed as it is. `method` and `own` say, after `run`, what was done: `own` is what
+    the document's own summary gave.
     """
 
     method: Method
     chunk_summaries = ()
 
-    def __init__(self, scored: ScoredSentences, request: Request, words: int) -> None:
-        document, self.scored, self.request, self.words = scored.document, scored, request, words
-        self.document, self.sentences, size = document, scored.sentences, count_words(document.text)
+    def __init__(self, document: Document, request: Request, words: int) -> None:
+        self.document, self.request, self.words = document, request, words
+        self.sentences, size = candidates(document), count_words(document.text)
         self.plan = Plan(document.name, document.extraction.pages or 1, 0, (), 1, document.unit, words=size)
-        places = [
-            DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
-            for one in self.sentences
-        ]
-        self.citer = Citer(document, places)
+        self._places = [DocumentSentence(one.start, one.end, self._page(one.start, one.end)) for one in self.sentences]
+        self.citer = Citer(document, self._places)
+        self.own: OwnPart | None = None
 
     def run(self) -> Iterator[Event]:
         """Rank, choose, print."""
@@ -88,7 +48,7 @@ class Extractive:
             yield from self._verbatim()
             return
         yield Stage("ranking sentences")
-        if (language := self.scored.selector.language) != "en":
+        if (language := self._selector.language) != "en":
             why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
             yield Warned(f"sentences in {NAMES[language]} {why}")
         name, self.method = self.document.name, "extractive"
@@ -98,8 +58,9 @@ class Extractive:
         chosen = self._select()
         if not chosen:
             self.method = "lead"
-            chosen = self.scored.selector.lead(self.words)
+            chosen = self._selector.lead(self.words)
             yield Warned(f"{name} has no sentence that can be quoted by itself: these are its first ones")
+        self.own = self._own(chosen)
         for placed, choice in zip(self._layout(chosen), chosen, strict=True):
             yield self.citer.quote(*placed, choice.sentence)
 
@@ -120,9 +81,37 @@ class Extractive:
         request = self.request
         most = BRIEF if request.style == "tldr" and not request.is_exact else None
         mark = mark_words(request.style) + self._name_words
-        return self.scored.selector.select(
-            self.scored.scores, self.words, gain=self._gain, mark=mark, most=most, exact=request.is_exact
+        return self._selector.select(
+            self._scores, self.words, gain=self._gain, mark=mark, most=most, exact=request.is_exact
         )
+
+    def _own(self, chosen: Sequence[Choice]) -> OwnPart | None:
+        own = self._selector.own
+        if own is None or self.request.focus is not None:
+            return None
+        pages = [self._places[one.sentence].page for one in chosen if own.sentences[one.sentence]]
+        return OwnPart(own.name, (pages[0], pages[-1]), len(chosen) - len(pages)) if pages else None
+
+    @cached_property
+    def _ranked(self) -> tuple[Array, list[set[str]]]:
+        return score(self.document.text, self.document.title, self.sentences)
+
+    @property
+    def _scores(self) -> Array:
+        return self._ranked[0]
+
+    @property
+    def _bags(self) -> list[set[str]]:
+        return self._ranked[1]
+
+    @cached_property
+    def _names(self) -> tuple[str, ...]:
+        """Who says each sentence of a conversation; () where the document is none."""
+        return speakers(self.document.text, self.sentences)
+
+    @cached_property
+    def _selector(self) -> Selector:
+        return Selector(self.document.text, self.sentences, self._bags, conversation=bool(self._names))
 
     def _layout(self, chosen: Sequence[Choice]) -> Iterator[Placed]:
         """Each choice in the style that is asked for."""
@@ -135,15 +124,15 @@ class Extractive:
 
     def _name(self, choice: Choice) -> str:
         """What a list prints before what somebody says in a conversation, where the sentence does not name them."""
-        name = self.scored.said.names[choice.sentence] if self.request.style == "bullets" else ""
+        name = self._names[choice.sentence] if self._names and self.request.style == "bullets" else ""
         return f"{name}: " if name and not choice.text.startswith(name) else ""
 
     @cached_property
     def _name_words(self) -> int:
         """How many words such a name has, nearly."""
-        if self.request.style != "bullets" or not self.scored.said.is_conversation:
+        if self.request.style != "bullets" or not self._names:
             return 0
-        sizes = [count_words(name) for name in self.scored.said.names if name]
+        sizes = [count_words(name) for name in self._names if name]
         return round(sum(sizes) / max(len(sizes), 1))
 
     @cached_property
@@ -151,8 +140,7 @@ class Extractive:
         """What each sentence gains by its share of the focus, [sentences]; None without a focus."""
         if self.request.focus is None:
             return None
-        shares = relevance(self.request.focus, self.sentences, self.scored.bags)
-        return gain(shares, self.scored.selector.usable)
+        return gain(relevance(self.request.focus, self.sentences, self._bags), self._selector.usable)
 
     def _are_apart(self, one: int, other: int) -> bool:
         """Whether two sentences belong to different parts of the document."""
@@ -160,3 +148,6 @@ class Extractive:
         if found[-1].section > 1:
             return found[one].section != found[other].section
         return other - one > _FAR * len(found)
+
+    def _page(self, start: int, end: int) -> int:
+        return (self.document.pages_of(start, end) or (1,))[0]
