@@ -41,8 +41,8 @@ def own_summary(
 ) -> OwnSummary | None:
     """The own summary of a document whose `usable` sentences can be quoted; None where it has none.
 
-    A heading in a table of contents has no sentences below it, and a legal notice none that can be quoted. An opening is one where its words come again below; `bags` are
-    the terms of each sentence.
+    A heading in a table of contents has no sentences below it, and a legal notice none that can be quoted. An opening
+    is one where its words come again below; `bags` are the terms of each sentence.
     """
     if not usable.any():
         return None
@@ -73,7 +73,7 @@ def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tup
     """What summaries are called, and their sentences, in order."""
     called = wording(language).own_summary
     heading = regex.compile(rf"\W*{_NUMBER}(?P<name>{called})\W*", regex.IGNORECASE)
-    label = regex.compile(rf"\W*(?P<name>{called})\s?(?:[:.—–]|\s-)\s", regex.IGNORECASE)
+    label = regex.compile(rf"[^\w\n]*(?P<name>{called}) ?(?:[:.—–]| -)\s+(?=\p{{L}})", regex.IGNORECASE)
     sections = np.array([one.section for one in found])
     for i, one in enumerate(found):
         if one.kind == "heading" and (match := heading.fullmatch(one.heading)):
@@ -84,11 +84,14 @@ def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tup
 
 
 def _below(text: str, found: Sequence[Candidate], sections: NDArray[np.int64], i: int) -> NDArray[np.bool_]:
-    """The sentences below heading `i`, with those below headings of a lower level, where marks say so (Markdown)."""
+    """The sentences below heading `i`, with those below a heading of a lower level.
+
+    Marks say so (Markdown), or that it follows at once.
+    """
     last, level = found[i].section, _level(text, found[i])
-    for one in found[i + 1 :]:
+    for number, one in enumerate(found[i + 1 :], i + 1):
         if one.kind == "heading":
-            if level == 0 or _level(text, one) <= level:
+            if number > i + 1 and (level == 0 or _level(text, one) <= level):
                 break
             last = one.section
     rows: NDArray[np.bool_] = (sections >= found[i].section) & (sections <= last)
