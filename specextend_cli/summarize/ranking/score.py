@@ -1,4 +1,4 @@
-"""The score of a sentence: twelve numbers that need no language model, each with a weight.
+"""The score of a sentence: thirteen numbers that need no language model, each with a weight.
 
 The weights are fitted by `presets/sentence-ranker/fit.py`, least squares, to predict which part of a sentence's words
 and word pairs its document's human summary has. Its card is there, too.
@@ -29,6 +29,7 @@ WEIGHTS: Mapping[str, float] = {
     "like_headings": 0.066,
     "like_title": 0.065,
     "like_before": -0.031,
+    "names_itself": 0.05,
     "proposes": 0.044,
     "acronym": 0.030,
 }
@@ -37,6 +38,10 @@ _KEY = regex.compile(
     r"\b(?:summary|abstract|overview|introduction|conclusions?|recommendations?|purpose|goals?|proposal|background"
     r"|motivation|results?|findings|discussion)\b",
     regex.IGNORECASE,
+)
+_ITSELF = regex.compile(
+    r"\b[Tt]h(?:is|e) (?:report|paper|proposal|document|PEP|EIP|KEP|RFC|study|article|review|enhancement|standard"
+    r"|specification|chapter|bill|act)\b"
 )
 _PROPOSES = regex.compile(r"\b(?:propos\w+|introduc\w+|add(?:s|ed|ing)?|allow\w*|provid\w+|defin\w+|enabl\w+)\b")
 _ACRONYM = regex.compile(r"\b\p{Lu}{2,}\b")
@@ -60,8 +65,10 @@ def numbers(text: str, title: str, found: Sequence[Candidate]) -> tuple[Array, l
     prose = np.array([one.kind in ("prose", "item") for one in found], bool)
     bags = [terms(body) if ok else set[str]() for body, ok in zip(texts, prose, strict=True)]
     measured = _places(found, prose) | _terms(title, found, prose, bags)
-    # "We propose" says what a document is about where it begins.
-    measured["proposes"] = measured.pop("section_nearness") * [_PROPOSES.search(body) is not None for body in texts]
+    # "This report", "we propose": near the beginning they say what a document is about.
+    near = measured.pop("section_nearness")
+    measured["names_itself"] = near * [_ITSELF.search(body) is not None for body in texts]
+    measured["proposes"] = near * [_PROPOSES.search(body) is not None for body in texts]
     measured["acronym"] = [_ACRONYM.search(body) is not None for body in texts]
     return np.stack([np.asarray(measured[name], np.float32) for name in WEIGHTS], 1), bags
 
