@@ -1,4 +1,4 @@
-"""Fitting the sentence ranker to made pairs: its files are what the ranker loads."""
+"""Fitting the sentence ranker to made pairs: the weights find what the summaries share."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ import sys
 import numpy as np
 import pytest
 
-from specextend_cli.summarize.ranking.features import columns
-from specextend_cli.summarize.ranking.ranker import Trees
+from specextend_cli.errors import InputError
+from specextend_cli.summarize.ranking.score import WEIGHTS
 from tests.summarize.tiny_preset import text
 
 
@@ -20,26 +20,40 @@ def run(module, monkeypatch, *arguments) -> None:
 
 @pytest.fixture
 def pairs(tmp_path):
-    """Ten documents of two sources."""
+    """Twelve documents of two sources, whose summaries are their sixth to eighth sentences."""
     path = tmp_path / "pairs.jsonl"
     made = (
         {"source": ("books", "talks")[n % 2], "text": text(60, start=60 * n), "summary": text(3, start=60 * n + 5)}
-        for n in range(10)
+        for n in range(12)
     )
     path.write_text("".join(json.dumps(pair) + "\n" for pair in made))
     return path
 
 
-def test_trees_are_fitted_and_measured(program, monkeypatch, pairs, tmp_path, capsys):
-    pytest.importorskip("lightgbm")
+def test_weights_are_fitted_printed_and_measured(program, monkeypatch, pairs, capsys):
     fit = program("sentence-ranker/fit")
-    monkeypatch.setattr(fit, "DIVISIONS", 1)
-    monkeypatch.setattr(fit, "ROUNDS", 20)
-    run(fit, monkeypatch, pairs, "-o", tmp_path / "ranker")
-    trees = Trees.load(tmp_path / "ranker" / "trees.npz")
-    assert 0 < trees.features <= len(columns())
+    run(fit, monkeypatch, pairs)
     lines = capsys.readouterr().out.splitlines()
-    assert [line.partition(",")[0] for line in lines[1:]] == ["books", "talks", "trees over lexrank", "trees over lead"]
-    example = fit.example_of(fit.read_pairs(pairs, 1)[0])
-    # The trees find what the summary shares: those sentences score above the others.
-    assert np.corrcoef(trees.predict(example.values), example.labels)[0, 1] > 0
+    assert lines[0] == "fitted to 12 documents:"
+    assert [line.split('"')[1] for line in lines[1 : len(WEIGHTS) + 1]] == list(WEIGHTS)
+    assert [line.partition(",")[0] for line in lines[-3:]] == ["books", "talks", "ours over the beginning"]
+
+
+def test_weights_come_from_what_is_not_left_out(program, pairs):
+    fit = program("sentence-ranker/fit")
+    examples = [fit.example_of(pair) for pair in fit.read_pairs(pairs, 3)]
+    weights = fit.Fit(examples)
+    scores, labels = (
+        np.concatenate(parts)
+        for parts in zip(*((e.values @ weights.weights(), e.labels) for e in examples), strict=True)
+    )
+    assert np.corrcoef(scores, labels)[0, 1] > 0
+    books = fit.Fit([one for one in examples if one.pair.source == "books"])
+    assert np.allclose(weights.weights({"talks"}), books.weights())
+
+
+@pytest.mark.parametrize("content", ["no json", '{"text": "only"}', "{}"])
+def test_files_without_pairs_are_errors(program, tmp_path, content):
+    (tmp_path / "pairs.jsonl").write_text(content)
+    with pytest.raises(InputError, match="holds no pairs"):
+        program("sentence-ranker/fit").read_pairs(tmp_path / "pairs.jsonl", 5)

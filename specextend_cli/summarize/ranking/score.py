@@ -20,18 +20,18 @@ from specextend_cli.summarize.text.words import length_of
 
 WEIGHTS: Mapping[str, float] = {
     "frequency": 0.349,
-    "opening": 0.210,
-    "start": -0.141,
-    "section_start": 0.104,
-    "section_first": 0.028,
-    "paragraph_first": 0.044,
-    "key_heading": 0.086,
-    "like_headings": 0.066,
+    "opening": 0.211,
+    "start": -0.139,
+    "section_start": 0.101,
+    "section_first": 0.030,
+    "paragraph_first": 0.045,
+    "key_heading": 0.085,
+    "like_headings": 0.065,
     "like_title": 0.065,
-    "like_before": -0.031,
-    "names_itself": 0.05,
-    "proposes": 0.044,
-    "acronym": 0.030,
+    "like_before": -0.030,
+    "names_itself": 0.051,
+    "proposes": 0.041,
+    "acronym": 0.028,
 }
 """Of each number's standard score within the document."""
 _KEY = regex.compile(
