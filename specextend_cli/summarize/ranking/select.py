@@ -28,6 +28,7 @@ _OWN = 1e3  # standard deviations of the scores that a sentence of the own summa
 _REDUNDANCY = 1.0  # that a sentence loses whose words are all taken already
 _QUESTION = 2.0  # that a question loses which is no request: it says nothing without its answer
 _METHOD = 1.0  # that a sentence loses which says how something was found out
+_REFERENCE = 0.5  # that a sentence loses which speaks of what stands elsewhere ("this optimization", "Figure 3")
 _CONCLUSION = 0.5  # that a finding, a decision or a request gains
 _RECOMMENDATION = 2.0  # that the best recommendation gains, where a summary has room for one beside the rest
 _ROOM = 150  # words
@@ -75,7 +76,8 @@ class Selector:
             np.array([decides(line) or own.concludes.search(line) is not None for line in whole], bool) & ~method
         )
         questions = np.array([asks(line) for line in whole], bool) & ~concludes
-        self._to_act_on = _CONCLUSION * concludes - _QUESTION * questions - _METHOD * method
+        refers = np.array([own.refers.search(line) is not None for line in whole], bool)
+        self._by_words = _CONCLUSION * concludes - _QUESTION * questions - _METHOD * method - _REFERENCE * refers
         self._recommends = [i for i, line in enumerate(whole) if own.advises.search(line)]
         self._leans = [own.leans.match(line) is not None for line in whole]
         self._before = [self._chain(i) for i in range(len(found))]
@@ -171,8 +173,8 @@ class Selector:
         return [j for j in beside if self._found[j].block == self._found[i].block]
 
     def _gains(self, scores: NDArray[np.float32], words: int) -> NDArray[np.float64]:
-        """What each sentence gains because somebody may have to act on it, [sentences], in standard deviations."""
-        gains: NDArray[np.float64] = self._to_act_on.copy()
+        """What each sentence gains or loses by its wording, [sentences], in standard deviations."""
+        gains: NDArray[np.float64] = self._by_words.copy()
         if words >= _ROOM and (found := [i for i in self._recommends if self.usable[i]]):
             gains[max(found, key=lambda i: scores[i])] = _RECOMMENDATION
         return gains

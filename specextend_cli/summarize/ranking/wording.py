@@ -33,6 +33,7 @@ class Wording:
         self.advises = _compiled(words, "advises", f"{first}(?:", f"){bound}")
         self.concludes = _compiled(words, "concludes")
         self.method = _compiled(words, "method")
+        self.refers = _compiled(words, "refers")
         self.own_summary = words.get("own_summary", "(?!)")
         """What a document calls its summary, to be compiled without regard to case."""
 
