@@ -67,45 +67,6 @@ def test_the_kind_of_a_line(line: str, kind: str) -> None:
     assert (kind, line) in found(f"The harbour was founded by fishermen.\n{line}\nThe harbour was closed again.")
 
 
-ASKED = ("How do I reach the harbour?", "Who owns the ferry?", "When is the market closed?")
-ANSWER = "The harbour of Falcaster was founded by fishermen. It was closed."
-
-
-def kinds(*paragraphs: str) -> list[str]:
-    return [one.kind for one in read("\n\n".join(paragraphs), "a.txt")[1] if one.place == 0]
-
-
-def test_questions_above_their_answers_are_headings() -> None:
-    pairs = [part for asked in ASKED for part in (asked, ANSWER)]
-    _, listed = read("\n\n".join(pairs), "a.txt")
-    assert [one.heading for one in listed if one.kind == "heading"] == list(ASKED)
-    assert {(one.section, one.heading) for one in listed} == set(enumerate(ASKED, 1))
-    assert kinds(*pairs[:4]) == ["prose"] * 4  # two are no list of them
-    assert kinds(*ASKED, ANSWER) == ["prose"] * 4  # only the last one is answered
-    assert kinds(*(part.replace("?", ". Why?") for part in pairs)).count("heading") == 0  # more than a question
-    assert kinds(*(f"{pairs[0][:-1]}: {part}" for part in pairs)) == ["prose"] * 6  # somebody says so
-    assert kinds("Ann: Yes.", *pairs, "Bob: Well.", "Ann: No.", "Bob: So.").count("heading") == 0
-    assert kinds(*(part.replace(ANSWER, "It is closed.") for part in pairs)) == ["prose"] * 6  # no answers to quote
-
-
-@pytest.mark.parametrize(
-    "form", ["{}\n{}", "**{}**\n{}", "Q: {}\n\nA: {}", "Question 3: {}\nAnswer: {}", "1. {}\n\n{}"]
-)
-def test_questions_are_headings_in_the_forms_that_lists_of_them_have(form: str) -> None:
-    text, listed = read("\n\n".join(form.format(asked, ANSWER) for asked in ASKED), "a.txt")
-    assert [one.heading.strip("*").removeprefix("1. ") for one in listed if one.kind == "heading"] == list(ASKED)
-    answers = [(text[one.start : one.end], one.place) for one in listed if one.kind == "prose"]
-    first, second = ANSWER.split(". ")
-    assert answers == [(f"{first}.", 0), (second, 1)] * 3
-
-
-def test_questions_in_one_paragraph_with_their_answers_are_headings() -> None:
-    listing = "".join(f"<dt>{asked}</dt><dd>{ANSWER}</dd>" for asked in ASKED)
-    text, listed = read(f"<html><body><h1>Town</h1><dl>{listing}</dl></body></html>", "a.html")
-    assert [one.heading for one in listed if one.kind == "heading"] == ["Town", *ASKED]
-    assert all(ANSWER.startswith(text[one.start : one.end]) for one in listed if one.kind == "prose" and one.place == 0)
-
-
 def test_fenced_code_is_code() -> None:
     text = "Run this.\n```sh\nMake the harbour. Make the town.\n- x\n```\nThe harbour is made."
     assert found(text) == [
