@@ -1,61 +1,59 @@
-"""Summaries of a document's own sentences, without a model."""
+"""Summaries of a document's own sentences, without a model; and who gets a model's."""
 
 from __future__ import annotations
 
 import json
-import re
 import subprocess
 import sys
 
 import pytest
 
+from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.options import Engine
-from specextend_cli.summarize import model_loading
 from specextend_cli.summarize import summarizer as module
-from specextend_cli.summarize.events import Part, Sentence, Text, Warned
+from specextend_cli.summarize.events import Part, Sentence, Summary, Text, Warned
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.speakers import speakers
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import format_footer, summary_record
 from tests import ROOT
+from tests.summarize.examples import COUNCIL, HARBOUR
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
 from tests.summarize.tiny_preset import text
 
-SENTENCES = [
-    "The harbour of Falcaster was founded by fishermen in 1871.",
-    "It was closed in the winter of 1893 after a storm.",
-    "The council of Falcaster bought the railway station for 2,925 crowns.",
-    "Wool and herring were sold on the market on most Saturdays.",
-    "However, the council of Falcaster sold the railway station again in 1902.",
-]
-TEXT = " ".join(SENTENCES)
+TEXT = " ".join(HARBOUR)
 GERMAN = """\
 Der Hafen von Falkenstein wurde 1871 von Fischern gegründet. Im Winter 1893 zerstörte ein Sturm die äußere Mole. \
 „Niemand weiß, warum der Wächter ging“, sagte der alte Bürgermeister. Der Rat kaufte den Bahnhof für 2.925 Kronen. \
 Wolle und Heringe wurden samstags auf dem großen Markt verkauft. Die neue Brücke kostete mehr als alle anderen zusammen.
 """
+CONVERSATION = "\n\n".join(
+    f"{('Ann Lee', 'Bob', 'Dr. Cox')[n % 3]}: Well, yes, I see. {line} Number {n} was read aloud by the chair."
+    for n, line in enumerate(COUNCIL[:20])
+)
 
 
 def squeezed(text: str) -> str:
     return "".join(text.split()).lower()
 
 
-def assert_quoted(summary, source) -> None:
+def assert_quoted(summary: Summary, source: Document) -> None:
     """Every sentence is where its citation says, but for white space, a list's mark, a connective and a capital."""
     assert summary.sentences
     places = []
     for one in summary.sentences:
         (citation,) = one.citations
-        said = squeezed(one.text.rstrip("…."))
-        assert said in squeezed(source.text[citation.start : citation.end])
+        assert squeezed(one.text.rstrip("….")) in squeezed(source.text[citation.start : citation.end])
         places.append(citation.start)
     assert places == sorted(places)
 
 
-def test_sentences_cite_themselves_in_the_documents_order() -> None:
+def test_sentences_cite_themselves_and_no_model_is_spoken_of() -> None:
     source = document(TEXT)
     summary, events = quote(source, length=24)
     assert summary.method == "extractive"
@@ -64,60 +62,39 @@ def test_sentences_cite_themselves_in_the_documents_order() -> None:
     assert [event for event in events if isinstance(event, Sentence)] == list(summary.sentences)
     assert "".join(event.lead + event.text for event in events if isinstance(event, Sentence)) == summary.text
     assert not any(isinstance(event, (Part, Text)) for event in events)
-    assert (summary.plan.chunks, summary.plan.words) == ((), count_words(TEXT))
-    assert summary.drafter == "none"
+    assert (summary.plan.chunks, summary.plan.words, summary.drafter) == ((), count_words(TEXT), "none")
     assert summary.meter.tokens == summary.meter.prompt_tokens == 0
     assert summary.coverage.complete
     assert json.loads(json.dumps(summary_record(summary)))["mode"] == "extractive"
     assert "Sentences of the source, chosen without a model" in format_footer(summary)
 
 
-def test_the_whole_document_is_chosen_from() -> None:
-    table = "\n".join(f"| {n} | wool and herring | {n * 7} |" for n in range(200))
-    source = document(f"{table}\n\n{text(6)}")
-    summary, _ = quote(source, length=40)
-    assert summary.method == "extractive"
-    assert_quoted(summary, source)
-    assert all(one.citations[0].start > len(table) for one in summary.sentences)
-
-
-def test_nothing_is_said_twice() -> None:
-    source = " ".join([*SENTENCES[2:4], *SENTENCES[2:4], *SENTENCES[2:4], "The bridge of Falcaster is the longest."])
-    summary, _ = quote(document(source), length=29)
+@pytest.mark.parametrize(
+    ("source", "length", "never"),
+    [
+        ("\n".join(f"| {n} | wool and herring | {n * 7} |" for n in range(200)) + f"\n\n{text(6)}", 40, ("|",)),
+        ("\n".join(f"- However, {one}" for one in COUNCIL[:4]), 38, ("However", "- ")),
+        (f"Orders may be placed by calling (202) 512-6000 or by fax. {' '.join(COUNCIL[:20])}", 150, ("512-6000",)),
+        (" ".join(HARBOUR[2:4] * 3) + " The bridge of Falcaster is the longest.", 29, ()),
+    ],
+)
+def test_what_is_printed_are_sentences_of_the_text_each_once(source: str, length: int, never: tuple[str, ...]) -> None:
+    summary, _ = quote(document(source), length=length)
+    assert_quoted(summary, document(source))
     said = [one.text for one in summary.sentences]
-    assert len(said) == len(set(said)) == 3
-
-
-def test_connectives_and_marks_are_not_printed() -> None:
-    source = document("\n".join(f"- {one}" for one in (SENTENCES[0], *SENTENCES[2:])))
-    summary, _ = quote(source, length=38)
-    assert "However" not in summary.text
-    assert "-" not in summary.text
-    assert "The council of Falcaster sold the railway station again" in summary.text
-    assert_quoted(summary, source)
-
-
-def test_what_calls_for_the_publisher_is_not_printed() -> None:
-    contact = "Orders for the report may be placed by calling (202) 512-6000 or by fax to the harbour."
-    source = document(f"{contact} {text(20)} {contact}")
-    summary, _ = quote(source, length=150)
-    assert "512-6000" not in summary.text
-
-
-@pytest.mark.parametrize(("style", "mark"), [("bullets", "- "), ("paragraph", "")])
-def test_a_style_has_its_shape(style: str, mark: str) -> None:
-    summary, _ = quote(document(TEXT), style=style, length=24)
-    lines = summary.text.split("\n")
-    assert len(lines) == (1 if style == "paragraph" else len(summary.sentences))
-    assert all(re.match(f"{mark}[A-Z]", line) for line in lines)
+    assert len(said) == len(set(said)) > 1
+    assert not any(one in summary.text for one in never)
 
 
 @pytest.mark.parametrize("style", ["paragraph", "bullets", "tldr", "abstract"])
-def test_german_sentences(style: str) -> None:
+def test_german_sentences_in_every_style(style: str) -> None:
     source = read_bytes("a.txt", GERMAN.encode())
     summary, _ = quote(source, style=style, length=20)
     assert summary.method == "extractive"
     assert_quoted(summary, source)
+    lines = summary.text.split("\n")
+    assert all(line.startswith("- ") == (style == "bullets") for line in lines)
+    assert len(lines) == (len(summary.sentences) if style == "bullets" else 1)
     why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
     assert summary.warnings == (f"sentences in German {why}",)
 
@@ -132,36 +109,94 @@ def test_german_sentences(style: str) -> None:
 )
 def test_where_nothing_can_be_quoted_the_document_begins_and_says_so(source: str) -> None:
     summary, events = quote(document(source), length=36)
-    assert summary.method == "lead"
     assert squeezed(source).removeprefix("```").startswith(squeezed(summary.text.rstrip("…")))
     assert 20 < count_words(summary.text) <= 40
     (warning,) = [event.message for event in events if isinstance(event, Warned)]
     assert "first" in warning
     record = summary_record(summary)
-    assert (record["mode"], record["warnings"]) == ("lead", [warning])
+    assert (summary.method, record["mode"], record["warnings"]) == ("lead", "lead", [warning])
     assert "first sentences of the source" in format_footer(summary)
 
 
-def test_the_same_text_at_every_run() -> None:
-    first, second = (quote(document(text(60)))[0].text for _ in range(2))
-    assert first == second
+@pytest.mark.parametrize(
+    ("body", "talks"),
+    [
+        (CONVERSATION, True),
+        ("\n\n".join(f"{'记者馆长'[n % 2 * 2 :][:2]}：今年九月一日起居民可以使用新馆。" for n in range(6)), True),
+        ("\n\n".join(f"Ann: {line}\n\nWho goes?\n\nBob: {line}" for line in HARBOUR), True),
+        (text(60), False),
+        # Labels before a colon that are no speakers: each stands once, or there is only one, or they decide.
+        ("\n\n".join(f"Note: {line}" for line in HARBOUR * 3), False),
+        ("\n\n".join(f"Label{n}: {line}" for n, line in enumerate(HARBOUR * 3)), False),
+        ("\n\n".join(f"{('Decision', 'Action')[n % 2]}: {line}" for n, line in enumerate(HARBOUR)), False),
+    ],
+)
+def test_a_conversation_has_speakers_who_speak_more_than_once(body: str, talks: bool) -> None:
+    source = read_bytes("a.md", body.encode())
+    assert bool(speakers(source.text, candidates(source))) == talks
 
 
-@pytest.mark.parametrize("asked", [{"template": "A haiku on {document}"}, {"mode": "abstractive"}, {}])
-def test_who_names_a_model_gets_its_words(presets, asked) -> None:
+def test_a_list_names_speakers_and_a_paragraph_does_not() -> None:
+    source = read_bytes("a.md", CONVERSATION.encode())
+    listed, _ = quote(source, length=60, style="bullets")
+    assert all(line.startswith(("- Ann Lee: ", "- Bob: ", "- Dr. Cox: ")) for line in listed.text.split("\n"))
+    assert all(one.text in " ".join(CONVERSATION.split()) for one in listed.sentences)
+    assert abs(count_words(listed.text) - 60) <= 9
+    assert "- " not in quote(source, length=60)[0].text
+
+
+@pytest.mark.parametrize(
+    "source", ["hello world", "Buy milk\nCall the plumber\nReturn the books", "。", "!", "你好，世界。", text(6)]
+)
+@pytest.mark.parametrize("asked", [{"style": "abstract"}, {"mode": "extractive"}])
+def test_a_short_text_is_printed_as_it_is_without_a_model(presets, source: str, asked) -> None:
+    made = summarizer(presets["one"], asked={"length": 100, **asked})
+    made._generator = None
+    summary, events = run(made, document(source))
+    assert (summary.text, summary.method, made._generator) == (source, "verbatim", None)
+    assert summary.coverage.complete
+    (message,) = (event.message for event in events if isinstance(event, Warned))
+    assert "as it is" in message
+    record = json.loads(json.dumps(summary_record(summary)))
+    assert (record["mode"], record["warnings"], record["model"]) == ("verbatim", [message], None)
+    assert "The source as it is" in format_footer(summary)
+
+
+@pytest.mark.parametrize(
+    ("source", "listed"),
+    [
+        ("Buy milk\n- Call Ann\nPay the rent", "- Buy milk\n- Call Ann\n- Pay the rent"),
+        # Only an item's own mark gives way to the style's.
+        ("- More is in appendix I. a\n2) Golden towers - stone", "- More is in appendix I. a\n- Golden towers - stone"),
+    ],
+)
+def test_a_short_list_has_a_sentence_a_line(source: str, listed: str) -> None:
+    assert quote(document(source), style="bullets")[0].text == listed
+
+
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        (TEXT, {"template": "A haiku on {document}"}),
+        (TEXT, {"mode": "abstractive"}),
+        (TEXT, {}),
+        ("hello world", {"template": "A haiku on {document}", "length": 100}),
+    ],
+)
+def test_who_names_a_model_gets_its_words(presets, source: str, asked) -> None:
     words = "Wool is sold on the market on Saturdays."
     made = summarizer(presets["one"], Scribe(lambda prompt, most: words), asked=asked)
-    summary, _ = run(made, document(TEXT))
-    assert (summary.text, summary.warnings) == (words, ())
+    summary, _ = run(made, document(source))
+    assert (summary.text, summary.warnings, summary.method) == (words, (), "abstractive")
     assert "Written by one" in format_footer(summary)
     made.preset = made.preset.model_copy(update={"unreliable": True})
-    (warning,) = run(made, document(TEXT))[0].warnings
+    (warning,) = run(made, document(source))[0].warnings
     assert "check them; --mode extractive" in warning
     assert load_preset(DEFAULT).unreliable
 
 
 def test_one_summarizer_quotes_and_writes_and_loads_its_model_once(presets, monkeypatch) -> None:
-    loads, load = [], model_loading.load_writer
+    loads, load = [], module.load_writer
     monkeypatch.setattr(module, "load_writer", lambda *given, **named: loads.append(given) or load(*given, **named))
     source, made = document(text(30)), Summarizer(Engine(model=str(presets["one"])), cache=False)
     asked = [{"mode": "extractive"}, {}, {"length": 20}, {"mode": "extractive", "style": "bullets"}, {}]
@@ -178,8 +213,8 @@ def test_no_model_is_needed_and_none_of_its_libraries(tmp_path) -> None:
         "import sys\n"
         "from specextend_cli import Summarizer\n"
         "with Summarizer() as made:\n"
-        f"    summary = made.summarize({str(tmp_path / 'a.txt')!r})\n"
-        "assert summary.method == 'extractive' and summary.text\n"
+        f"    one, other = (made.summarize({str(tmp_path / 'a.txt')!r}) for _ in range(2))\n"
+        "assert one.method == 'extractive' and one.text == other.text\n"
         "assert not {'torch', 'transformers', 'lightgbm', 'sklearn'} & set(sys.modules)\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

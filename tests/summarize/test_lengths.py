@@ -29,10 +29,8 @@ def prose(script: str, sentences: int, longest: int, seed: int) -> str:
     """Sentences of random lengths, in paragraphs."""
     words, gap, stop = SCRIPTS[script]
     order = random.Random(seed)
-    made = [
-        gap.join(order.choice(words.split()) for _ in range(order.randint(3, longest))).capitalize() + stop
-        for _ in range(sentences)
-    ]
+    sizes = [order.randint(3, longest) for _ in range(sentences)]
+    made = [gap.join(order.choices(words.split(), k=size)).capitalize() + stop for size in sizes]
     return "\n\n".join("".join(made[at : at + 4]).strip() for at in range(0, sentences, 4))
 
 
@@ -47,17 +45,16 @@ def prose(script: str, sentences: int, longest: int, seed: int) -> str:
 def test_any_number_of_words_is_met(script, style, wanted, longest, seed):
     source = prose(script, 150, longest, seed)
     summary, _ = quote(document(source), length=wanted, style=style)
+    starts = [sentence.citations[0].start for sentence in summary.sentences]
+    assert starts == sorted(set(starts))
     for sentence in summary.sentences:
         (citation,) = sentence.citations
-        assert "".join(sentence.text.removesuffix("…").split()) in "".join(
-            source[citation.start : citation.end].split()
-        )
+        said = "".join(sentence.text.removesuffix("…").split())
+        assert said in "".join(source[citation.start : citation.end].split())
     if script == "Han" and style == "abstract":
         assert " " not in summary.text
-    if summary.method == "extractive":
-        assert abs(count_words(summary.text) - wanted) <= 0.15 * wanted
-    else:
-        assert count_words(summary.text) <= 1.15 * wanted
+    least = 0.85 * wanted if summary.method == "extractive" else 0
+    assert least <= count_words(summary.text) <= 1.15 * wanted
 
 
 @settings(max_examples=25, deadline=None)
@@ -76,45 +73,36 @@ def test_no_text_is_too_odd(source, wanted, style):
 @pytest.mark.parametrize("name", ["one", "three"])
 def test_a_model_that_writes_too_much_is_stopped(presets, name, style):
     for wanted in (20, 60):
-        words = count_words(
-            run(summarizer(presets[name], asked={"length": wanted, "style": style}), document(text(30)))[0].text
-        )
+        made = summarizer(presets[name], asked={"length": wanted, "style": style})
+        words = count_words(run(made, document(text(30)))[0].text)
         assert 0.5 * wanted <= words <= max(1.15 * wanted, 20)  # the longest sentence has 17 words
 
 
 def test_a_tldr_has_two_sentences_unless_it_has_a_number_of_words(presets):
     said = "One two three four five. " + "Six seven eight nine ten. Five more words are here. One less. " * 2
-    texts = [
-        run(summarizer(presets["one"], Scribe(lambda *_: said), asked=asked), document(text(30)))[0].text
-        for asked in ({"style": "tldr"}, {"style": "tldr", "length": 14})
-    ]
-    assert texts[0] == "One two three four five. Six seven eight nine ten."
-    assert texts[1] == f"{texts[0]} Five more words are here."
+    scribe, styles = Scribe(lambda *_: said), ({"style": "tldr"}, {"style": "tldr", "length": 14})
+    two, three = (run(summarizer(presets["one"], scribe, asked=asked), document(text(30)))[0].text for asked in styles)
+    assert two == "One two three four five. Six seven eight nine ten."
+    assert three == f"{two} Five more words are here."
     for length in (None, "long"):
         assert 1 <= len(quote(document(text(60)), style="tldr", length=length)[0].sentences) <= 2
 
 
 @pytest.mark.parametrize(
-    ("asked", "size", "words"),
+    ("asked", "sizes", "words"),
     [
-        ({}, None, 307),
-        ({}, 1, 30),
-        ({}, 90, 30),
-        ({}, 105, 35),
-        ({}, 5000, 307),
-        ({"length": "short"}, 300, 33),
-        ({"length": "long"}, 300, 200),
-        ({"length": 17}, 5, 17),
-        ({"style": "tldr"}, None, 40),
-        ({"style": "abstract", "length": "long"}, None, 400),
+        ({}, (None, 1, 90, 105, 5000), [307, 30, 30, 35, 307]),
+        ({"length": "short"}, (300,), [33]),
+        ({"length": "long"}, (300,), [200]),
+        ({"length": 17}, (5,), [17]),
+        ({"style": "tldr"}, (None,), [40]),
+        ({"style": "abstract", "length": "long"}, (None,), [400]),
     ],
 )
-def test_how_long_a_summary_is(asked, size, words):
-    assert target_words(Request(**asked), size=size) == words
+def test_how_long_a_summary_is(asked, sizes, words):
+    assert [target_words(Request(**asked), size=size) for size in sizes] == words
 
 
 def test_a_model_writes_as_much_as_its_preset_says(presets):
     preset = load_preset(presets["three"])
     assert [target_words(Request(), preset, size) for size in (None, 1, 105, 1000)] == [36, 30, 35, 36]
-    summary, _ = quote(document(text(20)))
-    assert abs(count_words(summary.text) - target_words(Request(), size=summary.plan.words)) <= 10  # within a sentence

@@ -8,7 +8,6 @@ import sys
 import pytest
 
 from specextend_cli.summarize.facts import numbers
-from specextend_cli.summarize.text.sentences import split
 from specextend_cli.summarize.text.terms import terms
 from tests import ROOT
 
@@ -18,18 +17,6 @@ MINUTES = 240  # seconds: what grew with the square of the length took longer, f
 @pytest.mark.full
 def test_texts_of_any_shape() -> None:
     subprocess.run([sys.executable, "-m", "tests.summarize.linear_work"], cwd=ROOT, check=True, timeout=MINUTES)
-
-
-def test_abbreviations_and_numbers_of_items_end_no_sentence() -> None:
-    text = "1. Mr. Hill of St. Mary left.  2. See Fig. 3. It rose. \n\nAt 5 p.m. J. Roe came. At 6 p.m. He left."
-    assert split(text) == [
-        "1. Mr. Hill of St. Mary left.  ",
-        "2. See Fig. 3. ",
-        "It rose. \n\n",
-        "At 5 p.m. J. Roe came. ",
-        "At 6 p.m. ",
-        "He left.",
-    ]
 
 
 def test_a_run_of_hundreds_is_no_number_of_thousands_of_digits() -> None:

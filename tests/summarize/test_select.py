@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import random
 from math import log
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.recurring import RecurringPairs
@@ -110,20 +107,6 @@ def test_repeated_sentences_are_taken_where_nothing_else_is_left() -> None:
     for words in (24, 60, 100):
         found = chosen("\n".join(lines), [9.0, *[0.1] * 5, 9.0, *[0.1] * 4], words, exact=True)
         assert sum("of the sea" in one for one in found) == 1
-
-
-@settings(max_examples=60, deadline=None)
-@given(
-    st.sampled_from((20, 33, 50, 100, 200, 500)), st.integers(0, 1), st.sampled_from((8, 20, 45)), st.integers(0, 99)
-)
-def test_any_number_of_words_is_met(wanted: int, mark: int, longest: int, seed: int) -> None:
-    order = random.Random(seed)
-    words = ["rain", "fell", "over", "towns", "river", "banks", "walls", "stones", "mayors", "said", "waters", "rose"]
-    made = [" ".join(order.choices(words, k=order.randint(6, longest))).capitalize() + "." for _ in range(150)]
-    scores = np.array([order.gauss(0, 1) for _ in made], np.float32)
-    picked = selector(" ".join(made)).select(scores, wanted, mark=mark, exact=True)
-    assert abs(sum(count_words(one.text) + mark for one in picked) - wanted) <= 0.15 * wanted
-    assert [one.sentence for one in picked] == sorted({one.sentence for one in picked})
 
 
 def test_the_lead_is_the_first_lines_of_any_kind() -> None:

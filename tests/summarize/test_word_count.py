@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specextend_cli.summarize.answers import flaw
 from specextend_cli.summarize.text.words import beginning, by_character, count_words, words
 
 
@@ -39,11 +38,7 @@ def test_between_spaces_is_a_word(text):
     [
         ("One two three.", 3, "One two three."),
         ("One two three four.", 3, "One two three…"),
-        (
-            "One two three four five six seven eight nine, ten eleven twelve.",
-            10,
-            "One two three four five six seven eight nine…",
-        ),
+        ("A b c d e f g h i, j k l.", 10, "A b c d e f g h i…"),
         ("One, two three four five six.", 5, "One, two three four five…"),
         ("2024年7月，长江中下游地区。", 5, "2024年7月，长…"),
         ("2024年7月，长江中下游地区。", 4, "2024年7月…"),
@@ -60,13 +55,5 @@ def test_a_beginning_has_so_many_words_at_most(text, most):
 
 
 def test_scripts_by_their_letters():
-    assert by_character("USB接口很多。")
-    assert not by_character("The river 长江 is long.")
-    assert not by_character("กรุงเทพมหานคร")
-    assert not by_character("2024")
-
-
-def test_an_answer_without_spaces_is_an_answer():
-    assert flaw("长江中下游地区遭遇强降雨，多个城市发生洪涝灾害。", 64) is None
-    assert flaw("河水河水河水河水河水河水河水河水河水河水河水", 64) == "in circles"
-    assert flaw("水", 64) == "no answer"
+    texts = ("USB接口很多。", "The river 长江 is long.", "กรุงเทพมหานคร", "2024")
+    assert list(map(by_character, texts)) == [True, False, False, False]
