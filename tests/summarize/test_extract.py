@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import random
 import subprocess
 import sys
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
@@ -24,18 +27,32 @@ from specextend_cli.ui.results import format_footer, summary_record
 from tests import ROOT
 from tests.summarize.examples import COUNCIL, HARBOUR
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
+from tests.summarize.test_wording import ROWS
 from tests.summarize.tiny_preset import text
 
 TEXT = " ".join(HARBOUR)
-GERMAN = """\
-Der Hafen von Falkenstein wurde 1871 von Fischern gegründet. Im Winter 1893 zerstörte ein Sturm die äußere Mole. \
-„Niemand weiß, warum der Wächter ging“, sagte der alte Bürgermeister. Der Rat kaufte den Bahnhof für 2.925 Kronen. \
-Wolle und Heringe wurden samstags auf dem großen Markt verkauft. Die neue Brücke kostete mehr als alle anderen zusammen.
-"""
+STYLES = ("paragraph", "bullets", "abstract", "tldr")
+SCRIPTS = {
+    "Latin": ("rain fall over town river bank wall stone mayor said water rose night", " ", ". "),
+    "Cyrillic": ("река вода город дождь мост камень ночь берег стена мэр сказал", " ", ". "),
+    "Devanagari": ("नदी पानी गाँव सरकार योजना किसान वर्षा तालाब", " ", "। "),
+    "Arabic": ("نهر ماء مدينة مطر جسر حجر ليل", " ", "؟ "),
+    "Han": ("河 水 城 雨 桥 石 夜 岸 墙 说 人 民 年", "", "。"),
+    "Thai": ("แม่น้ำ น้ำท่วม เมือง ฝน สะพาน หิน กลางคืน", "", " "),
+}
 CONVERSATION = "\n\n".join(
     f"{('Ann Lee', 'Bob', 'Dr. Cox')[n % 3]}: Well, yes, I see. {line} Number {n} was read aloud by the chair."
     for n, line in enumerate(COUNCIL[:20])
 )
+
+
+def prose(script: str, sentences: int, longest: int, seed: int) -> str:
+    """Sentences of random lengths, in paragraphs."""
+    words, gap, stop = SCRIPTS[script]
+    order = random.Random(seed)
+    sizes = [order.randint(3, longest) for _ in range(sentences)]
+    made = [gap.join(order.choices(words.split(), k=size)).capitalize() + stop for size in sizes]
+    return "\n\n".join("".join(made[at : at + 4]).strip() for at in range(0, sentences, 4))
 
 
 def squeezed(text: str) -> str:
@@ -50,7 +67,7 @@ def assert_quoted(summary: Summary, source: Document) -> None:
         (citation,) = one.citations
         assert squeezed(one.text.rstrip("….")) in squeezed(source.text[citation.start : citation.end])
         places.append(citation.start)
-    assert places == sorted(places)
+    assert places == sorted(set(places))
 
 
 def test_sentences_cite_themselves_and_no_model_is_spoken_of() -> None:
@@ -86,17 +103,47 @@ def test_what_is_printed_are_sentences_of_the_text_each_once(source: str, length
     assert not any(one in summary.text for one in never)
 
 
-@pytest.mark.parametrize("style", ["paragraph", "bullets", "tldr", "abstract"])
-def test_german_sentences_in_every_style(style: str) -> None:
-    source = read_bytes("a.txt", GERMAN.encode())
-    summary, _ = quote(source, style=style, length=20)
-    assert summary.method == "extractive"
+@settings(max_examples=40, deadline=None)
+@given(
+    st.sampled_from(sorted(SCRIPTS)),
+    st.sampled_from(STYLES),
+    st.sampled_from((20, 33, 50, 100, 200, 500, 2000)),
+    st.sampled_from((20, 30, 45)),
+    st.integers(0, 1000),
+)
+def test_any_number_of_words_is_met_in_any_style(script: str, style: str, wanted: int, longest: int, seed: int) -> None:
+    source = document(prose(script, 150, longest, seed))
+    summary, _ = quote(source, length=wanted, style=style)
     assert_quoted(summary, source)
     lines = summary.text.split("\n")
-    assert all(line.startswith("- ") == (style == "bullets") for line in lines)
-    assert len(lines) == (len(summary.sentences) if style == "bullets" else 1)
+    assert all(line.startswith("- ") == (style == "bullets") for line in lines if line)
+    assert style != "bullets" or len(lines) == len(summary.sentences)
+    assert script != "Han" or style != "abstract" or " " not in summary.text
+    least = 0.85 * wanted if summary.method == "extractive" else 0
+    assert least <= count_words(summary.text) <= 1.15 * wanted
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.text("ab 。.!\n-水ไ\u0301\u0964🙂(\"'•", min_size=1, max_size=200).filter(str.strip),
+    st.integers(5, 60),
+    st.sampled_from(STYLES),
+)
+def test_no_text_is_too_odd(source: str, wanted: int, style: str) -> None:
+    summary, _ = quote(document(source), length=wanted, style=style)
+    assert summary.text
+    assert summary.method in ("extractive", "lead", "verbatim")
+
+
+@pytest.mark.parametrize("length", [None, "long"])
+def test_a_tldr_has_two_sentences_at_most(length: str | None) -> None:
+    assert 1 <= len(quote(document(text(60)), style="tldr", length=length)[0].sentences) <= 2
+
+
+def test_what_is_known_less_of_another_language_is_said() -> None:
     why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
-    assert summary.warnings == (f"sentences in German {why}",)
+    german = document(" ".join(row[2] for row in ROWS if row[:2] == ("de", "-")))
+    assert quote(german, length=20)[0].warnings == (f"sentences in German {why}",)
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import groupby, pairwise
+from itertools import groupby
 
 import pytest
 from hypothesis import given, settings
@@ -44,14 +44,14 @@ def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk
 
 
 @pytest.mark.parametrize("name", ["one", "three"])
-@pytest.mark.parametrize("sentences", but_for((3, 12, 300), (3, 5, 8, 12, 20, 33, 60, 140, 300)))
+@pytest.mark.parametrize("sentences", but_for((12, 300), (3, 5, 8, 12, 20, 33, 60, 140, 300)))
 def test_levels_shrink_to_the_planned_end(presets, tokens, name, sentences):
     made = summarizer(presets[name], chunk=60)
     summary, events = run(made, document(text(sentences)))
     done = parts(events)
     counts = [len(list(level)) for _, level in groupby(done, key=lambda part: part.level)]
     assert counts[0] == len(summary.plan.chunks)
-    assert all(after < before for before, after in pairwise(counts))
+    assert counts == sorted(set(counts), reverse=True)
     assert counts[-1] <= made.preset.window.summary_parts
     assert len(counts) == done[-1].level == done[-1].levels == summary.plan.levels
     assert [part.final for part in done] == [part.level == len(counts) for part in done]
@@ -61,8 +61,7 @@ def test_levels_shrink_to_the_planned_end(presets, tokens, name, sentences):
 @pytest.mark.parametrize("sentences", [20, 300])
 def test_short_notes_take_no_more_levels_than_planned(presets, sentences):
     summary, events = run(summarizer(presets["one"], Scribe(lambda *_: "Short."), chunk=60), document(text(sentences)))
-    last = parts(events)[-1]
-    assert last.level == last.levels <= summary.plan.levels
+    assert parts(events)[-1].level == parts(events)[-1].levels <= summary.plan.levels
 
 
 @given(st.lists(st.integers(0, 50), min_size=2, max_size=60), st.integers(10, 200), st.integers(1, 4))
@@ -80,13 +79,10 @@ def test_a_model_that_says_nothing_is_reported(presets):
     ]
 
 
-def test_a_plan_loads_no_model(presets):
+def test_a_plan_loads_no_model_and_there_is_none_for_nothing(presets):
     made = summarizer(presets["one"])
     made._generator = None
     assert made.plan(document(text(30))).levels == 2
     assert made._generator is None
-
-
-def test_there_is_no_plan_for_nothing(presets):
     with pytest.raises(InputError, match=r"a\.txt has no text"):
-        summarizer(presets["one"]).plan(document(" \n\n "))
+        made.plan(document(" \n\n "))

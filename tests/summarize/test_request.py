@@ -11,8 +11,9 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import Style, spell_out
 from specextend_cli.summarize.mapreduce import summary_parts
-from specextend_cli.summarize.request import Request, answer_tokens
+from specextend_cli.summarize.request import Request, answer_tokens, target_words
 from specextend_cli.summarize.summarizer import Summarizer
+from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import summary_record
 from tests.helpers.asked import asked as summarizer_asked
 from tests.summarize import tiny_preset
@@ -51,12 +52,6 @@ def asked(preset):
     return ask
 
 
-def test_without_wishes_their_places_vanish(asked):
-    prompts, _ = asked()
-    assert {name for name, _ in prompts} == {"map", "reduce"}
-    assert not any(mark in prompt for _, prompt in prompts for mark in ("{", "question:", "  "))
-
-
 @pytest.mark.parametrize(("sentences", "templates"), [(30, {"map", "reduce"}), (150, {"map", "merge", "reduce"})])
 def test_a_style_concerns_the_summary_and_a_focus_the_notes_too(asked, sentences, templates):
     prompts, summary = asked(sentences, style="bullets", focus="Who {title} {document} paid?")
@@ -65,14 +60,14 @@ def test_a_style_concerns_the_summary_and_a_focus_the_notes_too(asked, sentences
         assert ("A LIST of" in prompt) == (name == "reduce")
         assert prompt.count("question: Who {title} {document} paid?") == 1
     assert all(line.startswith("- ") for line in summary.text.splitlines())
+    without, _ = asked(sentences)
+    assert {name for name, _ in without} == templates
+    assert not any(mark in prompt for _, prompt in without for mark in ("{", "question:", "  "))
 
 
-def test_a_language_is_named(asked):
+def test_a_language_is_named_and_a_template_of_the_users_own_writes_the_summary(asked):
     assert "the document's language" in asked(3)[0][0][1]
     assert " French\n" in asked(3, language="French")[0][0][1]
-
-
-def test_a_template_of_the_users_own_writes_the_summary(asked):
     prompts, _ = asked(template="Mine: {document} in {words}! {style} {focus}", style="bullets", focus="Who?")
     assert ["Mine: " in prompt for _, prompt in prompts] == [name == "reduce" for name, _ in prompts]
     assert "! A LIST of" in prompts[-1][1]
@@ -122,22 +117,50 @@ def test_a_preset_without_the_place_says_so_where_it_is_to_write(presets):
         summarizer_asked(model=presets["one"], focus="Who?")
     with pytest.raises(UsageError, match="does not take --lang") as refused:
         Summarizer().check(Request(language="French"))  # the embedded pair writes English
-    assert "another preset, with --model NAME (specextend models list)" in refused.value.fix
+    assert "another preset, with --model NAME" in refused.value.fix
     summarizer_asked(model=presets["one"], focus="Who?", length=100_000, mode="extractive")
     Summarizer().check(Request(focus="Who?"))  # quoted where no model is named
 
 
-def test_words_asked_for_by_each_length(asked, preset):
-    def budget(**options):
-        prompts, summary = asked(12, **options)
-        return int(prompts[-1][1].split("\nassistant")[0].split()[-4]), summary
+@pytest.mark.parametrize(
+    ("asked", "sizes", "words"),
+    [
+        ({}, (None, 1, 90, 105, 5000), [307, 30, 30, 35, 307]),
+        ({"length": "short"}, (300,), [33]),
+        ({"length": "long"}, (300,), [200]),
+        ({"length": 17}, (5,), [17]),
+        ({"style": "tldr"}, (None,), [40]),
+        ({"style": "abstract", "length": "long"}, (None,), [400]),
+    ],
+)
+def test_how_long_a_summary_is(asked, sizes, words):
+    assert [target_words(Request(**asked), size=size) for size in sizes] == words
 
-    usual = budget()[0]
-    assert budget(length="short")[0] < usual == budget(length="medium")[0] < budget(length="long")[0]
-    assert budget(length=17)[0] == 17
-    assert len(budget(length=120)[1].text.split()) > len(budget(length=20)[1].text.split())
-    shipped = load_preset(preset)
-    assert answer_tokens(Request(length=400), shipped) > answer_tokens(Request(), shipped)
+
+def test_a_length_is_told_to_the_prompt_and_gives_the_model_room(asked, presets):
+    for length, words in (17, "17"), (None, "36"):
+        prompt = asked(12, length=length)[0][-1][1]
+        assert words in prompt.split("\nassistant")[0].split()[-4:]
+    three = load_preset(presets["three"])
+    assert [target_words(Request(), three, size) for size in (None, 1, 105, 1000)] == [36, 30, 35, 36]
+    assert answer_tokens(Request(length=400), three) > answer_tokens(Request(), three)
+
+
+@pytest.mark.parametrize("style", get_args(Style))
+@pytest.mark.parametrize("name", ["one", "three"])
+def test_a_model_that_writes_too_much_is_stopped(presets, name, style):
+    for wanted in (20, 60):
+        made = summarizer(presets[name], asked={"length": wanted, "style": style})
+        words = count_words(run(made, document(text(30)))[0].text)
+        assert 0.5 * wanted <= words <= max(1.15 * wanted, 20)  # the longest sentence has 17 words
+
+
+def test_a_tldr_has_two_sentences_unless_it_has_a_number_of_words(presets):
+    said = "One two three four five. " + "Six seven eight nine ten. Five more words are here. One less. " * 2
+    scribe, styles = Scribe(lambda *_: said), ({"style": "tldr"}, {"style": "tldr", "length": 14})
+    two, three = (run(summarizer(presets["one"], scribe, asked=asked), document(text(30)))[0].text for asked in styles)
+    assert two == "One two three four five. Six seven eight nine ten."
+    assert three == f"{two} Five more words are here."
 
 
 def test_a_style_that_one_prompt_must_write_and_a_length_that_few_can(presets):
@@ -167,6 +190,6 @@ def test_the_shape_of_a_style_does_not_depend_on_the_model(asked, style, answer,
     assert record["settings"]["style"] == style
 
 
-def test_an_empty_sentence_takes_the_space_before_it_along():
-    assert spell_out("a {style}\n{focus} b", {"style": "", "focus": ""}) == "a b"
-    assert spell_out("a {style}\n{focus} b", {"style": "S {words}", "focus": ""}) == "a S {words} b"
+@pytest.mark.parametrize(("style", "spelled"), [("", "a b"), ("S {words}", "a S {words} b")])
+def test_an_empty_sentence_takes_the_space_before_it_along(style, spelled):
+    assert spell_out("a {style}\n{focus} b", {"style": style, "focus": ""}) == spelled

@@ -1,4 +1,7 @@
-"""How sentences and headings are worded, on labelled lines, for which each line of `wording.toml` is needed."""
+"""How sentences and headings are worded, on labelled lines, for which each line of `wording.toml` is needed.
+
+What is printed of them, and how long they are.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,13 @@ from pathlib import Path
 import pytest
 import regex
 
+from specextend_cli.documents.read import read_bytes
 from specextend_cli.summarize.ranking import wording as module
-from specextend_cli.summarize.ranking.readable import asks, is_whole, printed
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.readable import asks, beside_the_text, is_whole, printed
 from specextend_cli.summarize.ranking.wording import wording
+from tests.summarize.examples import COUNCIL
+from tests.summarize.scribe import document
 
 ROWS = [
     tuple(row.split("\t")) for row in Path(__file__).with_name("wording.tsv").read_text(encoding="utf-8").splitlines()
@@ -67,3 +74,51 @@ def test_each_rule_is_needed(monkeypatch: pytest.MonkeyPatch, language: str, nam
 def test_questions_ask(line: str) -> None:
     assert asks(line)
     assert not asks(f"{line} So.")
+
+
+@pytest.mark.parametrize(
+    ("sentence", "line"),
+    [
+        ("- The harbour\n  was closed.", "The harbour was closed."),
+        ("12. The harbour was closed.", "The harbour was closed."),
+        ("(a) The harbour was closed.", "The harbour was closed."),
+        ("2.1 The keeper shall light the lamp.", "The keeper shall light the lamp."),
+        ("2.1.3. “Lamp” means the lamp of the harbour.", "“Lamp” means the lamp of the harbour."),
+        ("2.1 million lamps were lit at dusk.", "2.1 million lamps were lit at dusk."),
+        ("1.5 metres of water stood there.", "1.5 metres of water stood there."),
+        ("M. Bertin promised a lamp.", "M. Bertin promised a lamp."),
+        ("B. Harbours are closed.", "Harbours are closed."),  # in a list
+    ],
+)
+def test_marks_of_lists_and_clauses_are_left_out(sentence: str, line: str) -> None:
+    assert printed(sentence, "en") == line
+    assert printed("B. Bertin Harbour is closed.", "en", listed=False) == "B. Bertin Harbour is closed."
+
+
+@pytest.mark.parametrize(
+    ("words", "language", "whole"),
+    [(0, "en", False), (5, "en", False), (6, "en", True), (60, "en", True), (61, "en", False), (5, "de", True)],
+)
+def test_a_sentence_has_six_to_sixty_words(words: int, language: str, whole: bool) -> None:
+    assert is_whole(" ".join(["Harbours", *["endlessly"] * (words - 1)][:words]) + ".", language) == whole
+
+
+@pytest.mark.parametrize(
+    ("source", "language", "out"),
+    [
+        ("# Prices\n\n{0}\n\n# References\n\n{1}", "en", True),
+        ("# Prices\n\n{0}\n\n# 7. REFERENCES:\n\n{1}\n\n## Prices\n\n{0}", "en", True),
+        ("# Prices\n\n{1}\n\n# References\n\n{0}", "en", False),  # so much is no list of references
+        ("# Prices\n\n{0}\n\n# References to prices\n\n{1}", "en", False),
+        ("{0}\n\nRéférences bibliographiques\n\n{1}", "fr", True),  # without a mark, known by its words
+        ("{0}\n\nReferences\n\n{1}", "en", False),
+    ],
+)
+def test_what_stands_below_references_is_beside_the_text(source: str, language: str, out: bool) -> None:
+    book = "Harbours and their keepers are told of in the book of Hill."
+    text = source.format(" ".join(COUNCIL[:9]), book)
+    read = read_bytes("a.md", text.encode()) if text.startswith("#") else document(text)
+    found = candidates(read)
+    lines = [printed(read.text[one.start : one.end], language) for one in found]
+    beside = beside_the_text(lines, found, language)
+    assert (beside[lines.index(book)], beside[lines.index(COUNCIL[0])]) == (out, False)
