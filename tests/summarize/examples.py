@@ -18,6 +18,10 @@ HARBOUR = (
     "Wool and herring were sold on the market on most Saturdays.",
     "The council of Falcaster bought the railway station for 2,925 crowns in 1902.",
 )
+GERMAN = """\
+Der Hafen von Falkenstein wurde 1871 von Fischern gegründet. Im Winter 1893 zerstörte ein Sturm die äußere Mole. \
+„Niemand weiß, warum der Wächter ging“, sagte der alte Bürgermeister. Der Rat kaufte den Bahnhof für 2.925 Kronen.
+"""
 _THINGS = "harbour bridge tower school market chapel prison quarry garden brewery orchard theatre"
 _DEEDS = "built painted closed rented burned enlarged"
 COUNCIL = tuple(

@@ -25,9 +25,8 @@ from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import format_footer, summary_record
 from tests import ROOT
-from tests.summarize.examples import COUNCIL, HARBOUR
+from tests.summarize.examples import COUNCIL, GERMAN, HARBOUR
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
-from tests.summarize.test_wording import ROWS
 from tests.summarize.tiny_preset import text
 
 TEXT = " ".join(HARBOUR)
@@ -142,8 +141,7 @@ def test_a_tldr_has_two_sentences_at_most(length: str | None) -> None:
 
 def test_what_is_known_less_of_another_language_is_said() -> None:
     why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
-    german = document(" ".join(row[2] for row in ROWS if row[:2] == ("de", "-")))
-    assert quote(german, length=20)[0].warnings == (f"sentences in German {why}",)
+    assert quote(document(GERMAN), length=20)[0].warnings == (f"sentences in German {why}",)
 
 
 @pytest.mark.parametrize(
