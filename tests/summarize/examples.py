@@ -29,12 +29,6 @@ COUNCIL = tuple(
     for number, (deed, thing) in enumerate(product(_DEEDS.split(), _THINGS.split()))
 )
 """Different sentences, each of 16 words, which do not lean."""
-_PROMPTS = """
-[prompts]
-map = "{document} Notes: {focus}"
-reduce = "{document} Summary in {words} words, in {language}: {style} {focus}"
-single = "{document} Summary in {words} words, in {language}: {style} {focus}"
-"""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -45,6 +39,4 @@ def blocks(page: str, language: str) -> list[str]:
 def stand_in(presets: dict[str, Path]) -> None:
     """Let the default preset's name mean the tiny pair, whose prompts say everything that can be asked."""
     user_presets().mkdir(parents=True, exist_ok=True)
-    path = tiny_preset.write(user_presets() / f"{DEFAULT}.toml")
-    words = path.read_text().replace('path = "', f'path = "{presets["one"].parent}/')
-    path.write_text(words[: words.index("[prompts]")] + _PROMPTS)
+    tiny_preset.with_places(user_presets() / f"{DEFAULT}.toml", presets["one"])

@@ -22,55 +22,34 @@ def read(text: str, name: str = "a.md") -> tuple[str, list[Candidate]]:
     return source.text, candidates(source)
 
 
-def test_wrapped_lines_are_one_sentence() -> None:
-    text = (
-        "The harbour of Falcaster was founded by fishermen who needed\nshelter from the wind. Wool and herring were"
-        " sold\non the market of the town."
-    )
-    first, second = text.split(". ")
-    assert found(text) == [("prose", f"{first}."), ("prose", second)]
-
-
-def test_a_short_line_before_a_capital_ends_its_sentence() -> None:
-    text = "The Harbour\nThe harbour of Falcaster was founded by fishermen who needed a shelter.\nIt was closed."
-    assert [one for _, one in found(text)] == text.split("\n")
-    assert [one for _, one in found("Buy milk\n- Call Ann\nPay the rent")] == ["Buy milk", "- Call Ann", "Pay the rent"]
-
-
-@pytest.mark.parametrize("mark", ["-", "*", "+", "•", "1.", "2)", "(3)", "a.", "#."])
-def test_list_items_are_told_apart(mark: str) -> None:
-    text = f"These are the causes:\n{mark} the storm of the year, which\n  came at night\n{mark} the war."
-    assert found(text) == [
-        ("prose", "These are the causes:"),
-        ("item", f"{mark} the storm of the year, which\n  came at night"),
-        ("item", f"{mark} the war."),
-    ]
+FOUNDED = "The harbour of Falcaster was founded by fishermen who needed\nshelter from the wind."
 
 
 @pytest.mark.parametrize(
-    ("line", "kind"),
+    "parts",
     [
-        ("| a | b |", "table"),
-        ("+----+----+", "table"),
-        ("name | height | depth", "table"),
-        ("====  ====  =====", "table"),
-        ("--------", "table"),
-        ("Harbours ========", "table"),
-        (".. note:: The harbour is closed.", "code"),
-        (":author: Ann Hill", "code"),
-        ("<div>", "code"),
-        ("[1]: https://example.org", "code"),
-        ("The ratio is 3:4 here.", "prose"),
+        # (kind, text) of all that stands in a paragraph, each on a line of its own.
+        [("prose", FOUNDED), ("prose", "Wool was sold\non the market.")],
+        [("prose", "The Harbour"), ("prose", FOUNDED), ("prose", "It was closed.")],
+        [("prose", "Buy milk"), ("item", "- Call Ann"), ("prose", "Pay the rent")],
+        *(
+            [("prose", "The causes:"), ("item", f"{mark} the storm, which\n  came at night"), ("item", f"{mark} war.")]
+            for mark in ("-", "*", "+", "•", "1.", "2)", "(3)", "a.", "#.")
+        ),
+        *(
+            [("prose", FOUNDED), (kind, line), ("prose", "It was closed again.")]
+            for kind, lines in {
+                "table": ["| a | b |", "+----+----+", "name | height | depth", "==== ====", "----", "Harbours ====="],
+                "code": [".. note:: The harbour is closed.", ":author: Ann Hill", "<div>", "[1]: https://example.org"],
+                "prose": ["The ratio is 3:4 here."],
+            }.items()
+            for line in lines
+        ),
+        [("code", line) for line in ("```sh", "Make the harbour. Make the town.", "- x", "```")],
     ],
 )
-def test_the_kind_of_a_line(line: str, kind: str) -> None:
-    assert (kind, line) in found(f"The harbour was founded by fishermen.\n{line}\nThe harbour was closed again.")
-
-
-def test_fenced_code_is_code() -> None:
-    code = ["```sh", "Make the harbour. Make the town.", "- x", "```"]
-    lines = ["Run this.", *code, "The harbour is made."]
-    assert found("\n".join(lines)) == [("code" if line in code else "prose", line) for line in lines]
+def test_sentences_items_tables_and_code_are_told_apart(parts: list[tuple[str, str]]) -> None:
+    assert found("\n".join(line for _, line in parts)) == parts
 
 
 def test_headings_begin_sections_and_name_them() -> None:

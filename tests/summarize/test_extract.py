@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import random
-import subprocess
-import sys
 
 import pytest
 from hypothesis import given, settings
@@ -24,7 +22,6 @@ from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import format_footer, summary_record
-from tests import ROOT
 from tests.summarize.examples import COUNCIL, GERMAN, HARBOUR
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
 from tests.summarize.tiny_preset import text
@@ -250,16 +247,3 @@ def test_one_summarizer_quotes_and_writes_and_loads_its_model_once(presets, monk
     assert (listed.text[:2], again.text) == ("- ", first.text)
     assert short.text != first.text
     assert len(loads) == 1
-
-
-def test_no_model_is_needed_and_none_of_its_libraries(tmp_path) -> None:
-    (tmp_path / "a.txt").write_text(text(40))
-    code = (
-        "import sys\n"
-        "from specextend_cli import Summarizer\n"
-        "with Summarizer() as made:\n"
-        f"    one, other = (made.summarize({str(tmp_path / 'a.txt')!r}) for _ in range(2))\n"
-        "assert one.method == 'extractive' and one.text == other.text\n"
-        "assert not {'torch', 'transformers', 'lightgbm', 'sklearn'} & set(sys.modules)\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)

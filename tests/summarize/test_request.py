@@ -20,28 +20,11 @@ from tests.summarize import tiny_preset
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import SPECIALS, text
 
-PLACES = """
-[prompts]
-system = ""
-map = "MAP {document} {focus}"
-reduce = "REDUCE {document} {words} {language} {style} {focus}"
-single = "SINGLE {document} {words} {language} {style} {focus}"
-styles.bullets = "A LIST of {words}."
-"""
-
 
 @pytest.fixture
-def preset(presets, tmp_path):
-    """One whose prompts have every place."""
-    path = tiny_preset.write(tmp_path / "places.toml")
-    words = path.read_text().replace('path = "', f'path = "{presets["one"].parent}/')
-    path.write_text(words[: words.index("[prompts]")] + PLACES)
-    return path
-
-
-@pytest.fixture
-def asked(preset):
+def asked(presets, tmp_path):
     """The prompts' texts and the summary, for a document of that many sentences."""
+    preset = tiny_preset.with_places(tmp_path / "places.toml", presets["one"])
 
     def ask(sentences=30, answer=None, **request):
         made = summarizer(preset, answer and Scribe(answer), asked=request, context=512)
@@ -155,14 +138,6 @@ def test_a_model_that_writes_too_much_is_stopped(presets, name, style):
         assert 0.5 * wanted <= words <= max(1.15 * wanted, 20)  # the longest sentence has 17 words
 
 
-def test_a_tldr_has_two_sentences_unless_it_has_a_number_of_words(presets):
-    said = "One two three four five. " + "Six seven eight nine ten. Five more words are here. One less. " * 2
-    scribe, styles = Scribe(lambda *_: said), ({"style": "tldr"}, {"style": "tldr", "length": 14})
-    two, three = (run(summarizer(presets["one"], scribe, asked=asked), document(text(30)))[0].text for asked in styles)
-    assert two == "One two three four five. Six seven eight nine ten."
-    assert three == f"{two} Five more words are here."
-
-
 def test_a_style_that_one_prompt_must_write_and_a_length_that_few_can(presets):
     three = load_preset(presets["three"])
     for style in get_args(Style):
@@ -170,24 +145,27 @@ def test_a_style_that_one_prompt_must_write_and_a_length_that_few_can(presets):
     assert [summary_parts(Request(length=length), three) for length in (5, 20, 36, 500)] == [1, 2, 3, 3]
 
 
+TWO = "One two three four five. Six seven eight nine ten."
+
+
 @pytest.mark.parametrize(
-    ("style", "answer", "text"),
+    ("style", "length", "answer", "text"),
     [
-        ("bullets", "One is. Two\nare. ", "- One is.\n- Two\n- are."),
-        ("bullets", "- One is. So.\n- Two are.", "- One is. So.\n- Two are."),
-        ("bullets", "One is. They say:\nTwo are. And:", "- One is.\n- They say:\n- Two are."),
-        ("tldr", "One is. Two are. Three go.", "One is. Two are."),
-        ("abstract", "One is. Two are. Three go.", "One is. Two are. Three go."),
-        ("paragraph", "One is.\n\nTwo are.", "One is.\n\nTwo are."),
-        ("paragraph", "1. One is.\n2. Two are.", "1. One is.\n2. Two are."),
+        ("bullets", None, "One is. Two\nare. ", "- One is.\n- Two\n- are."),
+        ("bullets", None, "- One is. So.\n- Two are.", "- One is. So.\n- Two are."),
+        ("bullets", None, "One is. They say:\nTwo are. And:", "- One is.\n- They say:\n- Two are."),
+        ("tldr", None, f"{TWO} Three go.", TWO),
+        ("tldr", 14, f"{TWO} Five more words are here. One less.", f"{TWO} Five more words are here."),
+        ("abstract", None, "One is. Two are. Three go.", "One is. Two are. Three go."),
+        ("paragraph", None, "One is.\n\nTwo are.", "One is.\n\nTwo are."),
+        ("paragraph", None, "1. One is.\n2. Two are.", "1. One is.\n2. Two are."),
     ],
 )
-def test_the_shape_of_a_style_does_not_depend_on_the_model(asked, style, answer, text):
-    _, summary = asked(3, style=style, answer=lambda prompt, most: answer)
+def test_the_shape_of_a_style_does_not_depend_on_the_model(asked, style, length, answer, text):
+    _, summary = asked(3, style=style, length=length, answer=lambda prompt, most: answer)
     assert summary.text == text
     assert not any(one.text[0].isdigit() or one.text[0] == "-" for one in summary.sentences)  # marks are leads
-    record = json.loads(json.dumps(summary_record(summary)))
-    assert record["settings"]["style"] == style
+    assert json.loads(json.dumps(summary_record(summary)))["settings"]["style"] == style
 
 
 @pytest.mark.parametrize(("style", "spelled"), [("", "a b"), ("S {words}", "a S {words} b")])

@@ -27,13 +27,13 @@ def summarize(path, source=SHORT, **options):
 
 
 @pytest.mark.parametrize("name", ["one", "three"])
-def test_a_long_document_becomes_notes_and_notes_a_summary(presets, tokens, name):
+def test_a_long_document_becomes_notes_and_notes_a_summary(presets, name):
     events = summarize(presets[name], LONG)
     summary = events[-1].summary
     assert [event for event in events if isinstance(event, Plan)] == [summary.plan]
     assert len(summary.chunk_summaries) == sum(isinstance(event, Part) and event.level == 1 for event in events) == 4
     assert "".join(event.lead + event.text for event in events if isinstance(event, Sentence)) == summary.text
-    assert 0 < tokens(summary.text) < summary.plan.tokens
+    assert 0 < len(summary.text) < len(LONG)
     assert summary.coverage.complete
     assert summary.meter.tokens == sum(len(event.tokens) for event in events if isinstance(event, Step))
     assert "\ufffd" not in summary.text
