@@ -46,8 +46,8 @@ def chosen(text: str, scores: list[float], words: int, **how: int | bool | None)
         ((*HARBOUR[2:4], "Who was the keeper of the harbour that night?"), [1, 1, 2], 22, [*HARBOUR[2:4]]),
         # How something was found out comes last, and a finding first.
         (
-            ("To assess the harbour, we reviewed its books of 1893.", HARBOUR[0], *HARBOUR[2:4]),
-            [1.2, -1, 1, 1],
+            ("To assess the old harbour, we reviewed its books of 1893.", HARBOUR[0], *HARBOUR[2:4]),
+            [1.9, -1, 1, 1],
             22,
             [*HARBOUR[2:4]],
         ),
