@@ -48,12 +48,15 @@ def test_the_rest_is_a_summary_as_without_it() -> None:
 
 @pytest.mark.parametrize("focus", ["cryptocurrency", "Who is what?", "比特币", "?!"])
 def test_words_that_no_sentence_has_are_said_and_change_nothing(focus: str) -> None:
-    source = " ".join(COUNCIL) + "\n\n" + "\n".join(f"| {n} | cryptocurrency | {n * 7} |" for n in range(20))
+    table = "\n".join(f"| {n} | cryptocurrency | {n * 7} |" for n in range(20))
+    source = f"# Prices\n\n{' '.join(COUNCIL)}\n\n{table}\n\n# Abstract\n\n{PRICES[0]} {ZEBRA}"
     summary, warned = summarize(source, focus=focus)
+    without, _ = summarize(source)
     assert warned == [
         "a.md: no sentence that can be quoted has a word of --focus, so the summary is of the whole document"
     ]
-    assert (summary.warnings, summary.text) == (tuple(warned), summarize(source)[0].text)
+    assert (summary.warnings, summary.text, summary.own) == (tuple(warned), without.text, without.own)
+    assert without.own is not None
 
 
 @pytest.mark.parametrize("number", [0, 1])
