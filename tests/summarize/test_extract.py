@@ -22,7 +22,7 @@ from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import format_footer, summary_record
-from tests.summarize.examples import COUNCIL, GERMAN, HARBOUR
+from tests.summarize.examples import COUNCIL, HARBOUR
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -136,11 +136,6 @@ def test_a_tldr_has_two_sentences_at_most(length: str | None) -> None:
     assert 1 <= len(quote(document(text(60)), style="tldr", length=length)[0].sentences) <= 2
 
 
-def test_what_is_known_less_of_another_language_is_said() -> None:
-    why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
-    assert quote(document(GERMAN), length=20)[0].warnings == (f"sentences in German {why}",)
-
-
 @pytest.mark.parametrize(
     "source",
     [
@@ -188,32 +183,29 @@ def test_a_list_names_speakers_and_a_paragraph_does_not() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["hello world", "Buy milk\nCall the plumber\nReturn the books", "。", "!", "你好，世界。", text(6)]
+    ("source", "style", "shown"),
+    [
+        *(
+            (one, "abstract", one)
+            for one in ("hello world", "Buy milk\nReturn the books", "。", "!", "你好，世界。", text(6))
+        ),
+        ("Buy milk\n- Call Ann\nPay the rent", "bullets", "- Buy milk\n- Call Ann\n- Pay the rent"),
+        # Only an item's own mark gives way to the style's.
+        ("- In appendix I. a\n2) Golden towers - stone", "bullets", "- In appendix I. a\n- Golden towers - stone"),
+    ],
 )
-@pytest.mark.parametrize("asked", [{"style": "abstract"}, {"mode": "extractive"}])
-def test_a_short_text_is_printed_as_it_is_without_a_model(presets, source: str, asked) -> None:
-    made = summarizer(presets["one"], asked={"length": 100, **asked})
+@pytest.mark.parametrize("mode", ["extractive", "abstractive"])
+def test_a_short_text_is_printed_as_it_is_without_a_model(presets, source: str, style: str, shown: str, mode) -> None:
+    made = summarizer(presets["one"], asked={"length": 100, "style": style, "mode": mode})
     made._generator = None
     summary, events = run(made, document(source))
-    assert (summary.text, summary.method, made._generator) == (source, "verbatim", None)
+    assert (summary.text, summary.method, made._generator) == (shown, "verbatim", None)
     assert summary.coverage.complete
     (message,) = (event.message for event in events if isinstance(event, Warned))
     assert "as it is" in message
     record = json.loads(json.dumps(summary_record(summary)))
     assert (record["mode"], record["warnings"], record["model"]) == ("verbatim", [message], None)
     assert "The source as it is" in format_footer(summary)
-
-
-@pytest.mark.parametrize(
-    ("source", "listed"),
-    [
-        ("Buy milk\n- Call Ann\nPay the rent", "- Buy milk\n- Call Ann\n- Pay the rent"),
-        # Only an item's own mark gives way to the style's.
-        ("- More is in appendix I. a\n2) Golden towers - stone", "- More is in appendix I. a\n- Golden towers - stone"),
-    ],
-)
-def test_a_short_list_has_a_sentence_a_line(source: str, listed: str) -> None:
-    assert quote(document(source), style="bullets")[0].text == listed
 
 
 @pytest.mark.parametrize(

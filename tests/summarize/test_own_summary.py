@@ -60,6 +60,7 @@ def test_every_language_has_its_headings(language: str, heading: str) -> None:
         ("<h2>Overview</h2><p>{0}</p><h2>Prices</h2><p>{3}</p>", "overview", "{0}"),
         ("Summary\n=====\n\n{0}\n\nPrices\n=====\n\n{3}", "summary", "{0}"),
         ("Summary\n=====\n\nAdvice\n=====\n\n{0}\n\nPrices\n=====\n\n{3}", "summary", "{0}"),
+        ("Summary\n-------\n\n{0}\n\n# Prices\n\n{3}", "summary", "{0}"),
         ("TL;DR: {0}\n\n{2}", "tl;dr", "TL;DR: {0}"),
         ("Abstract. {0}\n\n{2}", "abstract", "{0}"),
         ("Intro\n\n**Abstract** — {0}\n\n{2}", "abstract", "**Abstract** — {0}"),
@@ -140,14 +141,13 @@ def test_where_it_is_from_is_said() -> None:
 @pytest.mark.parametrize(
     ("own", "said"),
     [
-        (OwnPart("executive summary", (3, 4), 3), "from its executive summary, pages 3-4, and 3 other places"),
-        (OwnPart("abstract", (1, 1), 1), "from its abstract, page 1, and 1 other place"),
-        (OwnPart("opening", (1, 1), 0), "from its opening, page 1"),
-        (OwnPart("abs\x1b[1mtract", (1, 1), 0), "from its abstract, page 1"),
+        (OwnPart("executive summary", (3, 4), 3), "executive summary, pages 3-4, and 3 other places"),
+        (OwnPart("abstract", (1, 1), 1), "abstract, page 1, and 1 other place"),
+        (OwnPart("abs\x1b[1mtract", (1, 1), 0), "abstract, page 1"),
     ],
 )
 def test_the_words_of_it(own: OwnPart, said: str) -> None:
-    assert format_own(own, "page") == said
+    assert format_own(own, "page") == f"from its {said}"
 
 
 def test_a_focus_overrides_it() -> None:
