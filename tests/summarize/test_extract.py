@@ -99,7 +99,7 @@ def test_what_is_printed_are_sentences_of_the_text_each_once(source: str, length
     assert not any(one in summary.text for one in never)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     st.sampled_from(sorted(SCRIPTS)),
     st.sampled_from(STYLES),
@@ -129,6 +129,16 @@ def test_no_text_is_too_odd(source: str, wanted: int, style: str) -> None:
     summary, _ = quote(document(source), length=wanted, style=style)
     assert summary.text
     assert summary.method in ("extractive", "lead", "verbatim")
+
+
+@pytest.mark.parametrize(
+    ("between", "size"), [("\n\n# Prices\n\n", 4), ("\n\n# Prices\n\n", 2), ("\n\n" + "| a | b |\n" * 40 + "\n", 6)]
+)
+def test_another_paragraph_begins_far_away_or_in_another_section_after_three_sentences(between: str, size: int) -> None:
+    source = between.join(" ".join(COUNCIL[at : at + size]) for at in range(0, 12, size))
+    paragraphs = quote(read_bytes("a.md", source.encode()), length=160)[0].text.split("\n\n")
+    assert len(paragraphs) > 1
+    assert all(paragraph.count("The ") >= 3 for paragraph in paragraphs[:-1])
 
 
 @pytest.mark.parametrize("length", [None, "long"])

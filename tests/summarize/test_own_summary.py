@@ -150,8 +150,7 @@ def test_the_words_of_it(own: OwnPart, said: str) -> None:
     assert format_own(own, "page") == f"from its {said}"
 
 
-def test_a_focus_overrides_it() -> None:
-    summary = summarize(LAST, length=48, focus="theatre painted")
-    assert summary.own is None
-    assert "The theatre of the island was painted" in summary.text
-    assert not set(SUMMARY) & {one.text for one in summary.sentences}
+@pytest.mark.parametrize(("focus", "expected"), [("theatre painted", (COUNCIL[23],)), ("enlarged", SUMMARY[:1])])
+def test_a_focus_overrides_it(focus: str, expected: tuple[str, ...]) -> None:
+    summary = summarize(LAST, length=16 * len(expected), focus=focus)
+    assert (tuple(one.text for one in summary.sentences), summary.own) == (expected, None)

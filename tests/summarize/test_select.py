@@ -51,8 +51,13 @@ def chosen(text: str, scores: list[float], words: int, **how: int | bool | None)
             22,
             [*HARBOUR[2:4]],
         ),
-        ((*HARBOUR[2:4], "The panel found the harbour of the old town too small."), [2, 0, 1.8], 10,
-         ["The panel found the harbour of the old town too small."]),
+        *(
+            ((*HARBOUR[2:4], line), [2, 0, 1.8], 10, [line])
+            for line in (
+                "The panel found the harbour of the old town too small.",
+                "Action: Ann to write to all who own ships or boats.",
+            )
+        ),
         # A list's item that is cut from its heading is no sentence.
         (("Contents of the report on storms\n" + HARBOUR[1], HARBOUR[3]), [0, 9, 1], 22, [HARBOUR[3]]),
         # Two of a paragraph hang together.
