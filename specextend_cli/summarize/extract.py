@@ -52,7 +52,7 @@ class Extract:
             why = "are ranked by fewer rules, which were fitted to English: important ones may be missing"
             yield Warned(f"sentences in {NAMES[language]} {why}")
         name, self.method = self.document.name, "extractive"
-        if self._gain is not None and not self._gain.any():
+        if self.request.focus is not None and self._gain is None:
             what = "no sentence that can be quoted has a word of --focus"
             yield Warned(f"{name}: {what}, so the summary is of the whole document")
         chosen = self._select()
@@ -87,7 +87,7 @@ class Extract:
 
     def _own(self, chosen: Sequence[Choice]) -> OwnPart | None:
         own = self._selector.own
-        if own is None or self.request.focus is not None:
+        if own is None or self._gain is not None:
             return None
         pages = [self._places[one.sentence].page for one in chosen if own.sentences[one.sentence]]
         return OwnPart(own.name, (pages[0], pages[-1]), len(chosen) - len(pages)) if pages else None
@@ -137,10 +137,11 @@ class Extract:
 
     @cached_property
     def _gain(self) -> Array | None:
-        """What each sentence gains by its share of the focus, [sentences]; None without a focus."""
+        """What each sentence gains by its share of the focus, [sentences]; None without one that any of them has."""
         if self.request.focus is None:
             return None
-        return gain(relevance(self.request.focus, self.sentences, self._bags), self._selector.usable)
+        found = gain(relevance(self.request.focus, self.sentences, self._bags), self._selector.usable)
+        return found if found.any() else None
 
     def _are_apart(self, one: int, other: int) -> bool:
         """Whether two sentences belong to different parts of the document."""

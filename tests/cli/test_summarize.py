@@ -13,8 +13,7 @@ from specextend_cli.engine.draft_gate import DraftGate
 from tests.cli.shell import REAL, environment
 from tests.documents.made_files import docx, p
 from tests.helpers.error_lines import said
-from tests.summarize.examples import stand_in
-from tests.summarize.test_extractive import GERMAN
+from tests.summarize.examples import GERMAN, stand_in
 from tests.summarize.tiny_preset import text
 from tests.ui.fake_stream import SUMMARY
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,11 +38,3 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def store(home: Path) -> Path:
     """Where chunk summaries are kept."""
     return home / "cache" / "specextend" / "texts.sqlite"
-
-
-@pytest.fixture(scope="session")
-def tokens(presets: dict[str, Path]) -> Callable[[str], int]:
-    """How many tokens a text has."""
-    from specextend_cli.models.tokens import TextEncoder
-
-    return TextEncoder.of(presets["one"].parent / "target").count

@@ -1,8 +1,9 @@
-"""What documentation shows, found and made runnable: its code blocks, and a small pair under the default one's name."""
+"""Sentences that several tests share; and what documentation shows, made runnable with a small pair."""
 
 from __future__ import annotations
 
 import re
+from itertools import product
 from pathlib import Path
 
 from specextend_cli.models.preset import DEFAULT
@@ -10,12 +11,24 @@ from specextend_cli.models.presets import user_presets
 from tests.summarize import tiny_preset
 
 DOCS = Path(__file__).parents[2] / "docs"
-_PROMPTS = """
-[prompts]
-map = "{document} Notes: {focus}"
-reduce = "{document} Summary in {words} words, in {language}: {style} {focus}"
-single = "{document} Summary in {words} words, in {language}: {style} {focus}"
+HARBOUR = (
+    "The harbour of Falcaster was founded by fishermen in 1871.",
+    "It was closed in the winter of 1893 after a storm.",
+    "The council of Falcaster bought the railway station for 2,925 crowns.",
+    "Wool and herring were sold on the market on most Saturdays.",
+    "The council of Falcaster bought the railway station for 2,925 crowns in 1902.",
+)
+GERMAN = """\
+Der Hafen von Falkenstein wurde 1871 von Fischern gegründet. Im Winter 1893 zerstörte ein Sturm die äußere Mole. \
+„Niemand weiß, warum der Wächter ging“, sagte der alte Bürgermeister. Der Rat kaufte den Bahnhof für 2.925 Kronen.
 """
+_THINGS = "harbour bridge tower school market chapel prison quarry garden brewery orchard theatre"
+_DEEDS = "built painted closed rented burned enlarged"
+COUNCIL = tuple(
+    f"The {thing} of the island was {deed} by the council in {1800 + 7 * number} and after {number + 3} years."
+    for number, (deed, thing) in enumerate(product(_DEEDS.split(), _THINGS.split()))
+)
+"""Different sentences, each of 16 words, which do not lean."""
 
 
 def blocks(page: str, language: str) -> list[str]:
@@ -26,6 +39,4 @@ def blocks(page: str, language: str) -> list[str]:
 def stand_in(presets: dict[str, Path]) -> None:
     """Let the default preset's name mean the tiny pair, whose prompts say everything that can be asked."""
     user_presets().mkdir(parents=True, exist_ok=True)
-    path = tiny_preset.write(user_presets() / f"{DEFAULT}.toml")
-    words = path.read_text().replace('path = "', f'path = "{presets["one"].parent}/')
-    path.write_text(words[: words.index("[prompts]")] + _PROMPTS)
+    tiny_preset.with_places(user_presets() / f"{DEFAULT}.toml", presets["one"])

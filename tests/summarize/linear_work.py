@@ -8,107 +8,33 @@ from specextend_cli.summarize.citations import DocumentSentence, Origin, Sentenc
 from specextend_cli.summarize.facts import FactSource, dates, numbers, values
 from specextend_cli.summarize.layout import AnswerLayout
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.features import features
-from specextend_cli.summarize.ranking.readable import is_whole, leans, printed
-from specextend_cli.summarize.ranking.selection import Selector
+from specextend_cli.summarize.ranking.readable import is_whole, printed
+from specextend_cli.summarize.ranking.score import score
+from specextend_cli.summarize.ranking.select import Selector
+from specextend_cli.summarize.ranking.speakers import speakers
+from specextend_cli.summarize.ranking.wording import wording
 from specextend_cli.summarize.text.language import language_of
 from specextend_cli.summarize.text.sentences import Sentences, idle, spans, split
 from specextend_cli.summarize.text.terms import terms
 
 SIZE = 25_000
-REPEATED = (
-    *(
-        "a",
-        "a ",
-        "A. ",
-        "Mr. ",
-        "p.m. ",
-        "a.b.",
-        "“A ",
-        "Smith, J. ",
-        "if you have ",
-        "this message ",
-        "Board ",
-        "must ",
-        "U.S. ",
-        "St. \n",
-        "1. ",
-        "12 of ",
-        "1 May ",
-        "hundred ",
-        "one and ",
-        "million million ",
-    ),
-    *(
-        "1\u00a0123",
-        "123,",
-        "e\u0301\u0323",
-        "\u0f73",
-        "\ufdfa",
-        ".",
-        '."',
-        "!” ",
-        "(",
-        "[",
-        '"',
-        "River ",
-        "ABC ",
-        "here is ",
-    ),
-    *(
-        "洪水",
-        "洪水。",
-        "\n",
-        " ",
-        "- a\n",
-        "a-",
-        "a'",
-        "\u00a0",
-        "\ufffd",
-        "…",
-        "The river, and ",
-        "2019-",
-        "3/12/",
-        "1931-33 ",
-    ),
-    *(
-        "# Heading\n\n",
-        "# The river\n\nThe river rises to the level of the bridge again.\n\n",
-        "The river rises to the level of the bridge again. ",
-        "It rises to the level of the bridge again in spring. ",
-        "a | b ",
-        "| a ",
-        "+--",
-        " ----",
-        "-",
-        "```\n",
-        ".. ",
-        ":a",
-        "However, ",
-        "\"'`",
-        "ก",
-        "ก ",
-        "<!--",
-        "「あ。",
-        "“あ。」",
-        "l'art. ",
-        "z. B. ",
-        "Τι;",
-        "« . » ",
-        "[a",
-        "((",
+REPEATED = "".join(
+    (
+        "a¦a ¦A. ¦Mr. ¦p.m. ¦a.b.¦“A ¦Smith, J. ¦if you have ¦this message ¦Board ¦must ¦U.S. ¦St. \n¦1. ¦12 of ¦",
+        '1 May ¦hundred ¦one and ¦million million ¦1\xa0123¦123,¦e\u0301\u0323¦\u0f73¦\ufdfa¦.¦."¦!” ¦(¦[¦"¦',
+        "River ¦ABC ¦here is ¦洪水¦洪水。¦\n¦ ¦- a\n¦a-¦a'¦\xa0¦\ufffd¦…¦The river, and ¦2019-¦3/12/¦1931-33 ¦",
+        "# Heading\n\n¦# The river\n\nThe river rises to the level of the bridge again.\n\n¦",
+        "The river rises to the level of the bridge again. ¦It rises to the level of the bridge again in spring. ¦",
+        "a | b ¦| a ¦+--¦ ----¦-¦```\n¦.. ¦:a¦However, ¦\"'`¦ก¦ก ¦<!--¦「あ。¦“あ。」¦l'art. ¦z. B. ¦Τι;¦« . » ¦[a¦((¦",
         "A\n=\n",
-    ),
-)
+    )
+).split("¦")
 
 
 def readable(text: str) -> None:
-    for line in (text, printed(text)):
-        leans(line)
-        is_whole(line)
-    for language in ("de", "fr", "ru", "zh"):
-        line = printed(text, language)
-        leans(line, language)
+    for language in ("en", "de", "fr", "ru", "zh"):
+        own, line = wording(language), printed(text, language)
+        own.leans.match(line)
         is_whole(line, language)
 
 
@@ -124,10 +50,10 @@ def rank(text: str) -> None:
         found = candidates(document)
         if not found:
             continue
-        values, bags = features(text, found)
-        selector = Selector(text, found, bags)
+        scores, bags = score(text, "a.txt", found)
+        selector = Selector(text, found, bags, conversation=bool(speakers(text, found)))
         for exact in (False, True):
-            selector.select(values[:, 0], 200, exact=exact)
+            selector.select(scores, 200, exact=exact)
         selector.lead(200)
 
 

@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import specextend_cli
+from tests import ROOT
 from tests.summarize.examples import blocks, stand_in
 from tests.summarize.tiny_preset import text
 
@@ -30,13 +31,17 @@ def test_the_page_of_the_library_has_examples():
     assert len(EXAMPLES) >= 5
 
 
-def test_every_name_is_there_and_none_brings_torch():
+def test_every_name_is_there_and_quoting_brings_no_library_of_models(tmp_path):
+    (tmp_path / "a.txt").write_text(text(40))
     code = (
         "import sys, specextend_cli as library\n"
         "assert not any(name.startswith('specextend_cli.') for name in sys.modules)\n"
         "assert all(getattr(library, name) for name in library.__all__)\n"
         "assert set(library.__all__) <= set(dir(library))\n"
-        "assert not {'torch', 'transformers'} & set(sys.modules)\n"
+        "with library.Summarizer() as made:\n"
+        f"    one, other = (made.summarize({str(tmp_path / 'a.txt')!r}) for _ in range(2))\n"
+        "assert one.method == 'extractive' and one.text == other.text\n"
+        "assert not {'torch', 'transformers', 'lightgbm', 'sklearn'} & set(sys.modules)\n"
     )
-    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True, cwd=ROOT)
     assert not hasattr(specextend_cli, "Nonsense")

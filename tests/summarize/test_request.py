@@ -11,36 +11,20 @@ from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import Style, spell_out
 from specextend_cli.summarize.mapreduce import summary_parts
-from specextend_cli.summarize.request import Request, answer_tokens
+from specextend_cli.summarize.request import Request, answer_tokens, target_words
 from specextend_cli.summarize.summarizer import Summarizer
+from specextend_cli.summarize.text.words import count_words
 from specextend_cli.ui.results import summary_record
 from tests.helpers.asked import asked as summarizer_asked
 from tests.summarize import tiny_preset
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import SPECIALS, text
 
-PLACES = """
-[prompts]
-system = ""
-map = "MAP {document} {focus}"
-reduce = "REDUCE {document} {words} {language} {style} {focus}"
-single = "SINGLE {document} {words} {language} {style} {focus}"
-styles.bullets = "A LIST of {words}."
-"""
-
 
 @pytest.fixture
-def preset(presets, tmp_path):
-    """One whose prompts have every place."""
-    path = tiny_preset.write(tmp_path / "places.toml")
-    words = path.read_text().replace('path = "', f'path = "{presets["one"].parent}/')
-    path.write_text(words[: words.index("[prompts]")] + PLACES)
-    return path
-
-
-@pytest.fixture
-def asked(preset):
+def asked(presets, tmp_path):
     """The prompts' texts and the summary, for a document of that many sentences."""
+    preset = tiny_preset.with_places(tmp_path / "places.toml", presets["one"])
 
     def ask(sentences=30, answer=None, **request):
         made = summarizer(preset, answer and Scribe(answer), asked=request, context=512)
@@ -51,12 +35,6 @@ def asked(preset):
     return ask
 
 
-def test_without_wishes_their_places_vanish(asked):
-    prompts, _ = asked()
-    assert {name for name, _ in prompts} == {"map", "reduce"}
-    assert not any(mark in prompt for _, prompt in prompts for mark in ("{", "question:", "  "))
-
-
 @pytest.mark.parametrize(("sentences", "templates"), [(30, {"map", "reduce"}), (150, {"map", "merge", "reduce"})])
 def test_a_style_concerns_the_summary_and_a_focus_the_notes_too(asked, sentences, templates):
     prompts, summary = asked(sentences, style="bullets", focus="Who {title} {document} paid?")
@@ -65,14 +43,14 @@ def test_a_style_concerns_the_summary_and_a_focus_the_notes_too(asked, sentences
         assert ("A LIST of" in prompt) == (name == "reduce")
         assert prompt.count("question: Who {title} {document} paid?") == 1
     assert all(line.startswith("- ") for line in summary.text.splitlines())
+    without, _ = asked(sentences)
+    assert {name for name, _ in without} == templates
+    assert not any(mark in prompt for _, prompt in without for mark in ("{", "question:", "  "))
 
 
-def test_a_language_is_named(asked):
+def test_a_language_is_named_and_a_template_of_the_users_own_writes_the_summary(asked):
     assert "the document's language" in asked(3)[0][0][1]
     assert " French\n" in asked(3, language="French")[0][0][1]
-
-
-def test_a_template_of_the_users_own_writes_the_summary(asked):
     prompts, _ = asked(template="Mine: {document} in {words}! {style} {focus}", style="bullets", focus="Who?")
     assert ["Mine: " in prompt for _, prompt in prompts] == [name == "reduce" for name, _ in prompts]
     assert "! A LIST of" in prompts[-1][1]
@@ -122,22 +100,42 @@ def test_a_preset_without_the_place_says_so_where_it_is_to_write(presets):
         summarizer_asked(model=presets["one"], focus="Who?")
     with pytest.raises(UsageError, match="does not take --lang") as refused:
         Summarizer().check(Request(language="French"))  # the embedded pair writes English
-    assert "another preset, with --model NAME (specextend models list)" in refused.value.fix
+    assert "another preset, with --model NAME" in refused.value.fix
     summarizer_asked(model=presets["one"], focus="Who?", length=100_000, mode="extractive")
     Summarizer().check(Request(focus="Who?"))  # quoted where no model is named
 
 
-def test_words_asked_for_by_each_length(asked, preset):
-    def budget(**options):
-        prompts, summary = asked(12, **options)
-        return int(prompts[-1][1].split("\nassistant")[0].split()[-4]), summary
+@pytest.mark.parametrize(
+    ("asked", "sizes", "words"),
+    [
+        ({}, (None, 1, 90, 105, 5000), [307, 30, 30, 35, 307]),
+        ({"length": "short"}, (300,), [33]),
+        ({"length": "long"}, (300,), [200]),
+        ({"length": 17}, (5,), [17]),
+        ({"style": "tldr"}, (None,), [40]),
+        ({"style": "abstract", "length": "long"}, (None,), [400]),
+    ],
+)
+def test_how_long_a_summary_is(asked, sizes, words):
+    assert [target_words(Request(**asked), size=size) for size in sizes] == words
 
-    usual = budget()[0]
-    assert budget(length="short")[0] < usual == budget(length="medium")[0] < budget(length="long")[0]
-    assert budget(length=17)[0] == 17
-    assert len(budget(length=120)[1].text.split()) > len(budget(length=20)[1].text.split())
-    shipped = load_preset(preset)
-    assert answer_tokens(Request(length=400), shipped) > answer_tokens(Request(), shipped)
+
+def test_a_length_is_told_to_the_prompt_and_gives_the_model_room(asked, presets):
+    for length, words in (17, "17"), (None, "36"):
+        prompt = asked(12, length=length)[0][-1][1]
+        assert words in prompt.split("\nassistant")[0].split()[-4:]
+    three = load_preset(presets["three"])
+    assert [target_words(Request(), three, size) for size in (None, 1, 105, 1000)] == [36, 30, 35, 36]
+    assert answer_tokens(Request(length=400), three) > answer_tokens(Request(), three)
+
+
+@pytest.mark.parametrize("style", get_args(Style))
+@pytest.mark.parametrize("name", ["one", "three"])
+def test_a_model_that_writes_too_much_is_stopped(presets, name, style):
+    for wanted in (20, 60):
+        made = summarizer(presets[name], asked={"length": wanted, "style": style})
+        words = count_words(run(made, document(text(30)))[0].text)
+        assert 0.5 * wanted <= words <= max(1.15 * wanted, 20)  # the longest sentence has 17 words
 
 
 def test_a_style_that_one_prompt_must_write_and_a_length_that_few_can(presets):
@@ -147,26 +145,29 @@ def test_a_style_that_one_prompt_must_write_and_a_length_that_few_can(presets):
     assert [summary_parts(Request(length=length), three) for length in (5, 20, 36, 500)] == [1, 2, 3, 3]
 
 
+TWO = "One two three four five. Six seven eight nine ten."
+
+
 @pytest.mark.parametrize(
-    ("style", "answer", "text"),
+    ("style", "length", "answer", "text"),
     [
-        ("bullets", "One is. Two\nare. ", "- One is.\n- Two\n- are."),
-        ("bullets", "- One is. So.\n- Two are.", "- One is. So.\n- Two are."),
-        ("bullets", "One is. They say:\nTwo are. And:", "- One is.\n- They say:\n- Two are."),
-        ("tldr", "One is. Two are. Three go.", "One is. Two are."),
-        ("abstract", "One is. Two are. Three go.", "One is. Two are. Three go."),
-        ("paragraph", "One is.\n\nTwo are.", "One is.\n\nTwo are."),
-        ("paragraph", "1. One is.\n2. Two are.", "1. One is.\n2. Two are."),
+        ("bullets", None, "One is. Two\nare. ", "- One is.\n- Two\n- are."),
+        ("bullets", None, "- One is. So.\n- Two are.", "- One is. So.\n- Two are."),
+        ("bullets", None, "One is. They say:\nTwo are. And:", "- One is.\n- They say:\n- Two are."),
+        ("tldr", None, f"{TWO} Three go.", TWO),
+        ("tldr", 14, f"{TWO} Five more words are here. One less.", f"{TWO} Five more words are here."),
+        ("abstract", None, "One is. Two are. Three go.", "One is. Two are. Three go."),
+        ("paragraph", None, "One is.\n\nTwo are.", "One is.\n\nTwo are."),
+        ("paragraph", None, "1. One is.\n2. Two are.", "1. One is.\n2. Two are."),
     ],
 )
-def test_the_shape_of_a_style_does_not_depend_on_the_model(asked, style, answer, text):
-    _, summary = asked(3, style=style, answer=lambda prompt, most: answer)
+def test_the_shape_of_a_style_does_not_depend_on_the_model(asked, style, length, answer, text):
+    _, summary = asked(3, style=style, length=length, answer=lambda prompt, most: answer)
     assert summary.text == text
     assert not any(one.text[0].isdigit() or one.text[0] == "-" for one in summary.sentences)  # marks are leads
-    record = json.loads(json.dumps(summary_record(summary)))
-    assert record["settings"]["style"] == style
+    assert json.loads(json.dumps(summary_record(summary)))["settings"]["style"] == style
 
 
-def test_an_empty_sentence_takes_the_space_before_it_along():
-    assert spell_out("a {style}\n{focus} b", {"style": "", "focus": ""}) == "a b"
-    assert spell_out("a {style}\n{focus} b", {"style": "S {words}", "focus": ""}) == "a S {words} b"
+@pytest.mark.parametrize(("style", "spelled"), [("", "a b"), ("S {words}", "a S {words} b")])
+def test_an_empty_sentence_takes_the_space_before_it_along(style, spelled):
+    assert spell_out("a {style}\n{focus} b", {"style": style, "focus": ""}) == spelled

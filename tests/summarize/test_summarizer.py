@@ -1,48 +1,116 @@
-"""The whole pipeline with real models: tiny, random, in float32."""
+"""Map and reduce: every token is read once, levels shrink as planned, drafts of real (tiny) models change no word."""
 
 from __future__ import annotations
 
-import pytest
+from itertools import groupby
 
-from specextend_cli.documents.read import read_bytes
-from specextend_cli.engine.events import Prefilled, Prefilling, Step
-from specextend_cli.errors import FitError, UsageError
-from specextend_cli.models.footprint import Estimate
-from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Sentence, Stage
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from specextend_cli.engine.events import Step
+from specextend_cli.errors import InputError, UsageError
+from specextend_cli.summarize.events import Plan, Sentence, Stage, Warned
+from specextend_cli.summarize.mapreduce import pack
 from specextend_cli.summarize.writer import load_generator
 from tests.helpers.asked import asked
+from tests.helpers.grid import but_for
 from tests.helpers.published_heads import p_eagle, safeailab_3
+from tests.summarize.scribe import Scribe, document, parts, run, summarizer
 from tests.summarize.tiny_preset import text, tokenizer
 
 SHORT, LONG = text(6), text(30)
 
 
-def document(source, name="harbour.txt"):
-    return read_bytes(name, source.encode())
-
-
 def summarize(path, source=SHORT, **options):
     """The events of one run by itself."""
-    with asked(model=path, **{"cache": False, **options}) as summarizer:
-        return list(summarizer.run(document(source)))
+    with asked(model=path, **{"cache": False, **options}) as made:
+        return list(made.run(document(source)))
 
 
-def emitted(events):
-    return [token for event in events if isinstance(event, Step) for token in event.tokens]
+prose = st.lists(
+    st.one_of(
+        st.text(max_size=40),
+        st.sampled_from([" ", "\n", "\n\n", "Ships bring timber. ", "<|im_end|>", "🙂你好", "word " * 30]),
+    ),
+    max_size=30,
+).map("".join)
+
+
+@settings(max_examples=30, deadline=None)
+@given(prose.filter(str.strip), st.integers(12, 150), st.integers(1, 3))
+def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk, summary_parts):
+    source = source.encode("utf-8", "replace").decode()
+    made = summarizer(presets["one"], chunk=chunk, chunk_summary_tokens=8, summary_parts=summary_parts)
+    summary, _ = run(made, document(source))
+    assert summary.coverage.tokens == summary.plan.tokens == sum(summary.plan.chunks)
+    assert summary.coverage.complete
+    if summary.method == "verbatim":
+        assert (summary.text, summary.plan.prompts) == (source.strip(), 0)
+        return
+    read, encoder = made.prompts.first(), made.prompts.encoder
+    assert "".join(read) == source
+    assert [len(encoder.encode(piece)) for piece in read] == list(summary.plan.chunks)
+    assert max(summary.plan.chunks) <= chunk
+    for template, piece, ids in made.prompts.asked:
+        assert template == "reduce" or str(encoder.encode(piece))[1:-1] in str(ids)
 
 
 @pytest.mark.parametrize("name", ["one", "three"])
-def test_a_long_document_becomes_notes_and_notes_a_summary(presets, tokens, name):
+@pytest.mark.parametrize("sentences", but_for((12, 300), (3, 5, 8, 12, 20, 33, 60, 140, 300)))
+def test_levels_shrink_to_the_planned_end(presets, name, sentences):
+    made = summarizer(presets[name], chunk=60)
+    summary, events = run(made, document(text(sentences)))
+    done = parts(events)
+    counts = [len(list(level)) for _, level in groupby(done, key=lambda part: part.level)]
+    assert counts[0] == len(summary.plan.chunks)
+    assert counts == sorted(set(counts), reverse=True)
+    assert counts[-1] <= made.preset.window.summary_parts
+    assert len(counts) == done[-1].level == done[-1].levels == summary.plan.levels
+    assert [part.final for part in done] == [part.level == len(counts) for part in done]
+    assert 0 < len(summary.text) < len(text(sentences))
+
+
+@pytest.mark.parametrize("sentences", [20, 300])
+def test_short_notes_take_no_more_levels_than_planned(presets, sentences):
+    summary, events = run(summarizer(presets["one"], Scribe(lambda *_: "Short."), chunk=60), document(text(sentences)))
+    assert parts(events)[-1].level == parts(events)[-1].levels <= summary.plan.levels
+
+
+@given(st.lists(st.integers(0, 50), min_size=2, max_size=60), st.integers(10, 200), st.integers(1, 4))
+def test_packing_keeps_order_and_pairs(sizes, room, parts):
+    groups = pack(sizes, room, parts)
+    assert [i for group in groups for i in group] == list(range(len(sizes)))
+    assert min(map(len, groups)) >= 2
+
+
+def test_a_model_that_says_nothing_is_reported(presets):
+    summary, events = run(summarizer(presets["one"], Scribe(lambda *_: "")), document(text(30)))
+    assert (summary.text, summary.chunk_summaries) == ("", ("",) * 4)
+    assert [event.message for event in events if isinstance(event, Warned)] == [
+        "the model wrote no summary: another --model may"
+    ]
+
+
+def test_a_plan_loads_no_model_and_there_is_none_for_nothing(presets):
+    made = summarizer(presets["one"])
+    made._generator = None
+    assert made.plan(document(text(30))).levels == 2
+    assert made._generator is None
+    with pytest.raises(InputError, match=r"a\.txt has no text"):
+        made.plan(document(" \n\n "))
+
+
+@pytest.mark.parametrize("name", ["one", "three"])
+def test_a_long_document_becomes_notes_and_notes_a_summary(presets, name):
     events = summarize(presets[name], LONG)
     summary = events[-1].summary
-    parts = [event for event in events if isinstance(event, Part)]
     assert [event for event in events if isinstance(event, Plan)] == [summary.plan]
-    assert sum(part.level == 1 for part in parts) == 4
-    assert len(summary.chunk_summaries) == 4
+    assert len(summary.chunk_summaries) == sum(part.level == 1 for part in parts(events)) == 4
     assert "".join(event.lead + event.text for event in events if isinstance(event, Sentence)) == summary.text
-    assert 0 < tokens(summary.text) < summary.plan.tokens
+    assert 0 < len(summary.text) < len(LONG)
     assert summary.coverage.complete
-    assert summary.meter.tokens == len(emitted(events))
+    assert summary.meter.tokens == sum(len(event.tokens) for event in events if isinstance(event, Step))
     assert "\ufffd" not in summary.text
     assert summary.drafter == "blend (ngram + lm)"
 
@@ -74,23 +142,15 @@ def test_no_drafter_changes_a_word(presets, plain, draft):
 
 
 @pytest.mark.usefixtures("always")
-@pytest.mark.parametrize("draft", [None, "eagle"])
-def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path, draft):
-    safeailab_3(tmp_path, tokenizer().get_vocab_size())
-    events = summarize(presets["one"], draft=draft, draft_head=tmp_path)
-    assert events[-1].summary.text == plain
-    eagle = "eagle3 of layers 2, 1, 0"
-    assert events[-1].summary.drafter == (f"blend ({eagle} + ngram)" if draft is None else eagle)
-    assert Stage(f"drafts: {events[-1].summary.drafter}") in events
-    with pytest.raises(UsageError, match="no directory"):
-        summarize(presets["one"], draft_head=tmp_path / "nowhere")
-
-
-def test_what_speaks_against_a_head_is_said(presets, tmp_path):
-    p_eagle(tmp_path, tokenizer().get_vocab_size())
-    said = [event.name for event in summarize(presets["one"], draft_head=tmp_path) if isinstance(event, Stage)]
-    assert [stage.partition(":")[0] for stage in said].count("the draft head") == 2
-    assert any("P-EAGLE" in stage for stage in said)
+def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path):
+    """What drafts, and what speaks against the head, is said when it is loaded."""
+    for layout, said, remarks in (safeailab_3, "eagle3 of layers 2, 1, 0", 0), (p_eagle, "P-EAGLE", 2):
+        layout(tmp_path, tokenizer().get_vocab_size())
+        events = summarize(presets["one"], draft_head=tmp_path)
+        stages = [event.name for event in events if isinstance(event, Stage)]
+        assert (events[-1].summary.text, said in " ".join(stages)) == (plain, True)
+        assert f"drafts: {events[-1].summary.drafter}" in stages
+        assert sum(stage.startswith("the draft head:") for stage in stages) == remarks
 
 
 def test_a_blend_without_a_draft_model_drafts_with_the_target(presets, plain, tmp_path):
@@ -109,42 +169,16 @@ def test_sampling_with_a_seed_can_be_repeated(presets):
     assert one == same != other
 
 
-def test_an_interrupted_run_is_continued_without_repeating_a_note(presets):
-    path = presets["one"]
-    whole = summarize(path, LONG, batch=1)
-    with asked(model=path, batch=1) as summarizer:
-        run = summarizer.run(document(LONG))
-        for event in run:
-            if isinstance(event, Part) and event.number == 3:
-                break
-        assert isinstance(next(run), Prefilling)
-        run.close()
-    resumed = summarize(path, LONG, cache=True, batch=1)
-    assert [event.reused for event in resumed if isinstance(event, ChunkSummarized)] == [True, True, False, False]
-    assert sum(isinstance(event, Prefilled) for event in resumed) == 3
-    assert resumed[-1].summary.text == whole[-1].summary.text
-    assert resumed[-1].summary.chunk_summaries == whole[-1].summary.chunk_summaries
-
-
 def test_documents_do_not_see_each_other(presets):
     sources = [document(LONG), document(SHORT, "b.txt"), document(text(8, start=50))]
-    with asked(model=presets["one"], cache=False) as summarizer:
-        together = [list(summarizer.run(source))[-1].summary.text for source in sources]
-    with asked(model=presets["one"], cache=False) as summarizer:
-        backwards = [list(summarizer.run(source))[-1].summary.text for source in reversed(sources)]
-    assert together == backwards[::-1]
+    texts = []
+    for order in (sources, sources[::-1]):
+        with asked(model=presets["one"], cache=False) as made:
+            texts.append([list(made.run(source))[-1].summary.text for source in order])
+    assert texts[0] == texts[1][::-1]
 
 
 @pytest.mark.parametrize("device", ["nonsense", "cuda:99", "meta", "cpu:3"])
 def test_a_device_that_is_not_there(presets, device):
     with pytest.raises(UsageError, match=f"device '?{device}"):
         summarize(presets["one"], device=device)
-
-
-def test_a_model_that_does_not_fit_is_refused_before_it_is_loaded(presets, monkeypatch):
-    huge = Estimate(weights=10**15, kv=0, draft_weights=0, draft_kv=0, workspace=0)
-    monkeypatch.setattr("specextend_cli.runtime.loading.estimate", lambda preset, **_: huge)
-    monkeypatch.setattr("specextend_cli.models.load.load_model", lambda *_, **__: pytest.fail("loaded"))
-    with pytest.raises(FitError, match="does not fit into memory") as refused:
-        summarize(presets["one"], device="cpu")
-    assert "1000000.0 GB" in refused.value.why

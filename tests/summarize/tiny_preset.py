@@ -67,6 +67,15 @@ reduce = "Notes on {{title}}.\\n\\n{{document}}\\n\\nSummary in {{words}} words:
 single = "Title: {{title}}\\n\\n{{document}}\\n\\nSummary in {{words}} words, in {{language}}:"
 """
 
+PLACES = """
+[prompts]
+system = ""
+map = "MAP {document} {focus}"
+reduce = "REDUCE {document} {words} {language} {style} {focus}"
+single = "SINGLE {document} {words} {language} {style} {focus}"
+styles.bullets = "A LIST of {words}."
+"""
+
 
 def text(sentences: int, start: int = 0) -> str:
     """Prose with that many numbered sentences, in paragraphs of four; about 20 tokens each."""
@@ -85,6 +94,13 @@ def make(folder: Path) -> dict[str, Path]:
 def write(path: Path, parts: int = 1, *, chunk: int = CHUNK, note: int = NOTE, summary: int = SUMMARY) -> Path:
     """A preset file; its models are looked for beside it."""
     path.write_text(PRESET.format(parts=parts, chunk=chunk, note=note, summary=summary))
+    return path
+
+
+def with_places(path: Path, one: Path) -> Path:
+    """A preset file for the models of preset `one`, whose prompts say everything that can be asked."""
+    words = one.read_text().replace('path = "', f'path = "{one.parent}/')
+    path.write_text(words[: words.index("[prompts]")] + PLACES)
     return path
 
 

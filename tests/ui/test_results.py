@@ -54,8 +54,8 @@ def test_without_a_model_there_are_no_figures_of_one():
     record = json.loads(out.getvalue())
     assert record["model"] is None
     assert list(record) == [
-        *("document", "text", "mode", "sentences", "coverage", "warnings", "seconds", "settings", "model", "run"),
-        "version",
+        *("document", "text", "mode", "own_summary", "sentences", "coverage", "warnings", "seconds", "settings"),
+        *("model", "run", "version"),
     ]
 
 

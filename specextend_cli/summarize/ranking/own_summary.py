@@ -18,11 +18,9 @@ from specextend_cli.summarize.text.words import count_words
 _LEAST, _SHARE = 25, 0.5  # words that can be quoted of what has such a heading; and the most of the document's
 _OPENING, _OPENING_SHARE = range(60, 601), 0.25  # the same of an opening
 _SECTIONS = 4  # of a document that has an opening
-_KNOWN, _LONGER = (
-    0.66,
-    0.12,
-)  # of its terms that come again; more in a longer one, by the logarithm of its hundreds of words
-_NO_NOUN = ("what ", "in ", "at ")
+_KNOWN = 0.66  # of an opening's terms, at least, come again
+_LONGER = 0.12  # more of a longer one's, by the logarithm of its hundreds of words
+_NO_NOUN = regex.compile(r"(?:what|in|at|auf|en|em|de) .*|.* at a glance")
 _NUMBER = r"(?:(?:\d{1,2}(?:\.\d{1,2})*|[IVX]{1,4}|[A-Z])[.)]?\s+)?"
 _LEVEL = regex.compile(r"\s*(#{1,6})\s")
 _LABEL = 40  # characters of a label before a paragraph: "Abstract. We show …"
@@ -54,7 +52,7 @@ def own_summary(
     if own:
         name = own[0][0]  # below each heading of that name: of every chapter, or on every page
         rows = np.logical_or.reduce([other for called, other in own if called == name])
-        return OwnSummary("summary" if name.startswith(_NO_NOUN) else name, rows & usable)
+        return OwnSummary("summary" if _NO_NOUN.fullmatch(name) else name, rows & usable)
     opening = np.array([one.section == found[0].section for one in found], bool)
     words = int(sizes[opening].sum())
     if len({one.section for one in found}) < _SECTIONS or words not in _OPENING or words >= _OPENING_SHARE * total:
@@ -73,7 +71,7 @@ def _named(text: str, found: Sequence[Candidate], language: str) -> Iterator[tup
     """What summaries are called, and their sentences, in order."""
     called = wording(language).own_summary
     heading = regex.compile(rf"\W*{_NUMBER}(?P<name>{called})\W*", regex.IGNORECASE)
-    label = regex.compile(rf"[^\w\n]*(?P<name>{called}) ?(?:[:.—–]| -)\s+(?=\p{{L}})", regex.IGNORECASE)
+    label = regex.compile(rf"[^\w\n]*(?P<name>{called})[*_]* ?(?:[:.—–]| -)[*_]*\s+(?=\p{{L}})", regex.IGNORECASE)
     sections = np.array([one.section for one in found])
     for i, one in enumerate(found):
         if one.kind == "heading" and (match := heading.fullmatch(one.heading)):

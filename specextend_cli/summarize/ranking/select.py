@@ -149,6 +149,8 @@ class Selector:
             room = words * (1 + _NEAR) - total
             left = worth + weight * self._recurring.worth(taken) - penalty * like
             group = self._fitting(np.where(sizes <= room, left, -np.inf), taken, sizes, room)
+            if group and left[group[-1]] < -_REPEATED / 2 and total >= words * (1 - _NEAR):
+                break  # near enough, rather than the same again
             for i in group:
                 taken.append(i)
                 worth[self._beside(i)] += _BESIDE
