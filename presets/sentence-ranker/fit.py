@@ -33,15 +33,15 @@ from nltk.stem.porter import PorterStemmer
 from numpy.typing import NDArray
 from rouge_score.rouge_scorer import RougeScorer
 from rouge_score.tokenize import tokenize
+from specextend_cli.summarize.ranking.features import MEASURES, features, loose, standard_scores
+from specextend_cli.summarize.ranking.ranker import TREES, Array, Trees
+from specextend_cli.summarize.ranking.selection import Selector
+from specextend_cli.summarize.ranking.text_kind import speakers
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError, SpecextendError
 from specextend_cli.summarize.ranking.candidates import Candidate, candidates
-from specextend_cli.summarize.ranking.features import MEASURES, features, loose, standard_scores
-from specextend_cli.summarize.ranking.ranker import TREES, Array, Trees
-from specextend_cli.summarize.ranking.selection import Selector
-from specextend_cli.summarize.ranking.text_kind import speakers
 
 FOLDS, DIVISIONS = 5, 3  # how documents are divided into folds is worth most of a point of ROUGE-2
 FEWEST = 5  # sentences of a document that says something about ranking

@@ -83,7 +83,7 @@ def _record(document: Document) -> dict[str, object]:
 def _counts(document: Document) -> str:
     """ "52 pages · 11,204 words · page number × 52 …", and what was not read."""
     from specextend_cli.summarize.events import Coverage
-    from specextend_cli.summarize.text.words import count_words
+    from specextend_cli.summarize.words import count_words
     from specextend_cli.ui.changes import account
     from specextend_cli.ui.progress import format_gaps
 

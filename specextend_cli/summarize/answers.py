@@ -12,7 +12,7 @@ from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.cache import GenerationCache, key
 from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Retried, Text
 from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
-from specextend_cli.summarize.text.words import words
+from specextend_cli.summarize.words import words
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import TextGenerator

@@ -15,8 +15,8 @@ from functools import cached_property
 from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.facts import FactSource, Unsupported
-from specextend_cli.summarize.text.sentences import spans
-from specextend_cli.summarize.text.terms import terms
+from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.words import terms
 
 _MIN_SHARE = 0.25  # of a sentence's weight of words; a document sentence with less does not support it
 _MIN_GAIN = 0.35  # of that weight, which a further one must add

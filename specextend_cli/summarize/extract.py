@@ -17,8 +17,7 @@ from specextend_cli.summarize.ranking.select import Choice, Selector
 from specextend_cli.summarize.ranking.speakers import speakers
 from specextend_cli.summarize.ranking.term_matrix import Array
 from specextend_cli.summarize.request import Request
-from specextend_cli.summarize.text.language import NAMES
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import NAMES, count_words
 
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
 _FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections

@@ -12,8 +12,8 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Literal
 
-from specextend_cli.summarize.text.sentences import spans
-from specextend_cli.summarize.text.terms import without_accents
+from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.words import without_accents
 
 # fmt: off
 _UNITS = (

@@ -10,7 +10,7 @@ import re
 from typing import NamedTuple
 
 from specextend_cli.models.prompt_templates import Style
-from specextend_cli.summarize.text.words import by_character
+from specextend_cli.summarize.words import by_character
 
 _ITEM = re.compile(r"\s*(?:[-*•–#]|\(?\d{1,3}[.)]|[IVX]{1,5}\.)\s+")
 BRIEF = 2

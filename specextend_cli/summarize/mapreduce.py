@@ -28,8 +28,8 @@ from specextend_cli.summarize.request import (
     answer_tokens,
     target_words,
 )
-from specextend_cli.summarize.text.sentences import split
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.sentences import split
+from specextend_cli.summarize.words import count_words
 
 _OVER = 0.1  # of the words asked for, which the target's sentences may take beyond them
 _MOST_TOKENS = 4.0  # of a word: scripts that a tokenizer hardly knows have more

@@ -43,7 +43,7 @@ from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.model_loading import begin_loading, import_ahead, load_writer
 from specextend_cli.summarize.prompt_builder import PromptBuilder
 from specextend_cli.summarize.request import Request, target_words
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import TextGenerator

@@ -32,7 +32,7 @@ from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompt_builder import Prompt
-from specextend_cli.summarize.text.sentences import Sentences
+from specextend_cli.summarize.sentences import Sentences
 
 _PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped
 _TEMPERATURE, _TOP_P, _PENALTY = 0.7, 0.9, 0.1  # of a retry; each adds so much to the repetition penalty

@@ -26,7 +26,7 @@ from specextend_cli.humanize import (
 )
 from specextend_cli.summarize import events
 from specextend_cli.summarize.estimate import Estimate
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.output import QUIET, sanitize
 from specextend_cli.ui.tables import histogram
 

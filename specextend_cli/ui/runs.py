@@ -13,7 +13,7 @@ from rich.text import Text
 from specextend_cli.humanize import format_count, format_many, format_percent, format_seconds
 from specextend_cli.summarize.cache import Run
 from specextend_cli.summarize.events import Sentence
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.output import QUIET, sanitize
 from specextend_cli.ui.results import annotated, format_page
 from specextend_cli.ui.tables import cell, table

@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-
 from specextend_cli.summarize.ranking.features import columns
 from specextend_cli.summarize.ranking.ranker import Trees
+
 from tests.summarize.tiny_preset import text
 
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from specextend_cli.summarize.ranking.boilerplate import boilerplate
-from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.gains import concludes, recommends, tells_method
-from specextend_cli.summarize.ranking.readable import is_whole, printed
 from specextend_cli.summarize.ranking.selection import Selector
+
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.readable import is_whole, printed
 from tests.summarize.scribe import document
 
 

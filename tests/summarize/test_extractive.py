@@ -18,7 +18,7 @@ from specextend_cli.summarize import summarizer as module
 from specextend_cli.summarize.events import Part, Sentence, Text, Warned
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.results import format_footer, summary_record
 from tests import ROOT
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer

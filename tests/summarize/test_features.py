@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from specextend_cli.summarize.ranking.features import columns, features, loose, standard_scores
+from specextend_cli.summarize.ranking.ranker import Trees
 
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.presets import sentence_ranker
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.features import columns, features, loose, standard_scores
-from specextend_cli.summarize.ranking.ranker import Trees
 from specextend_cli.summarize.ranking.term_matrix import TermMatrix
 from tests.summarize.tiny_preset import text
 

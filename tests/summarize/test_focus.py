@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from specextend_cli.summarize.ranking.gains import WEIGHT, gain, relevance
 
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.gains import WEIGHT, gain, relevance
-from specextend_cli.summarize.text.terms import terms
+from specextend_cli.summarize.words import terms
 from tests.summarize.scribe import quote
 
 PRICES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.summarize.text.language import NAMES, language_of
+from specextend_cli.summarize.words import NAMES, language_of
 
 TEXTS = {
     "ar": "تقع محافظة الوادي الأخضر في شمال البلاد، وقد أُنشئت على الساحل من قبل.",

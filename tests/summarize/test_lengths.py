@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from specextend_cli.models.presets import load_preset
 from specextend_cli.summarize.request import Request, target_words
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer
 from tests.summarize.tiny_preset import text
 

@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from specextend_cli.summarize.facts import numbers
-from specextend_cli.summarize.text.sentences import split
-from specextend_cli.summarize.text.terms import terms
+from specextend_cli.summarize.sentences import split
+from specextend_cli.summarize.words import terms
 from tests import ROOT
 
 MINUTES = 240  # seconds: what grew with the square of the length took longer, for each of several shapes

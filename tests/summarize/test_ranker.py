@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from specextend_cli.summarize.ranking.ranker import Trees
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.presets import sentence_ranker
-from specextend_cli.summarize.ranking.ranker import Trees
 
 # Feature 1 at most 0.5: 10; else feature 0 at most 2: 20, else 30. The second tree is a leaf.
 TREES: dict[str, Any] = {

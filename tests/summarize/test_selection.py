@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.selection import Selector
-from specextend_cli.summarize.text.words import count_words
+
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.words import count_words
 from tests.summarize.scribe import document
 
 SENTENCES = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.summarize.text.sentences import Sentences, spans, split
+from specextend_cli.summarize.sentences import Sentences, spans, split
 from tests.scripts.sentence_splitters import DATA, labelled, ours, right
 
 

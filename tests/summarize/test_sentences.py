@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specextend_cli.summarize.text.sentences import Sentences, split
+from specextend_cli.summarize.sentences import Sentences, split
 
 
 def released(text: str, *, whole: bool = False, size: int = 3) -> str:

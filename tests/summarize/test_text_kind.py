@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
-
-from specextend_cli.documents.read import read_bytes
 from specextend_cli.summarize.extractive import ScoredSentences
 from specextend_cli.summarize.ranking.ranker import Trees
-from specextend_cli.summarize.text.words import count_words
+
+from specextend_cli.documents.read import read_bytes
+from specextend_cli.summarize.words import count_words
 from tests.summarize.scribe import quote
 from tests.summarize.test_ranker import TREES
 from tests.summarize.tiny_preset import text

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specextend_cli.summarize.answers import flaw
-from specextend_cli.summarize.text.words import beginning, by_character, count_words, words
+from specextend_cli.summarize.words import beginning, by_character, count_words, words
 
 
 @pytest.mark.parametrize(

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-
 from specextend_cli.summarize.ranking.boilerplate import boilerplate
-from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.features import features
 from specextend_cli.summarize.ranking.gains import recommends
-from specextend_cli.summarize.ranking.readable import asks, is_whole, leans, printed
 from specextend_cli.summarize.ranking.selection import Selector
+
+from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.readable import asks, is_whole, leans, printed
 from tests.summarize.scribe import document
 
 LEANING = {

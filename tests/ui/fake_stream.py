@@ -23,7 +23,7 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
-from specextend_cli.summarize.text.sentences import split
+from specextend_cli.summarize.sentences import split
 
 SUMMARY = (
     "The report follows the harbour of Port Ellery from its founding in 1871 to the storm of 1953, and argues that"
