@@ -1,4 +1,4 @@
-"""The events of a summary, interleaved with the engine's own."""
+"""The events of a summary, interleaved with the engine's own, and what they tell of the time left."""
 
 from __future__ import annotations
 
@@ -73,14 +73,12 @@ class Part:
     """Writing of part `number` of `parts` at `level` begins (1-based; the last level writes the summary).
 
     `pages` are the first and last page it reads, `tokens` the size of its prompt, `final` whether its text is the
-    summary itself, `reused` whether an earlier run has answered it. `levels` is the number that was planned, or as
-    many as there really are.
+    summary itself, `reused` whether an earlier run has answered it.
     """
 
     number: int
     parts: int
     level: int
-    levels: int
     pages: tuple[int, int]
     tokens: int
     final: bool
@@ -231,3 +229,98 @@ class Summarized:
 Event: TypeAlias = (
     Stage | Plan | Part | Text | ChunkSummarized | Retried | Sentence | Warned | Summarized | engine.Event
 )
+
+
+_WRITTEN = 4.0  # cost of a generated token in tokens read, until it is measured; with batches and drafts
+_TRUSTED = 8  # answers: how many measured ones weigh as much as the expected length
+
+
+@dataclass
+class Estimate:
+    """How much of a plan's work is done and how long the rest takes: feed it events after `meter`.
+
+    The work is tokens to read and tokens to write, level by level. A token of either kind costs what earlier runs of
+    the preset took, until this run has measured it.
+    """
+
+    meter: Meter
+    _plan: Plan | None = None
+    _part: Part | None = None  # the last one that began
+    _unread: int = 0  # prompts of its level that this run has to read
+    _unfinished: int = 0  # answers of its level that this run has to write
+    _written: int = 0  # tokens that the meter had counted before this level and its finished answers
+    _reading: tuple[int, float] = (0, 0.0)  # tokens of a prompt that are read, and the seconds this took
+    _lengths: tuple[float, float] = (0.0, 0.0)  # tokens of finished answers: real and expected
+    _share: float = 0.0
+
+    def add(self, event: Event) -> None:
+        """Take one event in."""
+        match event:
+            case Plan():
+                self._plan = event
+            case Part():
+                if self._part is None or event.level != self._part.level:
+                    self._unread = self._unfinished = event.parts
+                    self._written = self.meter.tokens
+                self._part = event
+                self._unread, self._unfinished = self._unread - event.reused, self._unfinished - event.reused
+            case Retried():
+                self._unread, self._unfinished = self._unread + 1, self._unfinished + 1
+            case engine.Prefilling():
+                self._reading = event.done, event.seconds
+            case engine.Prefilled():
+                self._reading, self._unread = (0, 0.0), self._unread - 1
+            case engine.Finished():
+                self._unfinished, self._written = self._unfinished - 1, self._written + event.tokens
+                self._lengths = self._lengths[0] + event.tokens, self._lengths[1] + self._answer
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Without the time of loading; None until earlier runs, or this run's first prompt, have measured it."""
+        is_measured = self._plan is not None and (self._plan.rates or self.meter.prefill_seconds or self._reading[1])
+        return self._left if self._work and is_measured else None
+
+    @property
+    def share(self) -> float | None:
+        """How much of the whole run is done, 0 to 1; it never falls. None without a plan."""
+        if not self._work:
+            return None
+        rates, left = self._rates, self._left
+        done = (self.meter.prompt_tokens + self._reading[0]) * rates.read + self.meter.tokens * rates.written
+        self._share = max(self._share, done / (done + left) if done + left else 1.0)
+        return self._share
+
+    @property
+    def _work(self) -> tuple[LevelWork, ...]:
+        return self._plan.work if self._plan else ()
+
+    @property
+    def _answer(self) -> float:
+        """Tokens of an answer of this level, as expected."""
+        level = -1 if self._part is None or self._part.final else min(self._part.level, len(self._work)) - 1
+        return self._work[level].written / self._work[level].prompts if self._work else 0.0
+
+    @property
+    def _rates(self) -> Rates:
+        """Seconds a token read and one written take; until they are measured, what they cost beside each other."""
+        meter, known = self.meter, (self._plan and self._plan.rates) or Rates(1.0, _WRITTEN)
+        tokens, seconds = meter.prompt_tokens + self._reading[0], meter.prefill_seconds + self._reading[1]
+        read = seconds / tokens if seconds else known.read
+        speed = meter.batched_speed or meter.single_speed
+        # A busy machine slows both kinds of tokens down.
+        return Rates(read, 1 / speed if speed else known.written * read / known.read)
+
+    @property
+    def _left(self) -> float:
+        """The seconds of what is left, or its cost: of this level and of later ones."""
+        rates, part, work = self._rates, self._part, self._work
+        later = work if part is None else () if part.final else work[part.level :]
+        trusted = _TRUSTED * self._answer
+        shorter = (trusted + self._lengths[0]) / (trusted + self._lengths[1])  # than expected, the answers so far
+        size = part.tokens if part else 0
+        begun = self.meter.tokens - self._written
+        read = max(self._unread * size - self._reading[0], 0) + shorter * sum(level.read for level in later)
+        written = [max(self._unfinished * self._answer * shorter - begun, 0.0)]
+        written += [shorter * level.written for level in later]
+        alone = 1 / self.meter.single_speed if self.meter.single_speed else rates.written  # the last level has no batch
+        return read * rates.read + sum(written[:-1]) * rates.written + written[-1] * alone

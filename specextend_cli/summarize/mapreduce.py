@@ -144,7 +144,6 @@ class MapReduce:
     ) -> Iterator[Prompt]:
         """Prompts for about `words` words each, in at most `most` tokens, and always fewer than the source has."""
         build, template = self.prompt_builder, template_of(level, final=final)
-        levels = level if final else max(self.plan.levels, level + 1)
         for number, source in enumerate(sources, 1):
             first, last = source.pages
             values = {
@@ -156,7 +155,7 @@ class MapReduce:
                 "language": "the document's language",
             }
             yield Prompt(
-                Part(number, len(sources), level, levels, source.pages, source.tokens, final),
+                Part(number, len(sources), level, source.pages, source.tokens, final),
                 build.prompt(template, values, source.text),
                 max(min(most, source.tokens - 1), 1),
                 build.shared_prefix(template, values),

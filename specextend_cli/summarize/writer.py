@@ -27,8 +27,10 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
-from specextend_cli.runtime.graphs import tree_for
-from specextend_cli.runtime.options import Engine
+from specextend_cli.runtime.graphs import run_by_graphs, tree_for
+from specextend_cli.runtime.loading_thread import Stage
+from specextend_cli.runtime.native import run_natively
+from specextend_cli.runtime.options import DRAFTING, Engine
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompt_builder import Prompt
@@ -171,6 +173,29 @@ def _enough_memory(tokens: int) -> Iterator[None]:
             why=str(error).splitlines()[0],
             fix="a preset with a smaller model or chunk: specextend models list",
         ) from error
+
+
+def load_writer(
+    preset: Preset, directories: ModelDirectories, engine: Engine, *, batch: int | None
+) -> Generator[Stage, None, TextGenerator]:
+    """Load both models, check them, and let them run natively or by graphs.
+
+    The sizes of caches and batches come from the preset, the options and the memory that is free, none from a document.
+    """
+    generator = load_generator(preset, directories, engine)
+    lm, heads = generator.target.lm, loading.heads_of(generator.drafter)
+    if engine.compile:
+        yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))
+    drafted = any(getattr(engine, name) is not None for name in DRAFTING)
+    generator.batch_size = min(generator.batch_size, batch or (1 if drafted else preset.window.batch))
+    generator.keep_exact()
+    shape = generator.draft_gate.shape
+    yield from run_by_graphs(generator.target, generator.drafter, shape, batch=generator.batch_size)
+    if backend := lm.forward_backend:
+        generator.batch_size = backend.batch_size(generator.batch_size)
+    yield Stage(f"drafts: {loading.describe(generator.drafter)}")
+    yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
+    return generator
 
 
 def load_generator(preset: Preset, directories: ModelDirectories, options: Engine) -> TextGenerator:

@@ -10,8 +10,7 @@ import pytest
 
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.estimate import Estimate
-from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates
+from specextend_cli.summarize.events import Estimate, Event, LevelWork, Part, Plan, Rates
 
 READ, TOGETHER, ALONE = 0.004, 0.012, 0.02  # seconds a token
 CHUNK, NOTE = 500, 64
@@ -24,7 +23,7 @@ def batch(numbers: range, note: int) -> Iterator[tuple[float, Event]]:
     for at in range(0, len(numbers), 16):
         some = numbers[at : at + 16]
         for number in some:
-            yield 0.0, Part(number, 22, 1, 3, (1, 2), CHUNK, False)
+            yield 0.0, Part(number, 22, 1, (1, 2), CHUNK, False)
             yield 0.0, Prefilling(0, CHUNK, 0.0)
             yield READ * CHUNK, Prefilled(CHUNK, READ * CHUNK)
             yield 0.0, Step((1,), CHUNK + 1, 0, 0.0, 0.0, 0.0)
@@ -38,7 +37,7 @@ def batch(numbers: range, note: int) -> Iterator[tuple[float, Event]]:
 def alone(level: int, parts: int, size: int, note: int, *, final: bool) -> Iterator[tuple[float, Event]]:
     """Texts read and written one by one, three tokens a step."""
     for number in range(1, parts + 1):
-        yield 0.0, Part(number, parts, level, 3, (1, 2), size, final)
+        yield 0.0, Part(number, parts, level, (1, 2), size, final)
         yield READ * size, Prefilled(size, READ * size)
         yield 0.0, Step((1,), size + 1, 0, 0.0, 0.0, 0.0)
         for _ in range(1, note, 3):
@@ -48,7 +47,7 @@ def alone(level: int, parts: int, size: int, note: int, *, final: bool) -> Itera
 
 def whole(*, note: int = NOTE, plan: Plan = PLAN, reused: int = 0) -> list[tuple[float, Event]]:
     events: list[tuple[float, Event]] = [(0.0, plan)]
-    events += [(0.0, Part(number, 22, 1, 3, (1, 2), CHUNK, False, reused=True)) for number in range(1, reused + 1)]
+    events += [(0.0, Part(number, 22, 1, (1, 2), CHUNK, False, reused=True)) for number in range(1, reused + 1)]
     events += batch(range(reused + 1, 23), note)
     return [*events, *alone(2, 11, 2 * note, note, final=False), *alone(3, 5, 2 * note, note, final=True)]
 
@@ -105,7 +104,7 @@ def test_a_long_prompt_says_it_while_it_is_read():
     plan = Plan("a", 90, 60_000, (60_000,), 1, work=(LevelWork(1, 60_000, 400),))
     events = [
         plan,
-        Part(1, 1, 1, 1, (1, 90), 60_000, True),
+        Part(1, 1, 1, (1, 90), 60_000, True),
         Prefilling(0, 60_000, 0.0),
         Prefilling(15_000, 60_000, 30.0),
     ]
@@ -115,6 +114,6 @@ def test_a_long_prompt_says_it_while_it_is_read():
 
 
 def test_levels_that_are_not_needed_are_not_waited_for():
-    events = [(0.0, PLAN), *batch(range(1, 23), NOTE), (0.0, Part(1, 5, 2, 2, (1, 40), 300, True))]
+    events = [(0.0, PLAN), *batch(range(1, 23), NOTE), (0.0, Part(1, 5, 2, (1, 40), 300, True))]
     *_, (_, before, *_), (_, after, *_) = follow(events)
     assert after < before / 2

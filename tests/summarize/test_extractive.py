@@ -13,8 +13,6 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.options import Engine
-from specextend_cli.summarize import model_loading
-from specextend_cli.summarize import summarizer as module
 from specextend_cli.summarize.events import Part, Sentence, Text, Warned
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
@@ -161,8 +159,8 @@ def test_who_names_a_model_gets_its_words(presets, asked) -> None:
 
 
 def test_one_summarizer_quotes_and_writes_and_loads_its_model_once(presets, monkeypatch) -> None:
-    loads, load = [], model_loading.load_writer
-    monkeypatch.setattr(module, "load_writer", lambda *given, **named: loads.append(given) or load(*given, **named))
+    loads, load = [], Summarizer._load
+    monkeypatch.setattr(Summarizer, "_load", lambda self: loads.append(self) or load(self))
     source, made = document(text(30)), Summarizer(Engine(model=str(presets["one"])), cache=False)
     asked = [{"mode": "extractive"}, {}, {"length": 20}, {"mode": "extractive", "style": "bullets"}, {}]
     quoted, first, short, listed, again = (made.summarize(source, Request(**one)) for one in asked)

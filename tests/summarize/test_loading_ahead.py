@@ -19,7 +19,7 @@ from specextend_cli.cli import inputs
 from specextend_cli.cli.main import run
 from specextend_cli.errors import Exit
 from specextend_cli.runtime import loading_thread, machine
-from specextend_cli.summarize import model_loading, summarizer
+from specextend_cli.summarize import summarizer
 from specextend_cli.summarize.events import Stage
 from specextend_cli.summarize.summarizer import Summarizer
 from tests.cli.shell import LIMIT, environment
@@ -37,13 +37,13 @@ MAIN = threading.main_thread()
 def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[threading.Thread]]:
     """The threads in which models were loaded, in order."""
     threads: list[threading.Thread] = []
-    load = summarizer.load_writer
+    load = Summarizer._load
 
-    def recorded(*arguments: Any, **options: Any) -> Iterator[Stage]:
+    def recorded(self: Summarizer) -> Iterator[Stage]:
         threads.append(threading.current_thread())
-        return (yield from load(*arguments, **options))
+        return (yield from load(self))
 
-    monkeypatch.setattr(summarizer, "load_writer", recorded)
+    monkeypatch.setattr(Summarizer, "_load", recorded)
     yield threads
     for thread in set(threads) - {MAIN}:
         thread.join(LIMIT)
@@ -84,10 +84,10 @@ def test_loading_begins_while_the_document_is_read(
     presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
 ) -> None:
     """The first of several, read in a thread: its text is not there before the models are loaded."""
-    read, load, is_loaded, threads = inputs.Source.read, summarizer.load_writer, threading.Event(), []
+    read, load, is_loaded, threads = inputs.Source.read, Summarizer._load, threading.Event(), []
 
-    def noting(*arguments: Any, **options: Any) -> Iterator[Stage]:
-        made = yield from load(*arguments, **options)
+    def noting(self: Summarizer) -> Iterator[Stage]:
+        made = yield from load(self)
         is_loaded.set()
         return made
 
@@ -96,7 +96,7 @@ def test_loading_begins_while_the_document_is_read(
         assert is_loaded.wait(LIMIT)
         return read(self, *arguments)
 
-    monkeypatch.setattr(summarizer, "load_writer", noting)
+    monkeypatch.setattr(Summarizer, "_load", noting)
     monkeypatch.setattr(inputs.Source, "read", reading)
     files = [tmp_path / name for name in ("a.txt", "b.txt")]
     for file in files:
@@ -151,17 +151,22 @@ def test_where_no_gpu_writes_models_load_as_they_did(
 def test_the_number_of_threads_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
     done: list[threading.Thread] = []
 
-    def load() -> Iterator[Stage]:
+    def load(self: Summarizer) -> Iterator[Stage]:
         yield Stage("loads")
-        return threading.current_thread()
+        return SimpleNamespace(
+            thread=threading.current_thread(), target=SimpleNamespace(lm=SimpleNamespace(device=None))
+        )
 
-    monkeypatch.setattr(model_loading, "device_of", lambda name: torch.device("cuda:1"))
-    monkeypatch.setattr(model_loading, "fit_threads", lambda: done.append(threading.current_thread()))
+    monkeypatch.setattr(Summarizer, "_load", load)
+    monkeypatch.setattr(summarizer, "may_be_cuda", lambda device: True)
+    monkeypatch.setattr(summarizer, "device_of", lambda name: torch.device("cuda:1"))
+    monkeypatch.setattr(summarizer, "make_current", lambda device: None)
+    monkeypatch.setattr(summarizer, "fit_threads", lambda: done.append(threading.current_thread()))
     made = made_by(presets["one"], "cuda:1")
+    made.load_ahead()
     stages: list[str] = []
-    loading = model_loading.begin_loading(made.preset, made.engine, load)
-    thread = loading_thread.result_of(loading, lambda stage: stages.append(stage.name))
-    assert (stages, thread is MAIN, done) == (["loading Tiny", "loads"], False, [MAIN])
+    loaded = loading_thread.result_of(made.load(), lambda stage: stages.append(stage.name))
+    assert (stages, loaded.thread is MAIN, done) == (["loading Tiny", "loads"], False, [MAIN])
 
 
 def test_triton_s_kernels_run_on_the_gpu_of_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -201,7 +206,7 @@ def test_a_document_that_needs_no_model_does_not_wait(
         assert ends.wait(LIMIT)
         yield Stage("too late")
 
-    monkeypatch.setattr(summarizer, "load_writer", hang)
+    monkeypatch.setattr(Summarizer, "_load", hang)
     with asked(**options) as made:
         made.load_ahead()
         written = made.summarize(source)
@@ -218,7 +223,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from specextend_cli.cli.main import main
 from specextend_cli.runtime import machine
-from specextend_cli.summarize import model_loading, summarizer
+from specextend_cli.summarize import summarizer
 
 def hang(*_, **__):
     print("hangs", file=sys.stderr, flush=True)
@@ -226,9 +231,9 @@ def hang(*_, **__):
     yield
 
 machine._NVIDIA = Path("/dev/null")
-summarizer.import_ahead = model_loading.import_transformers = lambda: None
-model_loading.device_of = lambda name: SimpleNamespace(type="cuda")
-summarizer.load_writer = hang
+summarizer.import_transformers = lambda: None
+summarizer.device_of = lambda name: SimpleNamespace(type="cuda")
+summarizer.Summarizer._load = hang
 atexit.register(print, "Python is shut down", file=sys.stderr)
 main()
 """

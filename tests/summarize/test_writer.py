@@ -35,7 +35,7 @@ def write(tokenizer, monkeypatch):
         monkeypatch.setattr(module, "decode", decode)
         draft_gate = SimpleNamespace()
         made = TextGenerator(None, None, tokenizer, None, None, draft_gate, frozenset(), 64)
-        generating = made.generate(Prompt(Part(1, 1, 1, 1, (1, 1), 1, True), [1], max_tokens=1000))
+        generating = made.generate(Prompt(Part(1, 1, 1, (1, 1), 1, True), [1], max_tokens=1000))
         deltas = []
         while True:
             try:
