@@ -14,7 +14,7 @@ import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from itertools import accumulate, starmap
 from pathlib import Path
 from statistics import median
@@ -68,7 +68,6 @@ class GenerationCache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.problem = ""
-        self._execute(("drop table if exists attention",))  # of earlier versions
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
@@ -109,10 +108,9 @@ class Quote:
 class Run:
     """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
 
-    `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
-    prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone,
-    `method` is how the summary was made, `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was
-    started; older records have none of these.
+    `read` counts the tokens of prompts, `busy` the seconds of reading and decoding, without loading anything, `reading`
+    those of reading alone; `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was started.
+    `quotes` has the passage of every citation, by its start in the document's text.
     """
 
     id: str
@@ -124,18 +122,18 @@ class Run:
     drafter: str
     pages: int
     tokens: int
+    read: int
     written: int
     seconds: float
+    busy: float
+    reading: float
+    method: Method
+    device: str
+    directory: str
     text: str
     chunk_summaries: tuple[str, ...]
     sentences: tuple[Sentence, ...]
     quotes: dict[int, Quote]
-    read: int = 0
-    busy: float = 0.0
-    reading: float = 0.0
-    method: Method | None = None
-    device: str = ""
-    directory: str = ""
 
 
 def _rates(runs: Sequence[Run]) -> Rates:
@@ -156,15 +154,15 @@ class RunStore:
         """Keep a run on that kind of `device`; its id, or "" where nothing is kept."""
         if self.path is None:
             return ""
-        made = time.time()
-        record = json.dumps(_record(summary, document, device, made))
+        values = _recorded(summary, document, device)
+        record = json.dumps(values)
         digits = hashlib.sha256(record.encode()).hexdigest()
         try:
             with transaction(self.path, _RUN_TABLE) as store:
                 size = _ID
                 while store.execute("select 1 from runs where id = ?", (digits[:size],)).fetchone():
                     size += 1
-                store.execute("insert into runs values (?, ?, ?)", (digits[:size], made, record))
+                store.execute("insert into runs values (?, ?, ?)", (digits[:size], values["made"], record))
                 _shrink(store)
         except (OSError, sqlite3.Error):
             return ""
@@ -175,16 +173,11 @@ class RunStore:
         with self._asked() as store:
             return list(_newest(store))
 
-    def rates(self, preset: str, device: str) -> Rates | None:
-        """Seconds that this preset's last runs there took for a token read and one written: medians.
+    def rates(self, device: str) -> dict[str, Rates]:
+        """Seconds that each preset's last runs there took for a token read and one written: medians.
 
-        None: there are no such runs. Runs that found chunk summaries of earlier ones, and read less than their
-        document, do not count.
+        Runs that found chunk summaries of earlier ones, and read less than their document, do not count.
         """
-        return self.all_rates(device).get(preset)
-
-    def all_rates(self, device: str) -> dict[str, Rates]:
-        """The same of every preset."""
         last: dict[str, list[Run]] = {}
         if self.path is not None:
             with suppress(InputError), self._asked() as store:
@@ -208,17 +201,14 @@ class RunStore:
         """The run whose id is or begins with `name`. InputError: there is none, or no longer."""
         with self._asked() as store:
             row = store.execute("select id, record from runs where id = ?", (_matching(store, name),)).fetchone()
-        run = _run(*row) if row else None
-        if run is None:
+        if (run := _run(*row)) is None:
             raise _unknown(name)
         return run
 
-    def remove(self, names: Sequence[str]) -> int:
-        """Forget these runs, all or none of them; how many they were. InputError as `get`."""
+    def remove(self, name: str) -> int:
+        """Forget a run; how many they were: 1. InputError as `get`."""
         with self._asked() as store:
-            chosen = {_matching(store, name) for name in names}
-            store.executemany("delete from runs where id = ?", [(one,) for one in chosen])
-        return len(chosen)
+            return int(store.execute("delete from runs where id = ?", (_matching(store, name),)).rowcount)
 
     def clear(self) -> int:
         """Forget every run; how many they were."""
@@ -236,21 +226,18 @@ class RunStore:
 
 
 def _newest(store: sqlite3.Connection) -> Iterator[Run]:
-    rows = store.execute(f"select id, record from runs {_ORDER}")
-    return (run for run in starmap(_run, rows) if run is not None)
+    return filter(None, starmap(_run, store.execute(f"select id, record from runs {_ORDER}")))
 
 
 def _matching(store: sqlite3.Connection, name: str) -> str:
     """The id that is or begins with `name`. InputError: there is none."""
     found = store.execute("select id from runs where substr(id, 1, ?) = ?", (len(name), name.lower()))
     ids: list[str] = [row[0] for row in found]
-    if name.lower() in ids:
-        return name.lower()
     if not ids or not name:
         raise _unknown(name)
-    if len(ids) > 1:
+    if len(ids) > 1 and name.lower() not in ids:
         raise UsageError(f"{len(ids)} runs begin with {name}", fix="give more of its digits: specextend show --list")
-    return ids[0]
+    return min(ids, key=len)
 
 
 def _unknown(name: str) -> InputError:
@@ -268,17 +255,16 @@ def _shrink(store: sqlite3.Connection) -> None:
     store.execute(f"delete from runs where id in (select id from runs {_ORDER} limit -1 offset ?)", (max(keep, 1),))
 
 
-def _record(summary: Summary, document: Document, device: str, made: float) -> dict[str, Any]:
+def _recorded(summary: Summary, document: Document, device: str) -> dict[str, Any]:
     """What `Run` has, but for its id."""
     citations = [citation for sentence in summary.sentences for citation in sentence.citations]
     coverage, meter = summary.coverage, summary.meter
+    own = ("document", "preset", "drafter", "method", "text", "chunk_summaries")
     return {
-        "made": made,
-        "document": summary.document,
+        **{name: getattr(summary, name) for name in own},
+        "made": time.time(),
         "digest": hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
         "unit": document.unit,
-        "preset": summary.preset,
-        "drafter": summary.drafter,
         "pages": coverage.pages,
         "tokens": coverage.tokens,
         "read": meter.prompt_tokens,
@@ -286,11 +272,8 @@ def _record(summary: Summary, document: Document, device: str, made: float) -> d
         "seconds": round(summary.seconds, 3),
         "busy": round(meter.prefill_seconds + meter.decode_seconds, 3),
         "reading": round(meter.prefill_seconds, 3),
-        "method": summary.method,
         "device": device,
         "directory": _directory(),
-        "text": summary.text,
-        "chunk_summaries": summary.chunk_summaries,
         "sentences": [asdict(sentence) for sentence in summary.sentences],
         "quotes": {citation.start: asdict(_quote(document, citation)) for citation in citations},
     }
@@ -329,7 +312,6 @@ def _run(name: str, record: str) -> Run | None:
 
 
 def _sentence(values: dict[str, Any]) -> Sentence:
-    known = {field.name for field in fields(Citation)}  # records of earlier versions have more
-    citations = tuple(Citation(**{key: one[key] for key in known & one.keys()}) for one in values["citations"])
+    citations = tuple(Citation(**one) for one in values["citations"])
     unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
     return Sentence(**{**values, "citations": citations, "unsupported": unsupported})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from math import ceil
 
@@ -17,15 +18,17 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.citations import Citer, Origin, document_sentences, origin_of, summarized
 from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, Text
-from specextend_cli.summarize.layout import BRIEF, AnswerLayout, mark_words
-from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.prompts import Prompt, PromptBuilder
 from specextend_cli.summarize.request import (
+    BRIEF,
     SHARE,
     SLACK,
     STYLE_WORDS,
     WORDS_PER_TOKEN,
+    AnswerLayout,
     Request,
     answer_tokens,
+    mark_words,
     target_words,
 )
 from specextend_cli.summarize.sentences import split
@@ -87,7 +90,11 @@ class MapReduce:
         self.prompt_builder, self.request = generator.prompt_builder, generator.prompt_builder.request
         self.preset, self.chunk_summaries = self.prompt_builder.preset, tuple[str, ...]()
         self.plan, self.chunks = plan_work(document, self.prompt_builder, rates)
-        self.citer = Citer(document, document_sentences(document, self.chunks))
+
+    @cached_property
+    def citer(self) -> Citer:
+        """Made when the document is summarized: a plan needs none."""
+        return Citer(self.document, document_sentences(self.document, self.chunks))
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""

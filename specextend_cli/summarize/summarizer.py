@@ -43,7 +43,7 @@ from specextend_cli.summarize.events import (
 )
 from specextend_cli.summarize.extract import Extract
 from specextend_cli.summarize.mapreduce import MapReduce
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 from specextend_cli.summarize.request import Request, target_words
 from specextend_cli.summarize.words import count_words
 
@@ -205,7 +205,7 @@ class Summarizer:
         prompts = yield from self._prompts(request)
         prompts.check()
         generator = CachedGenerator(preset, self.engine, prompts, self._cache, self.load)
-        return MapReduce(document, words, generator, self._runs.rates(preset.name, self._device))
+        return MapReduce(document, words, generator, self._runs.rates(self._device).get(preset.name))
 
     @cached_property
     def _device(self) -> str:

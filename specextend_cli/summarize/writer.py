@@ -33,7 +33,7 @@ from specextend_cli.runtime.native import run_natively
 from specextend_cli.runtime.options import DRAFTING, Engine
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
-from specextend_cli.summarize.prompt_builder import Prompt
+from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.sentences import Sentences
 
 _PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped

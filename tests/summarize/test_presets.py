@@ -28,7 +28,7 @@ from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.draft_heads import WINDOW, with_head
 from specextend_cli.runtime.loading import describe, heads_of
 from specextend_cli.runtime.options import Engine
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 from specextend_cli.summarize.writer import TextGenerator, load_generator
 from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_models import generate

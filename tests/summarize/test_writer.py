@@ -10,7 +10,7 @@ from specextend_cli.engine.events import Finished, Step
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize import writer as module
 from specextend_cli.summarize.events import Part, Text
-from specextend_cli.summarize.prompt_builder import Prompt
+from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.writer import TextGenerator
 
 
