@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from specextend_cli.engine.attention.hybrid import take_failure
-from specextend_cli.engine.batch import BatchRequest, States, decode_batch, slots_for
+from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
@@ -127,8 +127,6 @@ class TextGenerator:
                 costs=self.draft_gate.costs,
                 patience=_PATIENCE,
             ):
-                if isinstance(event, States):
-                    continue
                 yield number, event
                 yield from ((number, text) for text in streams[number].released(event))
                 if isinstance(event, Finished):
