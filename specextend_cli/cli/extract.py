@@ -88,8 +88,6 @@ def _counts(document: Document) -> str:
     from specextend_cli.ui.progress import format_gaps
 
     found, unit = document.extraction, document.unit
-    gaps = format_gaps(
-        Coverage(found.pages, found.empty, found.failed, 0, 0, unit, found.ocr, found.left_out, found.unread)
-    )
+    gaps = format_gaps(Coverage.of(document, 0, 0))
     size = [format_many(found.pages, unit), format_many(count_words(document.text), "word")]
     return " · ".join([*size, *account(found.changes), *gaps])

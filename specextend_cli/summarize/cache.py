@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict, dataclass
-from itertools import accumulate, starmap
+from itertools import starmap
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,12 +31,11 @@ _VERSION = 1
 _MOST_TEXTS = 50_000  # texts; the oldest go first
 _TEXT_TABLE = "texts (key text primary key, text text, written real)"
 _MOST_RUNS = 500  # runs; the oldest go first
-_BYTES = 32_000_000
 _PACED = 20  # runs that say how fast the next one will be
 _ID = 6  # digits at least
 _RUN_TABLE = "runs (id text primary key, made real, record text)"
 _ORDER = "order by made desc, rowid desc"
-_PASSAGE, _AROUND = 1_000, 240  # characters of a passage, and of what stands before and after it
+_PASSAGE = 1_000  # characters of a passage
 
 
 def results_file() -> Path:
@@ -95,22 +94,13 @@ class GenerationCache:
         return str(rows[-1][0]) if rows and rows[-1] else None
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A passage as it stood in the document, with what stood around it on its page."""
-
-    before: str
-    passage: str
-    after: str
-
-
 @dataclass(frozen=True)
 class Run:
     """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
 
     `read` counts the tokens of prompts, `busy` the seconds of reading and decoding, without loading anything, `reading`
     those of reading alone; `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was started.
-    `quotes` has the passage of every citation, by its start in the document's text.
+    `quotes` has the passage of every citation as it stood in the document, by its start there.
     """
 
     id: str
@@ -133,7 +123,7 @@ class Run:
     text: str
     chunk_summaries: tuple[str, ...]
     sentences: tuple[Sentence, ...]
-    quotes: dict[int, Quote]
+    quotes: dict[int, str]
 
 
 def _rates(runs: Sequence[Run]) -> Rates:
@@ -163,7 +153,8 @@ class RunStore:
                 while store.execute("select 1 from runs where id = ?", (digits[:size],)).fetchone():
                     size += 1
                 store.execute("insert into runs values (?, ?, ?)", (digits[:size], values["made"], record))
-                _shrink(store)
+                oldest = f"select id from runs {_ORDER} limit -1 offset ?"
+                store.execute(f"delete from runs where id in ({oldest})", (_MOST_RUNS,))
         except (OSError, sqlite3.Error):
             return ""
         return digits[:size]
@@ -248,16 +239,9 @@ def _unknown(name: str) -> InputError:
     )
 
 
-def _shrink(store: sqlite3.Connection) -> None:
-    """The newest runs stay, as many as there is room for."""
-    sizes = store.execute(f"select length(record) from runs {_ORDER} limit ?", (_MOST_RUNS,))
-    keep = sum(total <= _BYTES for total in accumulate(size for (size,) in sizes))
-    store.execute(f"delete from runs where id in (select id from runs {_ORDER} limit -1 offset ?)", (max(keep, 1),))
-
-
 def _recorded(summary: Summary, document: Document, device: str) -> dict[str, Any]:
     """What `Run` has, but for its id."""
-    citations = [citation for sentence in summary.sentences for citation in sentence.citations]
+    citations = [one for sentence in summary.sentences for one in sentence.citations]
     coverage, meter = summary.coverage, summary.meter
     own = ("document", "preset", "drafter", "method", "text", "chunk_summaries")
     return {
@@ -275,7 +259,7 @@ def _recorded(summary: Summary, document: Document, device: str) -> dict[str, An
         "device": device,
         "directory": _directory(),
         "sentences": [asdict(sentence) for sentence in summary.sentences],
-        "quotes": {citation.start: asdict(_quote(document, citation)) for citation in citations},
+        "quotes": {one.start: document.text[one.start : min(one.end, one.start + _PASSAGE)] for one in citations},
     }
 
 
@@ -287,25 +271,12 @@ def _directory() -> str:
         return ""
 
 
-def _quote(document: Document, citation: Citation) -> Quote:
-    page = next((page for page in document.pages if page.start <= citation.start < page.end), None)
-    first, last = (page.start, page.end) if page else (0, len(document.text))
-    start, end = citation.start, min(citation.end, citation.start + _PASSAGE)
-    text = document.text
-    before, after = text[max(start - _AROUND, first) : start], text[end : min(end + _AROUND, last)]
-    if start - _AROUND > first:
-        before = before.partition(" ")[2]  # no half a word
-    if end + _AROUND < last:
-        after = after.rpartition(" ")[0]
-    return Quote(before, text[start:end], after)
-
-
 def _run(name: str, record: str) -> Run | None:
     """A run from its record; None where that is damaged, or another version's."""
     try:
         values = json.loads(record)
         values["sentences"] = tuple(map(_sentence, values["sentences"]))
-        values["quotes"] = {int(start): Quote(**quote) for start, quote in values["quotes"].items()}
+        values["quotes"] = {int(start): str(quote) for start, quote in values["quotes"].items()}
         return Run(**{**values, "id": name, "chunk_summaries": tuple(values["chunk_summaries"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None

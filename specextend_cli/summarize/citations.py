@@ -71,9 +71,10 @@ class SentenceIndex:
 
     def __init__(self, text: str, sentences: Sequence[DocumentSentence]) -> None:
         self._sentences = sentences
+        self._terms = [terms(text[one.start : one.end]) for one in sentences]
         self._places: dict[str, list[int]] = defaultdict(list)
-        for number, one in enumerate(sentences):
-            for term in terms(text[one.start : one.end]):
+        for number, found in enumerate(self._terms):
+            for term in found:
                 self._places[term].append(number)
 
     def support(self, sentence: str, origins: Sequence[Origin]) -> dict[int, float]:
@@ -93,8 +94,8 @@ class SentenceIndex:
             if not rivals:
                 break
             best = max(rivals, key=lambda i: (shares[i], -i))
-            found[best] = sum(weight for term, weight in weights.items() if self._has(best, term))
-            rest = {term: weight for term, weight in rest.items() if not self._has(best, term)}
+            found[best] = sum(weight for term, weight in weights.items() if term in self._terms[best])
+            rest = {term: weight for term, weight in rest.items() if term not in self._terms[best]}
             within, least = read, _MIN_GAIN
         return found
 
@@ -121,11 +122,6 @@ class SentenceIndex:
         told = [sum(weight for term, weight in weights.items() if term in one.summary) for one in origins]
         most = max(told)
         return origins[told.index(most)].sentences if most >= _MIN_TOLD else None
-
-    def _has(self, number: int, term: str) -> bool:
-        places = self._places.get(term, [])
-        at = bisect_left(places, number)
-        return at < len(places) and places[at] == number
 
 
 class Citer:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from specextend_cli.documents.document import Document
 from specextend_cli.engine import events as engine
 from specextend_cli.engine.meter import Meter
 from specextend_cli.runtime.loading_thread import Stage as Stage
@@ -54,11 +55,6 @@ class Plan:
     work: tuple[LevelWork, ...] = ()
     rates: Rates | None = None
     words: int = 0
-
-    @property
-    def prompts(self) -> int:
-        """How many parts of the document a model reads; 0 where it is quoted."""
-        return len(self.chunks)
 
     @property
     def seconds(self) -> float | None:
@@ -169,6 +165,12 @@ class Coverage:
     left_out: int = 0
     unread: int = 0
 
+    @classmethod
+    def of(cls, document: Document, tokens: int, dropped: int) -> Coverage:
+        """That of a document."""
+        found, names = document.extraction, ("pages", "empty", "failed", "ocr", "left_out", "unread")
+        return cls(**{name: getattr(found, name) for name in names}, tokens=tokens, dropped=dropped, unit=document.unit)
+
     @property
     def complete(self) -> bool:
         """Whether every page with text and every token of it was read."""
@@ -231,16 +233,15 @@ Event: TypeAlias = (
 )
 
 
-_WRITTEN = 4.0  # cost of a generated token in tokens read, until it is measured; with batches and drafts
-_TRUSTED = 8  # answers: how many measured ones weigh as much as the expected length
+_WRITTEN = 4.0  # cost of a generated token in tokens read, until earlier runs say it; with batches and drafts
 
 
 @dataclass
 class Estimate:
     """How much of a plan's work is done and how long the rest takes: feed it events after `meter`.
 
-    The work is tokens to read and tokens to write, level by level. A token of either kind costs what earlier runs of
-    the preset took, until this run has measured it.
+    The work is tokens to read, and tokens to write, which cost more each, level by level. What a unit of it takes this
+    run has measured, or earlier ones.
     """
 
     meter: Meter
@@ -277,50 +278,48 @@ class Estimate:
     @property
     def seconds_left(self) -> float | None:
         """Without the time of loading; None until earlier runs, or this run's first prompt, have measured it."""
-        is_measured = self._plan is not None and (self._plan.rates or self.meter.prefill_seconds or self._reading[1])
-        return self._left if self._work and is_measured else None
+        if self._plan is None or not self._plan.work:
+            return None
+        done, seconds = self._done, self.meter.prefill_seconds + self.meter.decode_seconds + self._reading[1]
+        if done and seconds:
+            return self._left * seconds / done
+        return self._left * self._plan.rates.read if self._plan.rates else None
 
     @property
     def share(self) -> float | None:
         """How much of the whole run is done, 0 to 1; it never falls. None without a plan."""
-        if not self._work:
+        if self._plan is None or not self._plan.work:
             return None
-        rates, left = self._rates, self._left
-        done = (self.meter.prompt_tokens + self._reading[0]) * rates.read + self.meter.tokens * rates.written
-        self._share = max(self._share, done / (done + left) if done + left else 1.0)
+        self._share = max(self._share, self._done / max(self._done + self._left, 1.0))
         return self._share
 
     @property
-    def _work(self) -> tuple[LevelWork, ...]:
-        return self._plan.work if self._plan else ()
+    def _weight(self) -> float:
+        """Of a written token, in tokens read."""
+        rates = self._plan.rates if self._plan else None
+        return rates.written / rates.read if rates else _WRITTEN
+
+    @property
+    def _done(self) -> float:
+        return self.meter.prompt_tokens + self._reading[0] + self._weight * self.meter.tokens
 
     @property
     def _answer(self) -> float:
         """Tokens of an answer of this level, as expected."""
-        level = -1 if self._part is None or self._part.final else min(self._part.level, len(self._work)) - 1
-        return self._work[level].written / self._work[level].prompts if self._work else 0.0
-
-    @property
-    def _rates(self) -> Rates:
-        """Seconds a token read and one written take; until they are measured, what they cost beside each other."""
-        meter, known = self.meter, (self._plan and self._plan.rates) or Rates(1.0, _WRITTEN)
-        tokens, seconds = meter.prompt_tokens + self._reading[0], meter.prefill_seconds + self._reading[1]
-        read = seconds / tokens if seconds else known.read
-        speed = meter.batched_speed or meter.single_speed
-        # A busy machine slows both kinds of tokens down.
-        return Rates(read, 1 / speed if speed else known.written * read / known.read)
+        work, part = self._plan.work if self._plan else (), self._part
+        if not work or part is None:
+            return 0.0
+        level = work[-1] if part.final else work[min(part.level, len(work)) - 1]
+        return level.written / level.prompts
 
     @property
     def _left(self) -> float:
-        """The seconds of what is left, or its cost: of this level and of later ones."""
-        rates, part, work = self._rates, self._part, self._work
+        """The work that is left, of this level and of later ones, if answers are as long as those so far."""
+        work, part, weight = self._plan.work if self._plan else (), self._part, self._weight
+        shorter = self._lengths[0] / self._lengths[1] if self._lengths[1] else 1.0
         later = work if part is None else () if part.final else work[part.level :]
-        trusted = _TRUSTED * self._answer
-        shorter = (trusted + self._lengths[0]) / (trusted + self._lengths[1])  # than expected, the answers so far
-        size = part.tokens if part else 0
-        begun = self.meter.tokens - self._written
-        read = max(self._unread * size - self._reading[0], 0) + shorter * sum(level.read for level in later)
-        written = [max(self._unfinished * self._answer * shorter - begun, 0.0)]
-        written += [shorter * level.written for level in later]
-        alone = 1 / self.meter.single_speed if self.meter.single_speed else rates.written  # the last level has no batch
-        return read * rates.read + sum(written[:-1]) * rates.written + written[-1] * alone
+        left = shorter * sum(level.read + weight * level.written for level in later)
+        if part is None:
+            return left
+        written = self._unfinished * self._answer * shorter - (self.meter.tokens - self._written)
+        return left + max(self._unread * part.tokens - self._reading[0], 0) + weight * max(written, 0.0)

@@ -30,17 +30,7 @@ from specextend_cli.runtime.process_group import is_shared
 from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
-from specextend_cli.summarize.events import (
-    Coverage,
-    Event,
-    Method,
-    Part,
-    Plan,
-    Retried,
-    Summarized,
-    Summary,
-    Warned,
-)
+from specextend_cli.summarize.events import Coverage, Event, Method, Part, Plan, Retried, Summarized, Summary, Warned
 from specextend_cli.summarize.extract import Extract
 from specextend_cli.summarize.mapreduce import MapReduce
 from specextend_cli.summarize.prompts import PromptBuilder
@@ -122,7 +112,7 @@ class Summarizer:
         """
         began, request, meter = perf_counter(), request or Request(), Meter()
         pipeline = yield from self._pipeline(document, request)
-        plan, extraction = pipeline.plan, document.extraction
+        plan = pipeline.plan
         yield plan
         read = reused = 0
         retried: list[Retried] = []
@@ -148,17 +138,7 @@ class Summarizer:
             document=document.name,
             text="".join(one.lead + one.text for one in sentences),
             plan=plan,
-            coverage=Coverage(
-                extraction.pages,
-                extraction.empty,
-                extraction.failed,
-                read,
-                plan.tokens - read,
-                document.unit,
-                extraction.ocr,
-                extraction.left_out,
-                extraction.unread,
-            ),
+            coverage=Coverage.of(document, read, plan.tokens - read),
             chunk_summaries=pipeline.chunk_summaries,
             meter=meter,
             seconds=perf_counter() - began,
@@ -168,7 +148,7 @@ class Summarizer:
             request=request,
             retried=tuple(retried),
             method=method,
-            warnings=(*extraction.warnings, *warnings),
+            warnings=(*document.extraction.warnings, *warnings),
             reused=reused,
             own=pipeline.own if isinstance(pipeline, Extract) else None,
         )

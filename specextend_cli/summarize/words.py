@@ -163,12 +163,7 @@ def _terms(plain: str) -> Iterator[str]:
             yield _ENDING.sub("", match[0])
 
 
-EMPTY = terms(
-    """a about after all also an and any are as at be been between but by can could did do does for from had has have he
-    her his how i if in into is it its me more most my not of on or our say says shall she should so some tell than
-    that the their them then there these they this those to was we were what when where which who whom whose why will
-    with would you your"""
-)
+EMPTY = terms(_LANGUAGES["empty"])
 """They ask and join, and say nothing of the subject; a report has "what" too rarely for its rarity to tell."""
 
 
