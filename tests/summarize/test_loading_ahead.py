@@ -33,19 +33,27 @@ LONG = text(20)
 MAIN = threading.main_thread()
 
 
+class Loads(list[threading.Thread]):
+    """The threads in which models were loaded, in order; `is_done` when one has loaded them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_done = threading.Event()
+
+
 @pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[threading.Thread]]:
-    """The threads in which models were loaded, in order."""
-    threads: list[threading.Thread] = []
-    load = Summarizer._load
+def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loads]:
+    made, load = Loads(), Summarizer._load
 
     def recorded(self: Summarizer) -> Iterator[Stage]:
-        threads.append(threading.current_thread())
-        return (yield from load(self))
+        made.append(threading.current_thread())
+        generator = yield from load(self)
+        made.is_done.set()
+        return generator
 
     monkeypatch.setattr(Summarizer, "_load", recorded)
-    yield threads
-    for thread in set(threads) - {MAIN}:
+    yield made
+    for thread in set(made) - {MAIN}:
         thread.join(LIMIT)
 
 
@@ -53,50 +61,42 @@ def made_by(preset: Path, device: str, **options: object) -> Summarizer:
     return asked(model=preset, device=device, dtype="float32", cache=False, **options)
 
 
-def told(made: Summarizer) -> tuple[list[str], list[str]]:
-    """Every text, and the stages."""
-    events = list(made.run(document(LONG)))
-    summary = events[-1].summary
-    return [*summary.chunk_summaries, summary.text], [event.name for event in events if isinstance(event, Stage)]
-
-
 @pytest.mark.full
-def test_neither_the_text_nor_its_stages_change(
-    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread]
+@pytest.mark.parametrize(("batch", "ahead"), [(4, False), (1, False), (4, True)])
+def test_nothing_is_captured_after_loading(
+    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, loads: Loads, batch: int, ahead: bool
 ) -> None:
-    """By graphs that the other thread captured, none of them later; the models stay loaded."""
+    """In batches and one text at a time, with drafts and plainly, for texts of other lengths, in whichever thread."""
     capture = by_graphs(monkeypatch)
-    with made_by(presets["one"], "cuda", batch=4) as made:
-        expected, stages = told(made)
-    with made_by(presets["one"], "cuda", batch=4) as made:
-        made.load_ahead()
-        at_load, capture.replays = 2 * capture.captures, 0
-        texts, again = told(made)
-        assert (texts, list(dict.fromkeys(again))) == (expected, list(dict.fromkeys(stages)))
+    with made_by(presets["one"], "cuda", batch=batch) as made:
+        if ahead:
+            made.load_ahead()
+        loading_thread.result_of(made.load())
+        assert (made._generator.draft_gate.shape.nodes, made._generator.draft_gate.shape.width) == (60, 10)
+        at_load = capture.captures
+        for sentences in (20, 6, 12):
+            with made_by(presets["one"], "cpu", batch=batch) as on_host:
+                expected = on_host.summarize(document(text(sentences)))
+            for made.plain in (False, True):
+                capture.replays = 0
+                written = made.summarize(document(text(sentences)))
+                assert (written.chunk_summaries, written.text) == (expected.chunk_summaries, expected.text)
+                assert capture.replays > 20
         assert capture.captures == at_load > 0
-        assert capture.replays > 20
-        made.load_ahead()
-        assert told(made)[0] == texts
-        assert [thread is MAIN for thread in loads] == [True, False]
+        assert (loads[0] is MAIN) is not ahead
 
 
 def test_loading_begins_while_the_document_is_read(
     presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
 ) -> None:
     """The first of several, read in a thread: its text is not there before the models are loaded."""
-    read, load, is_loaded, threads = inputs.Source.read, Summarizer._load, threading.Event(), []
-
-    def noting(self: Summarizer) -> Iterator[Stage]:
-        made = yield from load(self)
-        is_loaded.set()
-        return made
+    read, threads = inputs.Source.read, []
 
     def reading(self: inputs.Source, *arguments: Any) -> object:
         threads.append(threading.current_thread())
-        assert is_loaded.wait(LIMIT)
+        assert loads.is_done.wait(LIMIT)
         return read(self, *arguments)
 
-    monkeypatch.setattr(Summarizer, "_load", noting)
     monkeypatch.setattr(inputs.Source, "read", reading)
     files = [tmp_path / name for name in ("a.txt", "b.txt")]
     for file in files:
@@ -137,14 +137,14 @@ def test_an_error_is_that_of_loading_later(
     ],
 )
 def test_where_no_gpu_writes_models_load_as_they_did(
-    presets, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread], nvidia: str, device: str, mode: str, begun
+    presets, monkeypatch: pytest.MonkeyPatch, loads: Loads, nvidia: str, device: str, mode: str, begun
 ) -> None:
     monkeypatch.setattr(machine, "_NVIDIA", Path(nvidia))
     with made_by(presets["one"], device, mode=mode) as made:
         made.load_ahead()
         assert (made._loading is not None) == begun
         assert begun or not loading_thread.is_busy()
-        told(made)
+        made.summarize(document(LONG))
         assert loads == [MAIN] * (mode == "abstractive")
 
 
