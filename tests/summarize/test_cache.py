@@ -120,14 +120,6 @@ def test_two_processes_write_to_one_store(store):
     assert all(kept.get(f"{name} {n}") == name * 1000 for name in "ab" for n in range(40))
 
 
-def test_the_oldest_texts_go_first(store, monkeypatch):
-    monkeypatch.setattr(module, "_MOST_TEXTS", 2)
-    texts = GenerationCache(store)
-    for name in "abc":
-        texts.put(name, name)
-    assert [texts.get(name) for name in "abc"] == [None, "b", "c"]
-
-
 # ------------------------------------------------------------------------------------------------------ finished runs
 
 
@@ -156,7 +148,12 @@ def test_a_run_comes_back_as_it_was(runs, summary) -> None:
         assert found.quotes[citation.start] == SHORT.text[citation.start : citation.end]
 
 
-def test_the_newest_come_first_and_the_oldest_go(runs, summary, monkeypatch) -> None:
+def test_the_newest_come_first_and_the_oldest_go(runs, store, summary, monkeypatch) -> None:
+    monkeypatch.setattr(module, "_MOST_TEXTS", 2)
+    texts = GenerationCache(store)
+    for name in "abc":
+        texts.put(name, name)
+    assert [texts.get(name) for name in "abc"] == [None, "b", "c"]
     monkeypatch.setattr(module, "_MOST_RUNS", 3)
     names = [runs.add(replace(summary, seconds=n), SHORT, "cpu") for n in range(5)]
     assert [found.id for found in runs.all()] == names[:1:-1]

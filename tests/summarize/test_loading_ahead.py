@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -148,48 +147,29 @@ def test_where_no_gpu_writes_models_load_as_they_did(
         assert loads == [MAIN] * (mode == "abstractive")
 
 
-def test_the_number_of_threads_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[threading.Thread] = []
+def test_whoever_takes_the_models_gets_all_threads_and_their_gpu(presets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are a thread's own: Triton's kernels run on its current GPU, and others may have loaded meanwhile."""
+    fitted: list[threading.Thread] = []
+    current: list[torch.device] = []
 
     def load(self: Summarizer) -> Iterator[Stage]:
         yield Stage("loads")
-        return SimpleNamespace(
-            thread=threading.current_thread(), target=SimpleNamespace(lm=SimpleNamespace(device=None))
-        )
+        lm = SimpleNamespace(device=torch.device(self.engine.device))
+        return SimpleNamespace(thread=threading.current_thread(), target=SimpleNamespace(lm=lm))
 
     monkeypatch.setattr(Summarizer, "_load", load)
     monkeypatch.setattr(summarizer, "may_be_cuda", lambda device: True)
-    monkeypatch.setattr(summarizer, "device_of", lambda name: torch.device("cuda:1"))
-    monkeypatch.setattr(summarizer, "make_current", lambda device: None)
-    monkeypatch.setattr(summarizer, "fit_threads", lambda: done.append(threading.current_thread()))
-    made = made_by(presets["one"], "cuda:1")
-    made.load_ahead()
+    monkeypatch.setattr(summarizer, "device_of", torch.device)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    monkeypatch.setattr(summarizer, "fit_threads", lambda: fitted.append(threading.current_thread()))
+    first, second = (made_by(presets["one"], device) for device in ("cuda:0", "cuda:1"))
+    second.load_ahead()
     stages: list[str] = []
-    loaded = loading_thread.result_of(made.load(), lambda stage: stages.append(stage.name))
-    assert (stages, loaded.thread is MAIN, done) == (["loading Tiny", "loads"], False, [MAIN])
-
-
-def test_triton_s_kernels_run_on_the_gpu_of_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current GPU is a thread's own, the first one at the beginning, and others may have loaded meanwhile."""
-    current = threading.local()
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: setattr(current, "device", device))
-    first, second = torch.device("cuda:0"), torch.device("cuda:1")
-    made = {device: made_by(presets["one"], str(device)) for device in (first, second)}
-    for device, one in made.items():
-        lm = SimpleNamespace(device=device)
-        one._generator = SimpleNamespace(target=SimpleNamespace(lm=lm))  # type: ignore[assignment]
-
-    def taken() -> list[torch.device]:
-        found = []
-        for device in (second, first, second):
-            current.device = None
-            loading_thread.result_of(made[device].load())
-            found.append(current.device)
-        return found
-
-    with ThreadPoolExecutor(1) as another:
-        for each in (taken(), another.submit(taken).result()):
-            assert each == [second, first, second]
+    loaded = loading_thread.result_of(second.load(), lambda stage: stages.append(stage.name))
+    assert (stages, loaded.thread is MAIN, fitted) == (["loading Tiny", "loads"], False, [MAIN])
+    for made in (first, second, first):
+        loading_thread.result_of(made.load())
+    assert [device.index for device in current] == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("stored", [False, True])
