@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -32,7 +33,7 @@ _MOST_TEXTS = 50_000  # texts; the oldest go first
 _TEXT_TABLE = "texts (key text primary key, text text, written real)"
 _MOST_RUNS = 500  # runs; the oldest go first
 _PACED = 20  # runs that say how fast the next one will be
-_ID = 6  # digits at least
+_ID = 3  # bytes: an id of two runs is as rare as one in 30,000
 _RUN_TABLE = "runs (id text primary key, made real, record text)"
 _ORDER = "order by made desc, rowid desc"
 _PASSAGE = 1_000  # characters of a passage
@@ -96,7 +97,7 @@ class GenerationCache:
 
 @dataclass(frozen=True)
 class Run:
-    """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
+    """One finished summary. `made` is seconds since 1970.
 
     `read` counts the tokens of prompts, `busy` the seconds of reading and decoding, without loading anything, `reading`
     those of reading alone; `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was started.
@@ -106,7 +107,6 @@ class Run:
     id: str
     made: float
     document: str
-    digest: str
     unit: str
     preset: str
     drafter: str
@@ -144,20 +144,17 @@ class RunStore:
         """Keep a run on that kind of `device`; its id, or "" where nothing is kept."""
         if self.path is None:
             return ""
-        values = _recorded(summary, document, device)
-        record = json.dumps(values)
-        digits = hashlib.sha256(record.encode()).hexdigest()
+        values, name = _recorded(summary, document, device), secrets.token_hex(_ID)
+        oldest = f"select id from runs {_ORDER} limit -1 offset ?"
         try:
             with transaction(self.path, _RUN_TABLE) as store:
-                size = _ID
-                while store.execute("select 1 from runs where id = ?", (digits[:size],)).fetchone():
-                    size += 1
-                store.execute("insert into runs values (?, ?, ?)", (digits[:size], values["made"], record))
-                oldest = f"select id from runs {_ORDER} limit -1 offset ?"
+                store.execute(
+                    "insert or replace into runs values (?, ?, ?)", (name, values["made"], json.dumps(values))
+                )
                 store.execute(f"delete from runs where id in ({oldest})", (_MOST_RUNS,))
         except (OSError, sqlite3.Error):
             return ""
-        return digits[:size]
+        return name
 
     def all(self) -> list[Run]:
         """All of them, the newest first."""
@@ -247,7 +244,6 @@ def _recorded(summary: Summary, document: Document, device: str) -> dict[str, An
     return {
         **{name: getattr(summary, name) for name in own},
         "made": time.time(),
-        "digest": hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
         "unit": document.unit,
         "pages": coverage.pages,
         "tokens": coverage.tokens,

@@ -137,13 +137,6 @@ class TextGenerator:
         first = (take_failure().splitlines() or [""])[0]
         return first and f"cuDNN's attention failed ({first}): PyTorch's reads prompts, and the summary is not affected"
 
-    def keep_exact(self) -> None:
-        """Limit trees and batches to as many rows as the target computes with the rounding of a single row."""
-        rows, gate = self.target.lm.exact_rows, self.draft_gate
-        if rows is not None:
-            self.batch_size = min(self.batch_size, rows)
-            self.draft_gate = DraftGate(replace(gate.shape, nodes=min(gate.shape.nodes, rows)), enabled=gate.enabled)
-
     def resampled(self, attempt: int) -> TextGenerator:
         """A generator for a retry: it samples and penalizes repetition more, by the seed and `attempt` alone."""
         old = self.sampling
@@ -186,8 +179,11 @@ def load_writer(
         yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))
     drafted = any(getattr(engine, name) is not None for name in DRAFTING)
     generator.batch_size = min(generator.batch_size, batch or (1 if drafted else preset.window.batch))
-    generator.keep_exact()
     shape = generator.draft_gate.shape
+    if (rows := lm.exact_rows) is not None:  # as many as the target computes with the rounding of a single row
+        shape = replace(shape, nodes=min(shape.nodes, rows))
+        generator.batch_size = min(generator.batch_size, rows)
+        generator.draft_gate = DraftGate(shape, enabled=generator.draft_gate.enabled)
     yield from run_by_graphs(generator.target, generator.drafter, shape, batch=generator.batch_size)
     if backend := lm.forward_backend:
         generator.batch_size = backend.batch_size(generator.batch_size)
