@@ -245,7 +245,9 @@ class Estimate:
     """
 
     meter: Meter
-    _plan: Plan | None = None
+    _work: tuple[LevelWork, ...] = ()
+    _rates: Rates | None = None
+    _weight: float = _WRITTEN  # of a written token, in tokens read
     _part: Part | None = None  # the last one that began
     _unread: int = 0  # prompts of its level that this run has to read
     _unfinished: int = 0  # answers of its level that this run has to write
@@ -258,7 +260,8 @@ class Estimate:
         """Take one event in."""
         match event:
             case Plan():
-                self._plan = event
+                self._work, self._rates = event.work, event.rates
+                self._weight = event.rates.written / event.rates.read if event.rates else _WRITTEN
             case Part():
                 if self._part is None or event.level != self._part.level:
                     self._unread = self._unfinished = event.parts
@@ -278,26 +281,20 @@ class Estimate:
     @property
     def seconds_left(self) -> float | None:
         """Without the time of loading; None until earlier runs, or this run's first prompt, have measured it."""
-        if self._plan is None or not self._plan.work:
+        if not self._work:
             return None
         done, seconds = self._done, self.meter.prefill_seconds + self.meter.decode_seconds + self._reading[1]
         if done and seconds:
             return self._left * seconds / done
-        return self._left * self._plan.rates.read if self._plan.rates else None
+        return self._left * self._rates.read if self._rates else None
 
     @property
     def share(self) -> float | None:
         """How much of the whole run is done, 0 to 1; it never falls. None without a plan."""
-        if self._plan is None or not self._plan.work:
+        if not self._work:
             return None
         self._share = max(self._share, self._done / max(self._done + self._left, 1.0))
         return self._share
-
-    @property
-    def _weight(self) -> float:
-        """Of a written token, in tokens read."""
-        rates = self._plan.rates if self._plan else None
-        return rates.written / rates.read if rates else _WRITTEN
 
     @property
     def _done(self) -> float:
@@ -306,18 +303,17 @@ class Estimate:
     @property
     def _answer(self) -> float:
         """Tokens of an answer of this level, as expected."""
-        work, part = self._plan.work if self._plan else (), self._part
-        if not work or part is None:
+        if not self._work or self._part is None:
             return 0.0
-        level = work[-1] if part.final else work[min(part.level, len(work)) - 1]
+        level = self._work[-1 if self._part.final else min(self._part.level, len(self._work)) - 1]
         return level.written / level.prompts
 
     @property
     def _left(self) -> float:
         """The work that is left, of this level and of later ones, if answers are as long as those so far."""
-        work, part, weight = self._plan.work if self._plan else (), self._part, self._weight
+        part, weight = self._part, self._weight
         shorter = self._lengths[0] / self._lengths[1] if self._lengths[1] else 1.0
-        later = work if part is None else () if part.final else work[part.level :]
+        later = self._work if part is None else () if part.final else self._work[part.level :]
         left = shorter * sum(level.read + weight * level.written for level in later)
         if part is None:
             return left

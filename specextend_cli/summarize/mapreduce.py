@@ -101,18 +101,14 @@ class MapReduce:
         finals = yield from self._map_and_reduce()
         yield from self._write(finals)
 
-    def _pages(self, chunk: Chunk) -> tuple[int, int]:
-        """The first and last page of a chunk."""
-        pages = self.document.pages_of(chunk.start, chunk.end) or (1,)
-        return pages[0], pages[-1]
-
     def _map_and_reduce(self) -> Generator[Event, None, list[tuple[Prompt, SourceText]]]:
         """Summarize chunks, then their summaries, until few texts are left; the prompts that write the summary."""
-        text, window, passages, level = self.document.text, self.preset.window, self.citer.passages, 1
-        parts = summary_parts(self.request, self.preset)
-        sources = [
-            SourceText(text[c.start : c.end], self._pages(c), c.tokens, (origin_of(c, passages),)) for c in self.chunks
-        ]
+        document, window, level = self.document, self.preset.window, 1
+        parts, sources = summary_parts(self.request, self.preset), []
+        for one in self.chunks:
+            pages = document.pages_of(one.start, one.end) or (1,)
+            text, origin = document.text[one.start : one.end], origin_of(one, self.citer.passages)
+            sources.append(SourceText(text, (pages[0], pages[-1]), one.tokens, (origin,)))
         most = window.chunk_summary_tokens
         words = int(most * WORDS_PER_TOKEN * SHARE)
         while len(sources) > parts:
