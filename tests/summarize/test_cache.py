@@ -16,7 +16,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize import cache as module
 from specextend_cli.summarize.cache import GenerationCache, RunStore, key
-from specextend_cli.summarize.events import ChunkSummarized, Warned
+from specextend_cli.summarize.events import ChunkSummarized, Part, Warned
 from tests.summarize.scribe import Scribe, document, run, summarizer
 from tests.summarize.tiny_preset import text
 
@@ -51,6 +51,23 @@ def test_an_interrupted_run_resumes_and_a_finished_one_asks_nothing(presets):
     assert (asked, reused(again)) == ([], [True] * 4)
     assert again[-1].summary.text == events[-1].summary.text
     assert again[-1].summary.chunk_summaries == events[-1].summary.chunk_summaries
+
+
+def test_what_is_stored_is_said_before_models_load(presets):
+    write(presets, after=1)
+    made, parts, before = summarizer(presets["one"], Scribe(answer), cache=True), [], []
+    load = made.load
+
+    def loading():
+        before.append([part.reused for part in parts])
+        return (yield from load())
+
+    made.load = loading
+    for event in made.run(document(SOURCE)):
+        if isinstance(event, Part):
+            parts.append(event)
+    assert before[0] == [True, False]
+    assert [part.number for part in parts] == [1, 2, 3, 4, 1]
 
 
 def test_an_edit_costs_the_edited_part_and_what_follows_from_it(presets):
