@@ -57,6 +57,11 @@ class Plan:
     words: int = 0
 
     @property
+    def prompts(self) -> int:
+        """How many parts of the document a model reads; 0 where it is quoted."""
+        return len(self.chunks)
+
+    @property
     def seconds(self) -> float | None:
         """Expected time of reading and writing, loading apart; None before the preset's first run."""
         if self.rates is None:

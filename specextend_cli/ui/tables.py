@@ -41,7 +41,7 @@ def plan_table(plans: Sequence[Plan], memory: int | None) -> Table:
     for column in made.columns[1:]:  # a long name is folded first
         column.no_wrap = True
     for plan in plans:
-        counts = (plan.pages, plan.words, len(plan.chunks), plan.levels)
+        counts = (plan.pages, plan.words, plan.prompts, plan.levels)
         time = "–" if plan.seconds is None else f"about {format_seconds(plan.seconds)}"
         size = "–" if memory is None else format_bytes(memory)
         made.add_row(cell(plan.document), *map(format_count, counts), time, size)

@@ -64,8 +64,7 @@ def test_what_is_stored_is_said_before_models_load(presets):
 
     made.load = loading
     for event in made.run(document(SOURCE)):
-        if isinstance(event, Part):
-            parts.append(event)
+        parts += [event] if isinstance(event, Part) else []
     assert before[0] == [True, False]
     assert [part.number for part in parts] == [1, 2, 3, 4, 1]
 

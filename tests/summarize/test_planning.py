@@ -33,7 +33,7 @@ def test_every_token_is_in_exactly_one_first_level_prompt(presets, source, chunk
     assert summary.coverage.tokens == summary.plan.tokens == sum(summary.plan.chunks)
     assert summary.coverage.complete
     if summary.method == "verbatim":
-        assert (summary.text, summary.plan.chunks) == (source.strip(), ())
+        assert (summary.text, summary.plan.prompts) == (source.strip(), 0)
         return
     read, encoder = made.prompts.first(), made.prompts.encoder
     assert "".join(read) == source
