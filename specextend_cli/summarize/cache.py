@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import secrets
 import sqlite3
 import time
@@ -144,9 +143,9 @@ class RunStore:
         """Keep a run on that kind of `device`; its id, or "" where nothing is kept."""
         if self.path is None:
             return ""
-        values, name = _recorded(summary, document, device), secrets.token_hex(_ID)
-        oldest = f"select id from runs {_ORDER} limit -1 offset ?"
+        name, oldest = secrets.token_hex(_ID), f"select id from runs {_ORDER} limit -1 offset ?"
         try:
+            values = _recorded(summary, document, device)
             with transaction(self.path, _RUN_TABLE) as store:
                 store.execute(
                     "insert or replace into runs values (?, ?, ?)", (name, values["made"], json.dumps(values))
@@ -177,8 +176,8 @@ class RunStore:
 
     def last(self) -> Run:
         """The newest run that was started in the current directory. InputError: there is none."""
-        here = _directory()
         with self._asked() as store:
+            here = str(Path.cwd())
             found = next((run for run in _newest(store) if run.directory == here), None)
         if found is None:
             why = "no summary was made in this directory, or none was recorded"
@@ -253,18 +252,10 @@ def _recorded(summary: Summary, document: Document, device: str) -> dict[str, An
         "busy": round(meter.prefill_seconds + meter.decode_seconds, 3),
         "reading": round(meter.prefill_seconds, 3),
         "device": device,
-        "directory": _directory(),
+        "directory": str(Path.cwd()),
         "sentences": [asdict(sentence) for sentence in summary.sentences],
         "quotes": {one.start: document.text[one.start : min(one.end, one.start + _PASSAGE)] for one in citations},
     }
-
-
-def _directory() -> str:
-    """The current directory; "" where it was removed."""
-    try:
-        return os.getcwd()  # noqa: PTH109 - Path.cwd() is the same call
-    except OSError:
-        return ""
 
 
 def _run(name: str, record: str) -> Run | None:

@@ -6,7 +6,7 @@ Of a summary that was made from chunk summaries, the one that shares most words 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -44,16 +44,9 @@ class Origin:
 
 def document_sentences(document: Document, chunks: Iterable[Chunk]) -> list[DocumentSentence]:
     """In order. None lies in two chunks, so that what a chunk consists of depends on its text alone."""
-    starts = [page.start for page in document.pages]
-
-    def page(at: int) -> int:
-        return document.pages[max(bisect_right(starts, at) - 1, 0)].number if starts else 1
-
-    return [
-        DocumentSentence(chunk.start + start, chunk.start + end, page(chunk.start + start))
-        for chunk in chunks
-        for start, end in spans(document.text[chunk.start : chunk.end])
-    ]
+    text = document.text
+    found = ((one.start + a, one.start + b) for one in chunks for a, b in spans(text[one.start : one.end]))
+    return [DocumentSentence(start, end, (document.pages_of(start, end) or (1,))[0]) for start, end in found]
 
 
 def origin_of(chunk: Chunk, sentences: Sequence[DocumentSentence]) -> Origin:

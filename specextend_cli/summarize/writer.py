@@ -172,47 +172,36 @@ def load_writer(
     """Load both models, check them, and let them run natively or by graphs.
 
     The sizes of caches and batches come from the preset, the options and the memory that is free, none from a document.
-    """
-    generator = load_generator(preset, directories, engine)
-    lm, heads = generator.target.lm, loading.heads_of(generator.drafter)
-    if engine.compile:
-        yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))
-    drafted = any(getattr(engine, name) is not None for name in DRAFTING)
-    generator.batch_size = min(generator.batch_size, batch or (1 if drafted else preset.window.batch))
-    shape = generator.draft_gate.shape
-    if (rows := lm.exact_rows) is not None:  # as many as the target computes with the rounding of a single row
-        shape = replace(shape, nodes=min(shape.nodes, rows))
-        generator.batch_size = min(generator.batch_size, rows)
-        generator.draft_gate = DraftGate(shape, enabled=generator.draft_gate.enabled)
-    yield from run_by_graphs(generator.target, generator.drafter, shape, batch=generator.batch_size)
-    if backend := lm.forward_backend:
-        generator.batch_size = backend.batch_size(generator.batch_size)
-    yield Stage(f"drafts: {loading.describe(generator.drafter)}")
-    yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
-    return generator
-
-
-def load_generator(preset: Preset, directories: ModelDirectories, options: Engine) -> TextGenerator:
-    """Load everything, in seconds. Raises what `loading.load_target` and `loading.drafter_of` raise.
-
-    Where several processes share the target, all of them load their parts of it now; only this one drafts.
+    Where several processes share the target, all of them load their parts of it now; only this one drafts. Raises what
+    `loading.load_target` and `loading.drafter_of` raise.
     """
     if group := process_group():
-        group.broadcast("load", preset, directories, options)
-    target = loading.load_target(preset, directories, options)
+        group.broadcast("load", preset, directories, engine)
+    target = loading.load_target(preset, directories, engine)
     lm, device, window = target.lm, target.lm.device, preset.window
-    retrieval = loading.retrieval_of(preset, options)
+    retrieval = loading.retrieval_of(preset, engine)
     load = partial(loading.load_language_model, preset, "none", device, None)
-    longest = window.chunk + 2 * window.chunk_summary_tokens
+    drafter = loading.drafter_of(preset, engine, target, retrieval, directories.draft, load)
+    heads = loading.heads_of(drafter)
+    if engine.compile:
+        yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))
+    shape, drafted = tree_for(lm, preset.tree), any(getattr(engine, name) is not None for name in DRAFTING)
+    # Other processes cannot follow a batch.
+    slots = 1 if group else slots_for(lm, window.chunk + 2 * window.chunk_summary_tokens, free_memory(device) // 4)
+    batch_size = min(slots, batch or (1 if drafted else window.batch))
+    if (rows := lm.exact_rows) is not None:  # as many as the target computes with the rounding of a single row
+        shape, batch_size = replace(shape, nodes=min(shape.nodes, rows)), min(batch_size, rows)
+    yield from run_by_graphs(target, drafter, shape, batch=batch_size)
+    yield Stage(f"drafts: {loading.describe(drafter)}")
+    yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
     return TextGenerator(
         target=target,
-        drafter=loading.drafter_of(preset, options, target, retrieval, directories.draft, load),
+        drafter=drafter,
         tokenizer=load_tokenizer(directories.target),
-        sampling=loading.sampling_of(preset, options),
+        sampling=loading.sampling_of(preset, engine),
         retrieval=retrieval,
-        draft_gate=DraftGate(tree_for(lm, preset.tree)),
+        draft_gate=DraftGate(shape),
         eos=loading.end_tokens(lm),
-        prefill_chunk=loading.prefill_step(preset, device, options),
-        # Other processes cannot follow a batch.
-        batch_size=1 if group else slots_for(lm, longest, free_memory(device) // 4),
+        prefill_chunk=loading.prefill_step(preset, device, engine),
+        batch_size=lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size,
     )

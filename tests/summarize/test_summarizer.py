@@ -9,7 +9,7 @@ from specextend_cli.engine.events import Prefilled, Prefilling, Step
 from specextend_cli.errors import FitError, UsageError
 from specextend_cli.models.footprint import Estimate
 from specextend_cli.summarize.events import ChunkSummarized, Part, Plan, Sentence, Stage
-from specextend_cli.summarize.writer import load_generator
+from specextend_cli.summarize.writer import load_writer
 from tests.helpers.asked import asked
 from tests.helpers.published_heads import p_eagle, safeailab_3
 from tests.summarize.tiny_preset import text, tokenizer
@@ -57,12 +57,12 @@ def plain(presets):
 def always(monkeypatch):
     """Drafts whether they pay or not."""
 
-    def load(*arguments):
-        generator = load_generator(*arguments)
+    def load(*arguments, **options):
+        generator = yield from load_writer(*arguments, **options)
         generator.draft_gate.enabled = False
         return generator
 
-    monkeypatch.setattr("specextend_cli.summarize.writer.load_generator", load)
+    monkeypatch.setattr("specextend_cli.summarize.writer.load_writer", load)
 
 
 @pytest.mark.usefixtures("always")
