@@ -41,7 +41,7 @@ from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.score import WEIGHTS, loose, numbers, standard_scores
 from specextend_cli.summarize.ranking.select import Selector
 from specextend_cli.summarize.ranking.speakers import speakers
-from specextend_cli.summarize.text.terms import EMPTY
+from specextend_cli.summarize.words import EMPTY
 
 FOLDS = 10
 FEWEST = 5  # sentences of a document that says something about ranking

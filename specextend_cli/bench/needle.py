@@ -27,7 +27,7 @@ from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 
 DEPTHS = (0.1, 0.3, 0.5, 0.7, 0.9)
 POLICIES = get_args(Policy)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from specextend_cli.errors import InputError, UsageError, cause
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 from specextend_cli.summarize.request import WORDS_PER_TOKEN
 
 BUILTIN = "python-reference"

@@ -24,7 +24,7 @@ from specextend_cli.runtime.native import load_library, run_natively
 from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.events import Stage, Warned
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 
 
 @dataclass(frozen=True, kw_only=True)

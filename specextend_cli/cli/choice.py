@@ -96,7 +96,7 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
             why, fix = f"{configuration_file()} names it where no model is named", "specextend models use auto"
             raise type(error)(error.what, why=why, fix=fix) from error
         return choose(machine, (), configuration.model)
-    known = RunStore(results_file()).all_rates("cpu") if machine.device == "cpu" else {}
+    known = RunStore(results_file()).rates("cpu") if machine.device == "cpu" else {}
     rates = {name: (one.read, one.written) for name, one in known.items()}
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
     return choose(machine, found)

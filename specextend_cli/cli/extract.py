@@ -83,13 +83,11 @@ def _record(document: Document) -> dict[str, object]:
 def _counts(document: Document) -> str:
     """ "52 pages · 11,204 words · page number × 52 …", and what was not read."""
     from specextend_cli.summarize.events import Coverage
-    from specextend_cli.summarize.text.words import count_words
+    from specextend_cli.summarize.words import count_words
     from specextend_cli.ui.changes import account
     from specextend_cli.ui.progress import format_gaps
 
     found, unit = document.extraction, document.unit
-    gaps = format_gaps(
-        Coverage(found.pages, found.empty, found.failed, 0, 0, unit, found.ocr, found.left_out, found.unread)
-    )
+    gaps = format_gaps(Coverage.of(document, 0, 0))
     size = [format_many(found.pages, unit), format_many(count_words(document.text), "word")]
     return " · ".join([*size, *account(found.changes), *gaps])

@@ -45,7 +45,7 @@ def show(
     if (run is not None) + list_ + (forget is not None) > 1:
         raise UsageError("an ID, --list and --forget contradict each other", fix="give one of them")
     if forget is not None:
-        count = store.clear() if forget == "all" else store.remove([forget])
+        count = store.clear() if forget == "all" else store.remove(forget)
         output.status(f"{format_many(count, 'run')} removed")
         return
     if list_:

@@ -45,15 +45,8 @@ class BatchRequest:
     shared_prefix: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class States:
-    """The target's features [n, sum of the layers' widths] at the next n tokens of a sequence."""
-
-    states: Tensor
-
-
 _FEWEST = 4  # sequences that are started even if prefill takes long: with fewer, a batch gains little
-BatchEvent: TypeAlias = Prefilling | Prefilled | States | Step | Finished
+BatchEvent: TypeAlias = Prefilling | Prefilled | Step | Finished
 
 
 @torch.inference_mode()
@@ -63,23 +56,20 @@ def decode_batch(
     *,
     slots: int,
     prefill_chunk: int = 1024,
-    features: Sequence[int] = (),
     costs: CostModel | None = None,
     patience: float = inf,
 ) -> Iterator[tuple[int, BatchEvent]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
-    `features` names hidden states (see `LanguageModel.forward`) that are emitted as `States`: the prompt's during
-    prefill (once for equal consecutive prompts), then those of every emitted token but the last. `costs` learns from
-    steps with a single sequence and gives the cost of plain steps. After four prompts, no more are read while prefill
-    has taken `patience` seconds since a sequence ended, so that the first results are not delayed for long. Tokens are
-    those of plain decoding, up to rounding between a batch's and a single row's matrix products. ValueError for an
-    empty prompt.
+    `costs` learns from steps with a single sequence and gives the cost of plain steps. After four prompts, no more are
+    read while prefill has taken `patience` seconds since a sequence ended, so that the first results are not delayed
+    for long. Tokens are those of plain decoding, up to rounding between a batch's and a single row's matrix products.
+    ValueError for an empty prompt.
     """
     if not all(request.prompt for request in requests):
         raise ValueError("a prompt is empty")
-    reader = _Reader(lm, prefill_chunk, features)
-    batch = _Batch(lm, requests, slots, reader.cache, features)
+    reader = _Reader(lm, prefill_chunk)
+    batch = _Batch(lm, requests, slots, reader.cache)
     costs = costs or CostModel()
     waiting = deque(enumerate(requests))
     reading = 0.0  # seconds of prefill since a sequence ended
@@ -113,8 +103,6 @@ def decode_batch(
         for slot, one in enumerate(step.sequences):
             if one.reason:  # it ended while the step ran
                 continue
-            if step.states is not None:
-                yield one.number, States(step.states[slot : slot + 1])
             yield one.number, one.append(tokens[slot], seconds / batch_size, plain, batch_size)
             if one.reason:
                 reading = 0.0
@@ -131,8 +119,8 @@ def slots_for(lm: LanguageModel, tokens: int, memory: int) -> int:
 class _Reader:
     """Reads prompts one by one, in prefill chunks; a prefix that it has just read is kept."""
 
-    def __init__(self, lm: LanguageModel, chunk: int, features: Sequence[int]) -> None:
-        self.lm, self.chunk, self.features = lm, chunk, features
+    def __init__(self, lm: LanguageModel, chunk: int) -> None:
+        self.lm, self.chunk = lm, chunk
         self.cache = lm.new_cache(0)
         self.logits = torch.empty(0)
         self.prompts = 0  # that were read so far
@@ -145,9 +133,9 @@ class _Reader:
             return
         (known, boundary), self._known = self._known, ([], 0)
         self.prompts += 1
-        # With features, the states of the whole prompt are wanted; a cache that grows loses its rows.
+        # A cache that grows loses its rows.
         same = boundary == shared_prefix and known[:shared_prefix] == list(prompt[:shared_prefix])
-        kept = shared_prefix if same and not self.features and self.cache.capacity >= len(prompt) else 0
+        kept = shared_prefix if same and self.cache.capacity >= len(prompt) else 0
         kept = kept if self.cache.can_roll_back(kept) else 0
         if kept:
             self.cache.rollback(kept)
@@ -162,12 +150,10 @@ class _Reader:
             yield Prefilling(start, len(prompt), perf_counter() - started)
             at = slice(start, end)
             with on_threads(self.lm.prefill_threads):
-                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1, features=self.features)
+                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
             self.cache.commit()
             if end == shared_prefix:
                 self.cache.mark()
-            if out.features is not None:
-                yield States(out.features)
             self.logits = out.logits.clone()  # they may lie in a graph's memory
         self._known = asked
         yield Prefilled(len(prompt), perf_counter() - started)
@@ -206,7 +192,6 @@ class _Running:
     prompts: int
     longest: int
     choice: Download
-    states: Tensor | None
 
 
 class _Batch:
@@ -222,9 +207,8 @@ class _Batch:
         requests: Sequence[BatchRequest],
         slots: int,
         like: KVCache,
-        features: Sequence[int],
     ) -> None:
-        self.lm, self.features = lm, tuple(features)
+        self.lm = lm
         self.ahead = 0 if lm.device.type == "cpu" else 1
         longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
         self.slots = min(slots, len(requests))
@@ -259,9 +243,8 @@ class _Batch:
         by_lengths = lm.forward_backend is not None and lm.forward_backend.takes_batch(cache)
         context = ForwardContext(BatchedAttention(), None if by_lengths else cache.mask())
         tokens = self._tokens[:used, None]
-        out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context, feature_layers=self.features))
+        out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context))
         cache.grow()
         choice = self.sampler.choose(out.logits[:, 0])
         self._tokens[:used] = choice
-        states = None if out.features is None else out.features[:, 0]
-        return _Running(tuple(self.live), prompts, longest, Download(choice), states)
+        return _Running(tuple(self.live), prompts, longest, Download(choice))

@@ -11,8 +11,8 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.cache import GenerationCache, key
 from specextend_cli.summarize.events import ChunkSummarized, Event, Flaw, Retried, Text
-from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
-from specextend_cli.summarize.text.words import words
+from specextend_cli.summarize.prompts import Prompt, PromptBuilder
+from specextend_cli.summarize.words import words
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import TextGenerator
@@ -43,15 +43,17 @@ class CachedGenerator:
     cache: GenerationCache
     load: Callable[[], Generator[Event, None, TextGenerator]]
 
-    def answer(self, prompt: Prompt, flawed: Answer | None = None) -> Generator[Event, None, Answer]:
+    def answer(
+        self, prompt: Prompt, flawed: Answer | None = None, *, is_begun: bool = False
+    ) -> Generator[Event, None, Answer]:
         """The first answer without a flaw, else the first of all, which may be `flawed` and exists already."""
         first, why, part = flawed, flawed.flaw if flawed else None, prompt.part
         for attempt in range(1 if flawed else 0, _ATTEMPTS):
             answer = self._stored(prompt, attempt)
-            if why is None:
-                yield replace(part, reused=answer is not None)
-            else:
+            if why is not None:
                 yield Retried(part.number, part.parts, part.level, why)
+            elif not is_begun:
+                yield replace(part, reused=answer is not None)
             if answer is not None:
                 yield Text(answer.text)
             else:
@@ -68,16 +70,17 @@ class CachedGenerator:
     def chunk_summaries(self, prompts: Sequence[Prompt]) -> Generator[Event, None, list[Answer]]:
         """The answers to the prompts of a level, in order; generated in batches where that is faster.
 
-        Stored answers come first: whoever stops the run while models load knows what there is.
+        Stored answers come first, and the first new one begins before models load: so it is said how many are stored.
         """
         answers: dict[int, Answer] = {}
         missing = [i for i, prompt in enumerate(prompts) if self._stored(prompt) is None]
         for i in sorted(set(range(len(prompts))) - set(missing)):
             answers[i] = yield from self.answer(prompts[i])
             yield _summarized(prompts[i], answers[i])
-        generator = (yield from self.load()) if len(missing) >= _MIN_BATCH else None
-        if generator is not None and generator.batch_size > 1:
-            begun: set[int] = set()
+        begun: set[int] = set(missing[:1])
+        if missing:
+            yield prompts[missing[0]].part
+        if len(missing) >= _MIN_BATCH and (generator := (yield from self.load())).batch_size > 1:
             for number, event in generator.generate_batch([prompts[i] for i in missing]):
                 i = missing[number]
                 if i not in begun:
@@ -92,7 +95,7 @@ class CachedGenerator:
                     yield event
         for i in missing:
             if i not in answers or answers[i].flaw is not None:
-                answers[i] = yield from self.answer(prompts[i], answers.get(i))
+                answers[i] = yield from self.answer(prompts[i], answers.get(i), is_begun=i in begun)
                 yield _summarized(prompts[i], answers[i])
         return [answers[i] for i in range(len(prompts))]
 
@@ -105,15 +108,11 @@ class CachedGenerator:
         return Answer(text, _flaw(prompt, text))
 
     def _key(self, prompt: Prompt, attempt: int) -> str:
-        settings = [self.identity, self.engine.decoding, asdict(self.preset.decoding), prompt.max_tokens]
-        settings += [attempt] if attempt else []
-        return key(prompt.tokens, settings)
-
-    @property
-    def identity(self) -> list[object]:
-        """What identifies the target: its settings in the preset, and the weights that are there now."""
+        """The prompt, the settings, and the target: its settings in the preset, and the weights that are there now."""
         files = [(file.name, file.stat().st_mtime_ns) for file in weight_files(self.prompt_builder.directory)]
-        return [self.preset.target.model_dump(mode="json"), files]
+        target = [self.preset.target.model_dump(mode="json"), files]
+        settings = [target, self.engine.decoding, asdict(self.preset.decoding), prompt.max_tokens]
+        return key(prompt.tokens, [*settings, attempt] if attempt else settings)
 
 
 def flaw(text: str, limit: int) -> Flaw | None:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
+import secrets
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict, dataclass, fields
-from itertools import accumulate, starmap
+from dataclasses import asdict, dataclass
+from itertools import starmap
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -31,12 +31,11 @@ _VERSION = 1
 _MOST_TEXTS = 50_000  # texts; the oldest go first
 _TEXT_TABLE = "texts (key text primary key, text text, written real)"
 _MOST_RUNS = 500  # runs; the oldest go first
-_BYTES = 32_000_000
 _PACED = 20  # runs that say how fast the next one will be
-_ID = 6  # digits at least
+_ID = 3  # bytes: an id of two runs is as rare as one in 30,000
 _RUN_TABLE = "runs (id text primary key, made real, record text)"
 _ORDER = "order by made desc, rowid desc"
-_PASSAGE, _AROUND = 1_000, 240  # characters of a passage, and of what stands before and after it
+_PASSAGE = 1_000  # characters of a passage
 
 
 def results_file() -> Path:
@@ -68,7 +67,6 @@ class GenerationCache:
     def __init__(self, path: Path | None) -> None:
         self.path = path
         self.problem = ""
-        self._execute(("drop table if exists attention",))  # of earlier versions
 
     def get(self, key: str) -> str | None:
         """The stored text, if there is any."""
@@ -96,46 +94,35 @@ class GenerationCache:
         return str(rows[-1][0]) if rows and rows[-1] else None
 
 
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """A passage as it stood in the document, with what stood around it on its page."""
-
-    before: str
-    passage: str
-    after: str
-
-
 @dataclass(frozen=True)
 class Run:
-    """One finished summary. `made` is seconds since 1970; `digest` is of the text that was read.
+    """One finished summary. `made` is seconds since 1970.
 
-    `quotes` has the passage of every citation, by its start in the document's text. `read` counts the tokens of
-    prompts, `busy` the seconds of reading and decoding, without loading anything, `reading` those of reading alone,
-    `method` is how the summary was made, `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was
-    started; older records have none of these.
+    `read` counts the tokens of prompts, `busy` the seconds of reading and decoding, without loading anything, `reading`
+    those of reading alone; `device` is "cpu", "cuda" or "mps", `directory` the one in which the run was started.
+    `quotes` has the passage of every citation as it stood in the document, by its start there.
     """
 
     id: str
     made: float
     document: str
-    digest: str
     unit: str
     preset: str
     drafter: str
     pages: int
     tokens: int
+    read: int
     written: int
     seconds: float
+    busy: float
+    reading: float
+    method: Method
+    device: str
+    directory: str
     text: str
     chunk_summaries: tuple[str, ...]
     sentences: tuple[Sentence, ...]
-    quotes: dict[int, Quote]
-    read: int = 0
-    busy: float = 0.0
-    reading: float = 0.0
-    method: Method | None = None
-    device: str = ""
-    directory: str = ""
+    quotes: dict[int, str]
 
 
 def _rates(runs: Sequence[Run]) -> Rates:
@@ -156,35 +143,28 @@ class RunStore:
         """Keep a run on that kind of `device`; its id, or "" where nothing is kept."""
         if self.path is None:
             return ""
-        made = time.time()
-        record = json.dumps(_record(summary, document, device, made))
-        digits = hashlib.sha256(record.encode()).hexdigest()
+        name, oldest = secrets.token_hex(_ID), f"select id from runs {_ORDER} limit -1 offset ?"
         try:
+            values = _recorded(summary, document, device)
             with transaction(self.path, _RUN_TABLE) as store:
-                size = _ID
-                while store.execute("select 1 from runs where id = ?", (digits[:size],)).fetchone():
-                    size += 1
-                store.execute("insert into runs values (?, ?, ?)", (digits[:size], made, record))
-                _shrink(store)
+                store.execute(
+                    "insert or replace into runs values (?, ?, ?)", (name, values["made"], json.dumps(values))
+                )
+                store.execute(f"delete from runs where id in ({oldest})", (_MOST_RUNS,))
         except (OSError, sqlite3.Error):
             return ""
-        return digits[:size]
+        return name
 
     def all(self) -> list[Run]:
         """All of them, the newest first."""
         with self._asked() as store:
             return list(_newest(store))
 
-    def rates(self, preset: str, device: str) -> Rates | None:
-        """Seconds that this preset's last runs there took for a token read and one written: medians.
+    def rates(self, device: str) -> dict[str, Rates]:
+        """Seconds that each preset's last runs there took for a token read and one written: medians.
 
-        None: there are no such runs. Runs that found chunk summaries of earlier ones, and read less than their
-        document, do not count.
+        Runs that found chunk summaries of earlier ones, and read less than their document, do not count.
         """
-        return self.all_rates(device).get(preset)
-
-    def all_rates(self, device: str) -> dict[str, Rates]:
-        """The same of every preset."""
         last: dict[str, list[Run]] = {}
         if self.path is not None:
             with suppress(InputError), self._asked() as store:
@@ -196,8 +176,8 @@ class RunStore:
 
     def last(self) -> Run:
         """The newest run that was started in the current directory. InputError: there is none."""
-        here = _directory()
         with self._asked() as store:
+            here = str(Path.cwd())
             found = next((run for run in _newest(store) if run.directory == here), None)
         if found is None:
             why = "no summary was made in this directory, or none was recorded"
@@ -208,17 +188,14 @@ class RunStore:
         """The run whose id is or begins with `name`. InputError: there is none, or no longer."""
         with self._asked() as store:
             row = store.execute("select id, record from runs where id = ?", (_matching(store, name),)).fetchone()
-        run = _run(*row) if row else None
-        if run is None:
+        if (run := _run(*row)) is None:
             raise _unknown(name)
         return run
 
-    def remove(self, names: Sequence[str]) -> int:
-        """Forget these runs, all or none of them; how many they were. InputError as `get`."""
+    def remove(self, name: str) -> int:
+        """Forget a run; how many they were: 1. InputError as `get`."""
         with self._asked() as store:
-            chosen = {_matching(store, name) for name in names}
-            store.executemany("delete from runs where id = ?", [(one,) for one in chosen])
-        return len(chosen)
+            return int(store.execute("delete from runs where id = ?", (_matching(store, name),)).rowcount)
 
     def clear(self) -> int:
         """Forget every run; how many they were."""
@@ -236,21 +213,18 @@ class RunStore:
 
 
 def _newest(store: sqlite3.Connection) -> Iterator[Run]:
-    rows = store.execute(f"select id, record from runs {_ORDER}")
-    return (run for run in starmap(_run, rows) if run is not None)
+    return filter(None, starmap(_run, store.execute(f"select id, record from runs {_ORDER}")))
 
 
 def _matching(store: sqlite3.Connection, name: str) -> str:
     """The id that is or begins with `name`. InputError: there is none."""
     found = store.execute("select id from runs where substr(id, 1, ?) = ?", (len(name), name.lower()))
     ids: list[str] = [row[0] for row in found]
-    if name.lower() in ids:
-        return name.lower()
     if not ids or not name:
         raise _unknown(name)
-    if len(ids) > 1:
+    if len(ids) > 1 and name.lower() not in ids:
         raise UsageError(f"{len(ids)} runs begin with {name}", fix="give more of its digits: specextend show --list")
-    return ids[0]
+    return min(ids, key=len)
 
 
 def _unknown(name: str) -> InputError:
@@ -261,24 +235,15 @@ def _unknown(name: str) -> InputError:
     )
 
 
-def _shrink(store: sqlite3.Connection) -> None:
-    """The newest runs stay, as many as there is room for."""
-    sizes = store.execute(f"select length(record) from runs {_ORDER} limit ?", (_MOST_RUNS,))
-    keep = sum(total <= _BYTES for total in accumulate(size for (size,) in sizes))
-    store.execute(f"delete from runs where id in (select id from runs {_ORDER} limit -1 offset ?)", (max(keep, 1),))
-
-
-def _record(summary: Summary, document: Document, device: str, made: float) -> dict[str, Any]:
+def _recorded(summary: Summary, document: Document, device: str) -> dict[str, Any]:
     """What `Run` has, but for its id."""
-    citations = [citation for sentence in summary.sentences for citation in sentence.citations]
+    citations = [one for sentence in summary.sentences for one in sentence.citations]
     coverage, meter = summary.coverage, summary.meter
+    own = ("document", "preset", "drafter", "method", "text", "chunk_summaries")
     return {
-        "made": made,
-        "document": summary.document,
-        "digest": hashlib.sha256(document.text.encode("utf-8", "surrogatepass")).hexdigest(),
+        **{name: getattr(summary, name) for name in own},
+        "made": time.time(),
         "unit": document.unit,
-        "preset": summary.preset,
-        "drafter": summary.drafter,
         "pages": coverage.pages,
         "tokens": coverage.tokens,
         "read": meter.prompt_tokens,
@@ -286,35 +251,11 @@ def _record(summary: Summary, document: Document, device: str, made: float) -> d
         "seconds": round(summary.seconds, 3),
         "busy": round(meter.prefill_seconds + meter.decode_seconds, 3),
         "reading": round(meter.prefill_seconds, 3),
-        "method": summary.method,
         "device": device,
-        "directory": _directory(),
-        "text": summary.text,
-        "chunk_summaries": summary.chunk_summaries,
+        "directory": str(Path.cwd()),
         "sentences": [asdict(sentence) for sentence in summary.sentences],
-        "quotes": {citation.start: asdict(_quote(document, citation)) for citation in citations},
+        "quotes": {one.start: document.text[one.start : min(one.end, one.start + _PASSAGE)] for one in citations},
     }
-
-
-def _directory() -> str:
-    """The current directory; "" where it was removed."""
-    try:
-        return os.getcwd()  # noqa: PTH109 - Path.cwd() is the same call
-    except OSError:
-        return ""
-
-
-def _quote(document: Document, citation: Citation) -> Quote:
-    page = next((page for page in document.pages if page.start <= citation.start < page.end), None)
-    first, last = (page.start, page.end) if page else (0, len(document.text))
-    start, end = citation.start, min(citation.end, citation.start + _PASSAGE)
-    text = document.text
-    before, after = text[max(start - _AROUND, first) : start], text[end : min(end + _AROUND, last)]
-    if start - _AROUND > first:
-        before = before.partition(" ")[2]  # no half a word
-    if end + _AROUND < last:
-        after = after.rpartition(" ")[0]
-    return Quote(before, text[start:end], after)
 
 
 def _run(name: str, record: str) -> Run | None:
@@ -322,14 +263,13 @@ def _run(name: str, record: str) -> Run | None:
     try:
         values = json.loads(record)
         values["sentences"] = tuple(map(_sentence, values["sentences"]))
-        values["quotes"] = {int(start): Quote(**quote) for start, quote in values["quotes"].items()}
+        values["quotes"] = {int(start): str(quote) for start, quote in values["quotes"].items()}
         return Run(**{**values, "id": name, "chunk_summaries": tuple(values["chunk_summaries"])})
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
 
 
 def _sentence(values: dict[str, Any]) -> Sentence:
-    known = {field.name for field in fields(Citation)}  # records of earlier versions have more
-    citations = tuple(Citation(**{key: one[key] for key in known & one.keys()}) for one in values["citations"])
+    citations = tuple(Citation(**one) for one in values["citations"])
     unsupported = tuple(Unsupported(**one) for one in values["unsupported"])
     return Sentence(**{**values, "citations": citations, "unsupported": unsupported})

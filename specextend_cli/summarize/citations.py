@@ -6,7 +6,7 @@ Of a summary that was made from chunk summaries, the one that shares most words 
 from __future__ import annotations
 
 import math
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,8 +15,8 @@ from functools import cached_property
 from specextend_cli.documents.document import Chunk, Document
 from specextend_cli.summarize.events import Citation, Sentence
 from specextend_cli.summarize.facts import FactSource, Unsupported
-from specextend_cli.summarize.text.sentences import spans
-from specextend_cli.summarize.text.terms import terms
+from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.words import terms
 
 _MIN_SHARE = 0.25  # of a sentence's weight of words; a document sentence with less does not support it
 _MIN_GAIN = 0.35  # of that weight, which a further one must add
@@ -44,16 +44,9 @@ class Origin:
 
 def document_sentences(document: Document, chunks: Iterable[Chunk]) -> list[DocumentSentence]:
     """In order. None lies in two chunks, so that what a chunk consists of depends on its text alone."""
-    starts = [page.start for page in document.pages]
-
-    def page(at: int) -> int:
-        return document.pages[max(bisect_right(starts, at) - 1, 0)].number if starts else 1
-
-    return [
-        DocumentSentence(chunk.start + start, chunk.start + end, page(chunk.start + start))
-        for chunk in chunks
-        for start, end in spans(document.text[chunk.start : chunk.end])
-    ]
+    text = document.text
+    found = ((one.start + a, one.start + b) for one in chunks for a, b in spans(text[one.start : one.end]))
+    return [DocumentSentence(start, end, (document.pages_of(start, end) or (1,))[0]) for start, end in found]
 
 
 def origin_of(chunk: Chunk, sentences: Sequence[DocumentSentence]) -> Origin:
@@ -71,9 +64,10 @@ class SentenceIndex:
 
     def __init__(self, text: str, sentences: Sequence[DocumentSentence]) -> None:
         self._sentences = sentences
+        self._terms = [terms(text[one.start : one.end]) for one in sentences]
         self._places: dict[str, list[int]] = defaultdict(list)
-        for number, one in enumerate(sentences):
-            for term in terms(text[one.start : one.end]):
+        for number, found in enumerate(self._terms):
+            for term in found:
                 self._places[term].append(number)
 
     def support(self, sentence: str, origins: Sequence[Origin]) -> dict[int, float]:
@@ -93,8 +87,8 @@ class SentenceIndex:
             if not rivals:
                 break
             best = max(rivals, key=lambda i: (shares[i], -i))
-            found[best] = sum(weight for term, weight in weights.items() if self._has(best, term))
-            rest = {term: weight for term, weight in rest.items() if not self._has(best, term)}
+            found[best] = sum(weight for term, weight in weights.items() if term in self._terms[best])
+            rest = {term: weight for term, weight in rest.items() if term not in self._terms[best]}
             within, least = read, _MIN_GAIN
         return found
 
@@ -121,11 +115,6 @@ class SentenceIndex:
         told = [sum(weight for term, weight in weights.items() if term in one.summary) for one in origins]
         most = max(told)
         return origins[told.index(most)].sentences if most >= _MIN_TOLD else None
-
-    def _has(self, number: int, term: str) -> bool:
-        places = self._places.get(term, [])
-        at = bisect_left(places, number)
-        return at < len(places) and places[at] == number
 
 
 class Citer:

@@ -9,16 +9,14 @@ from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count, format_many
 from specextend_cli.summarize.citations import Citer, DocumentSentence
 from specextend_cli.summarize.events import Event, Method, OwnPart, Plan, Stage, Warned
-from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout, mark_words
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.focus import gain, relevance
 from specextend_cli.summarize.ranking.score import score
 from specextend_cli.summarize.ranking.select import Choice, Selector
 from specextend_cli.summarize.ranking.speakers import speakers
 from specextend_cli.summarize.ranking.term_matrix import Array
-from specextend_cli.summarize.request import Request
-from specextend_cli.summarize.text.language import NAMES
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.request import BRIEF, Placed, QuoteLayout, Request, mark_words
+from specextend_cli.summarize.words import NAMES, count_words
 
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
 _FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections

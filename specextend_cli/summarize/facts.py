@@ -12,26 +12,11 @@ from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Literal
 
-from specextend_cli.summarize.text.sentences import spans
-from specextend_cli.summarize.text.terms import without_accents
+from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.words import table, without_accents
 
-# fmt: off
-_UNITS = (
-    "zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
-    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen",
-)
-_TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
-_NAMES = (
-    "january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november",
-    "december",
-)
-_PLAIN = frozenset((
-    "a", "an", "and", "as", "at", "but", "by", "dr", "for", "from", "he", "her", "his", "i", "if", "in", "is", "it",
-    "its", "mr", "mrs", "ms", "no", "of", "on", "or", "our", "prof", "she", "that", "the", "their", "they", "this",
-    "to", "was", "we", "were", "when", "where", "which", "with", "you",
-))
-# fmt: on
+_FACTS = {name: words.split() for name, words in table("facts").items()}
+_UNITS, _TENS, _ORDINALS, _NAMES, _PLAIN = (_FACTS[name] for name in ("units", "tens", "ordinals", "months", "plain"))
 _SPELT = {word: n for n, word in enumerate(_UNITS)} | {word: 10 * n for n, word in enumerate(_TENS, 2)}
 _SCALES = {"hundred": 100, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _SHORT = {"k": 10**3, "m": 10**6, "mn": 10**6, "bn": 10**9}

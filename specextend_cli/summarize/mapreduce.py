@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from math import ceil
 
@@ -17,19 +18,21 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.citations import Citer, Origin, document_sentences, origin_of, summarized
 from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, Text
-from specextend_cli.summarize.layout import BRIEF, AnswerLayout, mark_words
-from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.prompts import Prompt, PromptBuilder
 from specextend_cli.summarize.request import (
+    BRIEF,
     SHARE,
     SLACK,
     STYLE_WORDS,
     WORDS_PER_TOKEN,
+    AnswerLayout,
     Request,
     answer_tokens,
+    mark_words,
     target_words,
 )
-from specextend_cli.summarize.text.sentences import split
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.sentences import split
+from specextend_cli.summarize.words import count_words
 
 _OVER = 0.1  # of the words asked for, which the target's sentences may take beyond them
 _MOST_TOKENS = 4.0  # of a word: scripts that a tokenizer hardly knows have more
@@ -87,25 +90,25 @@ class MapReduce:
         self.prompt_builder, self.request = generator.prompt_builder, generator.prompt_builder.request
         self.preset, self.chunk_summaries = self.prompt_builder.preset, tuple[str, ...]()
         self.plan, self.chunks = plan_work(document, self.prompt_builder, rates)
-        self.citer = Citer(document, document_sentences(document, self.chunks))
+
+    @cached_property
+    def citer(self) -> Citer:
+        """Made when the document is summarized: a plan needs none."""
+        return Citer(self.document, document_sentences(self.document, self.chunks))
 
     def run(self) -> Iterator[Event]:
         """Map every chunk, then reduce until the summary can be written by the preset's number of prompts."""
         finals = yield from self._map_and_reduce()
         yield from self._write(finals)
 
-    def _pages(self, chunk: Chunk) -> tuple[int, int]:
-        """The first and last page of a chunk."""
-        pages = self.document.pages_of(chunk.start, chunk.end) or (1,)
-        return pages[0], pages[-1]
-
     def _map_and_reduce(self) -> Generator[Event, None, list[tuple[Prompt, SourceText]]]:
         """Summarize chunks, then their summaries, until few texts are left; the prompts that write the summary."""
-        text, window, passages, level = self.document.text, self.preset.window, self.citer.passages, 1
-        parts = summary_parts(self.request, self.preset)
-        sources = [
-            SourceText(text[c.start : c.end], self._pages(c), c.tokens, (origin_of(c, passages),)) for c in self.chunks
-        ]
+        document, window, level = self.document, self.preset.window, 1
+        parts, sources = summary_parts(self.request, self.preset), []
+        for one in self.chunks:
+            pages = document.pages_of(one.start, one.end) or (1,)
+            text, origin = document.text[one.start : one.end], origin_of(one, self.citer.passages)
+            sources.append(SourceText(text, (pages[0], pages[-1]), one.tokens, (origin,)))
         most = window.chunk_summary_tokens
         words = int(most * WORDS_PER_TOKEN * SHARE)
         while len(sources) > parts:
@@ -144,7 +147,6 @@ class MapReduce:
     ) -> Iterator[Prompt]:
         """Prompts for about `words` words each, in at most `most` tokens, and always fewer than the source has."""
         build, template = self.prompt_builder, template_of(level, final=final)
-        levels = level if final else max(self.plan.levels, level + 1)
         for number, source in enumerate(sources, 1):
             first, last = source.pages
             values = {
@@ -156,7 +158,7 @@ class MapReduce:
                 "language": "the document's language",
             }
             yield Prompt(
-                Part(number, len(sources), level, levels, source.pages, source.tokens, final),
+                Part(number, len(sources), level, source.pages, source.tokens, final),
                 build.prompt(template, values, source.text),
                 max(min(most, source.tokens - 1), 1),
                 build.shared_prefix(template, values),

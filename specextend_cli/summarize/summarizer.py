@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -14,36 +14,28 @@ from specextend_cli.documents.read import read
 from specextend_cli.engine.events import DrafterFailed
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import InputError
+from specextend_cli.models.fast_import import import_transformers
 from specextend_cli.models.preset import DEFAULT, Preset
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.prompt_templates import Mode
-from specextend_cli.models.sources import check_prompts, fetch
+from specextend_cli.models.sources import check_prompts, fetch, fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.runtime.devices import make_current
+from specextend_cli.runtime.devices import device_of, make_current
 from specextend_cli.runtime.loading import describe, with_draft
-from specextend_cli.runtime.loading_thread import Stage, result_of, stages
+from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of, stages
 from specextend_cli.runtime.machine import device_kind, may_be_cuda
+from specextend_cli.runtime.native import load_library
 from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import is_shared
+from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
-from specextend_cli.summarize.events import (
-    Coverage,
-    Event,
-    Method,
-    Part,
-    Plan,
-    Retried,
-    Summarized,
-    Summary,
-    Warned,
-)
+from specextend_cli.summarize.events import Coverage, Event, Method, Part, Plan, Retried, Summarized, Summary, Warned
 from specextend_cli.summarize.extract import Extract
 from specextend_cli.summarize.mapreduce import MapReduce
-from specextend_cli.summarize.model_loading import begin_loading, import_ahead, load_writer
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 from specextend_cli.summarize.request import Request, target_words
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 
 if TYPE_CHECKING:
     from specextend_cli.summarize.writer import TextGenerator
@@ -120,7 +112,7 @@ class Summarizer:
         """
         began, request, meter = perf_counter(), request or Request(), Meter()
         pipeline = yield from self._pipeline(document, request)
-        plan, extraction = pipeline.plan, document.extraction
+        plan = pipeline.plan
         yield plan
         read = reused = 0
         retried: list[Retried] = []
@@ -146,17 +138,7 @@ class Summarizer:
             document=document.name,
             text="".join(one.lead + one.text for one in sentences),
             plan=plan,
-            coverage=Coverage(
-                extraction.pages,
-                extraction.empty,
-                extraction.failed,
-                read,
-                plan.tokens - read,
-                document.unit,
-                extraction.ocr,
-                extraction.left_out,
-                extraction.unread,
-            ),
+            coverage=Coverage.of(document, read, plan.tokens - read),
             chunk_summaries=pipeline.chunk_summaries,
             meter=meter,
             seconds=perf_counter() - began,
@@ -166,7 +148,7 @@ class Summarizer:
             request=request,
             retried=tuple(retried),
             method=method,
-            warnings=(*extraction.warnings, *warnings),
+            warnings=(*document.extraction.warnings, *warnings),
             reused=reused,
             own=pipeline.own if isinstance(pipeline, Extract) else None,
         )
@@ -203,7 +185,7 @@ class Summarizer:
         prompts = yield from self._prompts(request)
         prompts.check()
         generator = CachedGenerator(preset, self.engine, prompts, self._cache, self.load)
-        return MapReduce(document, words, generator, self._runs.rates(preset.name, self._device))
+        return MapReduce(document, words, generator, self._runs.rates(self._device).get(preset.name))
 
     @cached_property
     def _device(self) -> str:
@@ -227,9 +209,9 @@ class Summarizer:
         if self.mode(request) == "extractive" or not may_be_cuda(self.engine.device):
             return  # on processors, imports would share the interpreter with reading
         if is_shared():
-            import_ahead()
+            in_thread(lambda put: import_transformers())
         elif self._generator is None and self._loading is None:
-            self._loading = begin_loading(self.preset, self.engine, self._load)
+            self._loading = self._finish(in_thread(self._begin))
 
     def load(self) -> Generator[Event, None, TextGenerator]:
         """Load the models, if they are not loaded yet, for this thread. `run` does it before every text."""
@@ -240,4 +222,30 @@ class Summarizer:
         return self._generator.without_drafts() if self.plain else self._generator
 
     def _load(self) -> Generator[Stage, None, TextGenerator]:
-        return load_writer(self.preset, self.engine, batch=self.batch)
+        """Fetch both models, and load them with what they need: transformers, threads, the native library."""
+        preset, engine = self.preset, self.engine
+        pair = yield from stages(lambda progress: fetch_pair(preset, offline=engine.offline, progress=progress))
+        yield Stage(f"loading {preset.title}")
+        import_transformers()
+        fit_threads()
+        if engine.compile:
+            yield from load_library(pair.target, device_of(engine.device))
+        from specextend_cli.summarize.writer import load_writer
+
+        return (yield from load_writer(preset, pair, engine, batch=self.batch))
+
+    def _begin(self, put: Callable[[Stage], None]) -> TextGenerator | None:
+        """In another thread: `_load` if nothing has to be fetched and CUDA computes; else no more than imports."""
+        if not is_present(self.preset):
+            return None
+        put(Stage(f"loading {self.preset.title}"))
+        import_transformers()
+        return result_of(self._load(), put) if device_of(self.engine.device).type == "cuda" else None
+
+    def _finish(self, begun: Generator[Stage, None, TextGenerator | None]) -> Generator[Stage, None, TextGenerator]:
+        """What `_begin` loaded or raised, with its events; else `_load`, now."""
+        generator = yield from begun
+        if generator is None:
+            return (yield from self._load())
+        fit_threads()  # as the other thread did: each has its own number
+        return generator

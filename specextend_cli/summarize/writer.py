@@ -12,7 +12,7 @@ from tokenizers import Tokenizer
 from tokenizers.decoders import DecodeStream
 
 from specextend_cli.engine.attention.hybrid import take_failure
-from specextend_cli.engine.batch import BatchRequest, States, decode_batch, slots_for
+from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
@@ -27,12 +27,14 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
-from specextend_cli.runtime.graphs import tree_for
-from specextend_cli.runtime.options import Engine
+from specextend_cli.runtime.graphs import run_by_graphs, tree_for
+from specextend_cli.runtime.loading_thread import Stage
+from specextend_cli.runtime.native import run_natively
+from specextend_cli.runtime.options import DRAFTING, Engine
 from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
-from specextend_cli.summarize.prompt_builder import Prompt
-from specextend_cli.summarize.text.sentences import Sentences
+from specextend_cli.summarize.prompts import Prompt
+from specextend_cli.summarize.sentences import Sentences
 
 _PATIENCE = 30.0  # seconds of reading before what was read is written: what is lost when a slow machine is stopped
 _TEMPERATURE, _TOP_P, _PENALTY = 0.7, 0.9, 0.1  # of a retry; each adds so much to the repetition penalty
@@ -125,8 +127,6 @@ class TextGenerator:
                 costs=self.draft_gate.costs,
                 patience=_PATIENCE,
             ):
-                if isinstance(event, States):
-                    continue
                 yield number, event
                 yield from ((number, text) for text in streams[number].released(event))
                 if isinstance(event, Finished):
@@ -136,13 +136,6 @@ class TextGenerator:
         """What failed while prompts were read, and was done otherwise, told once; "" if nothing did."""
         first = (take_failure().splitlines() or [""])[0]
         return first and f"cuDNN's attention failed ({first}): PyTorch's reads prompts, and the summary is not affected"
-
-    def keep_exact(self) -> None:
-        """Limit trees and batches to as many rows as the target computes with the rounding of a single row."""
-        rows, gate = self.target.lm.exact_rows, self.draft_gate
-        if rows is not None:
-            self.batch_size = min(self.batch_size, rows)
-            self.draft_gate = DraftGate(replace(gate.shape, nodes=min(gate.shape.nodes, rows)), enabled=gate.enabled)
 
     def resampled(self, attempt: int) -> TextGenerator:
         """A generator for a retry: it samples and penalizes repetition more, by the seed and `attempt` alone."""
@@ -173,27 +166,42 @@ def _enough_memory(tokens: int) -> Iterator[None]:
         ) from error
 
 
-def load_generator(preset: Preset, directories: ModelDirectories, options: Engine) -> TextGenerator:
-    """Load everything, in seconds. Raises what `loading.load_target` and `loading.drafter_of` raise.
+def load_writer(
+    preset: Preset, directories: ModelDirectories, engine: Engine, *, batch: int | None
+) -> Generator[Stage, None, TextGenerator]:
+    """Load both models, check them, and let them run natively or by graphs.
 
-    Where several processes share the target, all of them load their parts of it now; only this one drafts.
+    The sizes of caches and batches come from the preset, the options and the memory that is free, none from a document.
+    Where several processes share the target, all of them load their parts of it now; only this one drafts. Raises what
+    `loading.load_target` and `loading.drafter_of` raise.
     """
     if group := process_group():
-        group.broadcast("load", preset, directories, options)
-    target = loading.load_target(preset, directories, options)
+        group.broadcast("load", preset, directories, engine)
+    target = loading.load_target(preset, directories, engine)
     lm, device, window = target.lm, target.lm.device, preset.window
-    retrieval = loading.retrieval_of(preset, options)
+    retrieval = loading.retrieval_of(preset, engine)
     load = partial(loading.load_language_model, preset, "none", device, None)
-    longest = window.chunk + 2 * window.chunk_summary_tokens
+    drafter = loading.drafter_of(preset, engine, target, retrieval, directories.draft, load)
+    heads = loading.heads_of(drafter)
+    if engine.compile:
+        yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))
+    shape, drafted = tree_for(lm, preset.tree), any(getattr(engine, name) is not None for name in DRAFTING)
+    # Other processes cannot follow a batch.
+    slots = 1 if group else slots_for(lm, window.chunk + 2 * window.chunk_summary_tokens, free_memory(device) // 4)
+    batch_size = min(slots, batch or (1 if drafted else window.batch))
+    if (rows := lm.exact_rows) is not None:  # as many as the target computes with the rounding of a single row
+        shape, batch_size = replace(shape, nodes=min(shape.nodes, rows)), min(batch_size, rows)
+    yield from run_by_graphs(target, drafter, shape, batch=batch_size)
+    yield Stage(f"drafts: {loading.describe(drafter)}")
+    yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
     return TextGenerator(
         target=target,
-        drafter=loading.drafter_of(preset, options, target, retrieval, directories.draft, load),
+        drafter=drafter,
         tokenizer=load_tokenizer(directories.target),
-        sampling=loading.sampling_of(preset, options),
+        sampling=loading.sampling_of(preset, engine),
         retrieval=retrieval,
-        draft_gate=DraftGate(tree_for(lm, preset.tree)),
+        draft_gate=DraftGate(shape),
         eos=loading.end_tokens(lm),
-        prefill_chunk=loading.prefill_step(preset, device, options),
-        # Other processes cannot follow a batch.
-        batch_size=1 if group else slots_for(lm, longest, free_memory(device) // 4),
+        prefill_chunk=loading.prefill_step(preset, device, engine),
+        batch_size=lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size,
     )

@@ -13,7 +13,7 @@ from rich.text import Text
 from specextend_cli.humanize import format_count, format_many, format_percent, format_seconds
 from specextend_cli.summarize.cache import Run
 from specextend_cli.summarize.events import Sentence
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.output import QUIET, sanitize
 from specextend_cli.ui.results import annotated, format_page
 from specextend_cli.ui.tables import cell, table
@@ -54,7 +54,7 @@ def format_run(run: Run) -> Text:
 
 
 def format_sentence(run: Run, number: int) -> Text:
-    """One sentence (the first is 1), and the passages behind it in their context."""
+    """One sentence (the first is 1), and the passages behind it."""
     sentence = run.sentences[number - 1]
     lines = [Text.assemble((f"{number}  ", QUIET), (_line(sentence.text), "bold"))]
     if sentence.unsupported:
@@ -67,9 +67,7 @@ def format_sentence(run: Run, number: int) -> Text:
         page = _line(format_page(citation.page, citation.label)) + " by OCR" * citation.ocr
         lines += [Text(), Text(f"{run.unit} {page} · {format_percent(citation.score)} of its words", style=QUIET)]
         if quote is not None:
-            before, passage, after = (sanitize(part) for part in (quote.before, quote.passage, quote.after))
-            around = f"… {before.lstrip()}" * bool(before.strip()), f"{after.rstrip()} …" * bool(after.strip())
-            lines.append(Text.assemble((around[0], QUIET), passage, (around[1], QUIET)))
+            lines.append(Text(sanitize(quote)))
     return Text("\n").join(lines)
 
 
@@ -81,8 +79,8 @@ def short_record(run: Run) -> dict[str, Any]:
 
 def sentence_record(run: Run, sentence: Sentence) -> dict[str, Any]:
     """A sentence with the passages behind it, as JSON."""
-    quotes = [run.quotes[one.start] for one in sentence.citations if one.start in run.quotes]
-    return {**asdict(sentence), "passages": [quote.passage for quote in quotes]}
+    passages = [run.quotes[one.start] for one in sentence.citations if one.start in run.quotes]
+    return {**asdict(sentence), "passages": passages}
 
 
 def _preset(run: Run) -> str:

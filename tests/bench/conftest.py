@@ -11,7 +11,7 @@ import pytest
 
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.tokens import TextEncoder
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 from tests.summarize import tiny_preset
 
 

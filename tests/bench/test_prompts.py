@@ -10,7 +10,7 @@ import pytest
 
 from specextend_cli.bench.prompts import Source, builtin, parse_lengths, sources, summaries
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.summarize.prompt_builder import PromptBuilder
+from specextend_cli.summarize.prompts import PromptBuilder
 from tests.summarize.tiny_preset import text
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specextend_cli.engine.batch import BatchRequest, States, _Batch, _Reader, decode_batch
+from specextend_cli.engine.batch import BatchRequest, _Batch, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.decode import decode, prefill_chunks
 from specextend_cli.engine.drafters import NoDrafter
@@ -79,13 +79,11 @@ def test_steps_that_are_launched_ahead_change_nothing(
         ]
         of_each: list[list[tuple[object, ...]]] = [[] for _ in requests]
         lm = LanguageModel(tiny().to(device))
-        for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16, features=(1,)):
+        for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
             if isinstance(event, Step):
                 of_each[number].append((event.tokens, event.length))
             elif isinstance(event, Finished):
                 of_each[number].append((event.reason, event.tokens))
-            elif isinstance(event, States):
-                of_each[number].append((len(event.states), round(float(event.states.sum()), 2)))
         told += of_each
     on_host, there = told[: len(lengths)], told[len(lengths) :]
     assert there == on_host
@@ -125,10 +123,6 @@ def test_a_shared_prefix_is_read_once() -> None:
     read = [[event.done for n, event in events if n == i and isinstance(event, Prefilling)] for i in range(4)]
     assert read == [[0, 16, 20, 36], [20], [20, 36, 52], [0, 16, 20, 36]]
     assert decode_together(lm, requests(), 2) == [generate(tiny(), p, 9) for p in prompts]
-    # Whoever wants hidden states gets those of every prompt, whole.
-    asked = list(decode_batch(lm, requests()[:2], slots=2, prefill_chunk=16, features=[1]))
-    states = [sum(len(event.states) for n, event in asked if n == i and isinstance(event, States)) for i in range(2)]
-    assert states == [50 + 8, 31 + 8]
 
 
 @pytest.mark.parametrize("before", [[], [(0, 20)], [(30, 20)], [(30, 0)], [(30, 16)], [(30, 25)]])
@@ -138,7 +132,7 @@ def test_a_reused_prefix_does_not_change_logits(before: list[tuple[int, int]]) -
     sought = prompt()[:20] + prompt(seed=7)[:33]
     caches = []
     for earlier in ([], before):
-        reader = _Reader(lm, 16, ())
+        reader = _Reader(lm, 16)
         with torch.inference_mode():
             for length, shared in earlier:
                 list(reader.read(prompt()[:20] + prompt(seed=3)[:length], shared))
@@ -174,22 +168,6 @@ def test_equal_consecutive_prompts_are_read_once() -> None:
     assert [number for number, event in events if isinstance(event, Prefilled)] == [0, 2, 3]
     written = [[t for n, e in events if n == number and isinstance(e, Step) for t in e.tokens] for number in range(4)]
     assert written[0] == written[1] == written[3]
-
-
-def test_states_are_those_of_one_forward() -> None:
-    lm = LanguageModel(tiny())
-    requests = [BatchRequest(prompt(30), Stop(9)), BatchRequest(prompt(21, seed=2), Stop(5))]
-    states: dict[int, list[torch.Tensor]] = {0: [], 1: []}
-    tokens: dict[int, list[int]] = {0: [], 1: []}
-    for number, event in decode_batch(lm, requests, slots=2, prefill_chunk=8, features=(1, 3)):
-        if isinstance(event, States):
-            states[number].append(event.states)
-        elif isinstance(event, Step):
-            tokens[number].extend(event.tokens)
-    for number, request in enumerate(requests):
-        whole = torch.tensor([*request.prompt, *tokens[number]])[:-1]
-        out = lm.forward(whole, torch.arange(len(whole)), lm.new_cache(len(whole)), features=(1, 3))
-        torch.testing.assert_close(torch.cat(states[number]), out.features, atol=1e-4, rtol=1e-4)
 
 
 def test_no_requests_and_an_empty_prompt() -> None:

@@ -16,7 +16,7 @@ from specextend_cli.engine.attention import flash_packages
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL
 from specextend_cli.engine.attention_backends import BACKENDS
-from specextend_cli.engine.batch import BatchRequest, States, decode_batch
+from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda import fused
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
@@ -169,25 +169,23 @@ def test_working_sets_are_the_processor_s(pretend: PretendDevice) -> None:
 
 
 @pytest.mark.parametrize("layers", but_for(("fused",), ["none", "fused", "stock"]))
-def test_a_batch_and_its_states(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
+def test_a_batch(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, layers: str) -> None:
     """By the model itself, or by graphs of its layers."""
     prompts, lengths = [prompt(60, seed=n)[:n] for n in (40, 9, 33, 1)], (12, 30, 1, 7)
     kinds = (Sampling(), Sampling(), Sampling(), Sampling(temperature=0.9, seed=3, repetition_penalty=1.2))
 
-    def emitted(lm: LanguageModel) -> tuple[list[list[int]], list[int]]:
+    def emitted(lm: LanguageModel) -> list[list[int]]:
         requests = [
             BatchRequest(tokens, Stop(n), kind) for tokens, n, kind in zip(prompts, lengths, kinds, strict=True)
         ]
         tokens: list[list[int]] = [[] for _ in prompts]
-        states = [0 for _ in prompts]
-        for number, event in decode_batch(lm, requests, slots=3, prefill_chunk=16, features=(1,)):
+        for number, event in decode_batch(lm, requests, slots=3, prefill_chunk=16):
             tokens[number] += event.tokens if isinstance(event, Step) else ()
-            states[number] += len(event.states) if isinstance(event, States) else 0
-        return tokens, states
+        return tokens
 
     on_host = emitted(LanguageModel(tiny()))
     lm = there(backend="triton")
     capture = None if layers == "none" else by_graphs(monkeypatch, Target(lm), None, layers)
     assert emitted(lm) == on_host
     assert capture is None or set(capture.rows) - {1} == {2, 4}
-    assert on_host[0][:3] == [generate(tiny(), p, n) for p, n in zip(prompts[:3], lengths[:3], strict=True)]
+    assert on_host[:3] == [generate(tiny(), p, n) for p, n in zip(prompts[:3], lengths[:3], strict=True)]

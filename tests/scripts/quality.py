@@ -35,8 +35,8 @@ from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.prompt_templates import Mode
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.request import Request
+from specextend_cli.summarize.sentences import spans
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.summarize.text.sentences import spans
 
 LEAST, MOST, MOST_OF_REFERENCE, PART = 30, 307, 300, 3
 RESAMPLES = 10_000

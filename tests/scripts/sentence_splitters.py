@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from importlib import import_module
 from importlib.util import find_spec
 
-from specextend_cli.summarize.text.sentences import spans
+from specextend_cli.summarize.sentences import spans
 from tests import ROOT
 
 Splitter = Callable[[str], set[int]]

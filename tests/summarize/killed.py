@@ -1,10 +1,9 @@
 """Summarize a document in children that are killed; prints what each of them did.
 
-    python -m tests.summarize.killed PRESET DOCUMENT SEED KILLS [--as-set]
+    python -m tests.summarize.killed PRESET DOCUMENT SEED KILLS
 
 One process imports everything and forks, so that a child begins at once. Notes are written in batches, as on a machine
-that reads slowly, which does not read a whole batch before it writes. `--as-set` writes as many notes at once, on as
-many threads, as the preset and the machine say: for the embedded pair and a real document.
+that reads slowly, which does not read a whole batch before it writes.
 """
 
 from __future__ import annotations
@@ -26,15 +25,12 @@ from specextend_cli.summarize import writer
 from specextend_cli.summarize.events import ChunkSummarized, Plan, Summarized
 from specextend_cli.summarize.summarizer import Summarizer
 
-AS_SET = "--as-set" in sys.argv
-
 
 def summarize(preset: str, path: str, report: int, *, cache: bool = True) -> None:
     """In a child: a line when the first text is begun, one a note, then one with the summary."""
-    if not AS_SET:
-        torch.set_num_threads(1)
-        writer._PATIENCE = 0.0
-    with Summarizer(Engine(model=preset), batch=None if AS_SET else 16, cache=cache) as summarizer:
+    torch.set_num_threads(1)
+    writer._PATIENCE = 0.0
+    with Summarizer(Engine(model=preset), batch=16, cache=cache) as summarizer:
         for event in summarizer.run(read(Path(path))):
             if isinstance(event, Plan):
                 os.write(report, b"[]\n")

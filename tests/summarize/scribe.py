@@ -16,7 +16,7 @@ from specextend_cli.engine.events import Finished
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import Event, Part, Stage, Summarized, Summary, Text
-from specextend_cli.summarize.prompt_builder import Prompt, PromptBuilder
+from specextend_cli.summarize.prompts import Prompt, PromptBuilder
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from tests.helpers.asked import Asked

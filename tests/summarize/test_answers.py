@@ -11,7 +11,7 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.summarize import writer
 from specextend_cli.summarize.answers import flaw
 from specextend_cli.summarize.events import ChunkSummarized, Part, Retried, Text
-from specextend_cli.summarize.text.sentences import Sentences, idle
+from specextend_cli.summarize.sentences import Sentences, idle
 from specextend_cli.ui.results import summary_record
 from tests.helpers.asked import asked
 from tests.summarize.scribe import Scribe, document, run, summarizer

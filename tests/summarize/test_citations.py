@@ -18,8 +18,8 @@ from specextend_cli.summarize.citations import (
     summarized,
 )
 from specextend_cli.summarize.events import ChunkSummarized, Sentence
-from specextend_cli.summarize.text.sentences import spans
-from specextend_cli.summarize.text.terms import ordered_terms, terms
+from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.words import ordered_terms, terms
 from tests.helpers.asked import asked
 from tests.helpers.planted import plant
 from tests.summarize.scribe import Scribe, document, run, summarizer

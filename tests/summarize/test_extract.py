@@ -20,7 +20,7 @@ from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.speakers import speakers
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.results import format_footer, summary_record
 from tests.summarize.examples import COUNCIL, HARBOUR
 from tests.summarize.scribe import Scribe, document, quote, run, summarizer

@@ -11,7 +11,7 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.focus import WEIGHT, gain, relevance
-from specextend_cli.summarize.text.terms import terms
+from specextend_cli.summarize.words import terms
 from tests.summarize.examples import COUNCIL
 from tests.summarize.scribe import document, quote
 

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,7 +18,7 @@ from specextend_cli.cli import inputs
 from specextend_cli.cli.main import run
 from specextend_cli.errors import Exit
 from specextend_cli.runtime import loading_thread, machine
-from specextend_cli.summarize import model_loading, summarizer
+from specextend_cli.summarize import summarizer
 from specextend_cli.summarize.events import Stage
 from specextend_cli.summarize.summarizer import Summarizer
 from tests.cli.shell import LIMIT, environment
@@ -33,19 +32,27 @@ LONG = text(20)
 MAIN = threading.main_thread()
 
 
+class Loads(list[threading.Thread]):
+    """The threads in which models were loaded, in order; `is_done` when one has loaded them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_done = threading.Event()
+
+
 @pytest.fixture
-def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[threading.Thread]]:
-    """The threads in which models were loaded, in order."""
-    threads: list[threading.Thread] = []
-    load = summarizer.load_writer
+def loads(monkeypatch: pytest.MonkeyPatch) -> Iterator[Loads]:
+    made, load = Loads(), Summarizer._load
 
-    def recorded(*arguments: Any, **options: Any) -> Iterator[Stage]:
-        threads.append(threading.current_thread())
-        return (yield from load(*arguments, **options))
+    def recorded(self: Summarizer) -> Iterator[Stage]:
+        made.append(threading.current_thread())
+        generator = yield from load(self)
+        made.is_done.set()
+        return generator
 
-    monkeypatch.setattr(summarizer, "load_writer", recorded)
-    yield threads
-    for thread in set(threads) - {MAIN}:
+    monkeypatch.setattr(Summarizer, "_load", recorded)
+    yield made
+    for thread in set(made) - {MAIN}:
         thread.join(LIMIT)
 
 
@@ -53,50 +60,42 @@ def made_by(preset: Path, device: str, **options: object) -> Summarizer:
     return asked(model=preset, device=device, dtype="float32", cache=False, **options)
 
 
-def told(made: Summarizer) -> tuple[list[str], list[str]]:
-    """Every text, and the stages."""
-    events = list(made.run(document(LONG)))
-    summary = events[-1].summary
-    return [*summary.chunk_summaries, summary.text], [event.name for event in events if isinstance(event, Stage)]
-
-
 @pytest.mark.full
-def test_neither_the_text_nor_its_stages_change(
-    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread]
+@pytest.mark.parametrize(("batch", "ahead"), [(4, False), (1, False), (4, True)])
+def test_nothing_is_captured_after_loading(
+    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, loads: Loads, batch: int, ahead: bool
 ) -> None:
-    """By graphs that the other thread captured, none of them later; the models stay loaded."""
+    """In batches and one text at a time, with drafts and plainly, for texts of other lengths, in whichever thread."""
     capture = by_graphs(monkeypatch)
-    with made_by(presets["one"], "cuda", batch=4) as made:
-        expected, stages = told(made)
-    with made_by(presets["one"], "cuda", batch=4) as made:
-        made.load_ahead()
-        at_load, capture.replays = 2 * capture.captures, 0
-        texts, again = told(made)
-        assert (texts, list(dict.fromkeys(again))) == (expected, list(dict.fromkeys(stages)))
+    with made_by(presets["one"], "cuda", batch=batch) as made:
+        if ahead:
+            made.load_ahead()
+        loading_thread.result_of(made.load())
+        assert (made._generator.draft_gate.shape.nodes, made._generator.draft_gate.shape.width) == (60, 10)
+        at_load = capture.captures
+        for sentences in (20, 6, 12):
+            with made_by(presets["one"], "cpu", batch=batch) as on_host:
+                expected = on_host.summarize(document(text(sentences)))
+            for made.plain in (False, True):
+                capture.replays = 0
+                written = made.summarize(document(text(sentences)))
+                assert (written.chunk_summaries, written.text) == (expected.chunk_summaries, expected.text)
+                assert capture.replays > 20
         assert capture.captures == at_load > 0
-        assert capture.replays > 20
-        made.load_ahead()
-        assert told(made)[0] == texts
-        assert [thread is MAIN for thread in loads] == [True, False]
+        assert (loads[0] is MAIN) is not ahead
 
 
 def test_loading_begins_while_the_document_is_read(
     presets, tmp_path: Path, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, capsys, loads
 ) -> None:
     """The first of several, read in a thread: its text is not there before the models are loaded."""
-    read, load, is_loaded, threads = inputs.Source.read, summarizer.load_writer, threading.Event(), []
-
-    def noting(*arguments: Any, **options: Any) -> Iterator[Stage]:
-        made = yield from load(*arguments, **options)
-        is_loaded.set()
-        return made
+    read, threads = inputs.Source.read, []
 
     def reading(self: inputs.Source, *arguments: Any) -> object:
         threads.append(threading.current_thread())
-        assert is_loaded.wait(LIMIT)
+        assert loads.is_done.wait(LIMIT)
         return read(self, *arguments)
 
-    monkeypatch.setattr(summarizer, "load_writer", noting)
     monkeypatch.setattr(inputs.Source, "read", reading)
     files = [tmp_path / name for name in ("a.txt", "b.txt")]
     for file in files:
@@ -137,54 +136,40 @@ def test_an_error_is_that_of_loading_later(
     ],
 )
 def test_where_no_gpu_writes_models_load_as_they_did(
-    presets, monkeypatch: pytest.MonkeyPatch, loads: list[threading.Thread], nvidia: str, device: str, mode: str, begun
+    presets, monkeypatch: pytest.MonkeyPatch, loads: Loads, nvidia: str, device: str, mode: str, begun
 ) -> None:
     monkeypatch.setattr(machine, "_NVIDIA", Path(nvidia))
     with made_by(presets["one"], device, mode=mode) as made:
         made.load_ahead()
         assert (made._loading is not None) == begun
         assert begun or not loading_thread.is_busy()
-        told(made)
+        made.summarize(document(LONG))
         assert loads == [MAIN] * (mode == "abstractive")
 
 
-def test_the_number_of_threads_is_set_for_whoever_takes_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
-    done: list[threading.Thread] = []
+def test_whoever_takes_the_models_gets_all_threads_and_their_gpu(presets, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both are a thread's own: Triton's kernels run on its current GPU, and others may have loaded meanwhile."""
+    fitted: list[threading.Thread] = []
+    current: list[torch.device] = []
 
-    def load() -> Iterator[Stage]:
+    def load(self: Summarizer) -> Iterator[Stage]:
         yield Stage("loads")
-        return threading.current_thread()
+        lm = SimpleNamespace(device=torch.device(self.engine.device))
+        return SimpleNamespace(thread=threading.current_thread(), target=SimpleNamespace(lm=lm))
 
-    monkeypatch.setattr(model_loading, "device_of", lambda name: torch.device("cuda:1"))
-    monkeypatch.setattr(model_loading, "fit_threads", lambda: done.append(threading.current_thread()))
-    made = made_by(presets["one"], "cuda:1")
+    monkeypatch.setattr(Summarizer, "_load", load)
+    monkeypatch.setattr(summarizer, "may_be_cuda", lambda device: True)
+    monkeypatch.setattr(summarizer, "device_of", torch.device)
+    monkeypatch.setattr(torch.cuda, "set_device", current.append)
+    monkeypatch.setattr(summarizer, "fit_threads", lambda: fitted.append(threading.current_thread()))
+    first, second = (made_by(presets["one"], device) for device in ("cuda:0", "cuda:1"))
+    second.load_ahead()
     stages: list[str] = []
-    loading = model_loading.begin_loading(made.preset, made.engine, load)
-    thread = loading_thread.result_of(loading, lambda stage: stages.append(stage.name))
-    assert (stages, thread is MAIN, done) == (["loading Tiny", "loads"], False, [MAIN])
-
-
-def test_triton_s_kernels_run_on_the_gpu_of_the_models(presets, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The current GPU is a thread's own, the first one at the beginning, and others may have loaded meanwhile."""
-    current = threading.local()
-    monkeypatch.setattr(torch.cuda, "set_device", lambda device: setattr(current, "device", device))
-    first, second = torch.device("cuda:0"), torch.device("cuda:1")
-    made = {device: made_by(presets["one"], str(device)) for device in (first, second)}
-    for device, one in made.items():
-        lm = SimpleNamespace(device=device)
-        one._generator = SimpleNamespace(target=SimpleNamespace(lm=lm))  # type: ignore[assignment]
-
-    def taken() -> list[torch.device]:
-        found = []
-        for device in (second, first, second):
-            current.device = None
-            loading_thread.result_of(made[device].load())
-            found.append(current.device)
-        return found
-
-    with ThreadPoolExecutor(1) as another:
-        for each in (taken(), another.submit(taken).result()):
-            assert each == [second, first, second]
+    loaded = loading_thread.result_of(second.load(), lambda stage: stages.append(stage.name))
+    assert (stages, loaded.thread is MAIN, fitted) == (["loading Tiny", "loads"], False, [MAIN])
+    for made in (first, second, first):
+        loading_thread.result_of(made.load())
+    assert [device.index for device in current] == [1, 0, 1, 0]
 
 
 @pytest.mark.parametrize("stored", [False, True])
@@ -201,7 +186,7 @@ def test_a_document_that_needs_no_model_does_not_wait(
         assert ends.wait(LIMIT)
         yield Stage("too late")
 
-    monkeypatch.setattr(summarizer, "load_writer", hang)
+    monkeypatch.setattr(Summarizer, "_load", hang)
     with asked(**options) as made:
         made.load_ahead()
         written = made.summarize(source)
@@ -218,7 +203,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from specextend_cli.cli.main import main
 from specextend_cli.runtime import machine
-from specextend_cli.summarize import model_loading, summarizer
+from specextend_cli.summarize import summarizer
 
 def hang(*_, **__):
     print("hangs", file=sys.stderr, flush=True)
@@ -226,9 +211,9 @@ def hang(*_, **__):
     yield
 
 machine._NVIDIA = Path("/dev/null")
-summarizer.import_ahead = model_loading.import_transformers = lambda: None
-model_loading.device_of = lambda name: SimpleNamespace(type="cuda")
-summarizer.load_writer = hang
+summarizer.import_transformers = lambda: None
+summarizer.device_of = lambda name: SimpleNamespace(type="cuda")
+summarizer.Summarizer._load = hang
 atexit.register(print, "Python is shut down", file=sys.stderr)
 main()
 """

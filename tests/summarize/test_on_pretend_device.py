@@ -10,44 +10,19 @@ import torch
 from specextend_cli.engine.attention import hybrid
 from specextend_cli.engine.events import Step
 from specextend_cli.errors import FitError
-from specextend_cli.runtime.loading_thread import result_of
 from tests.helpers.asked import asked
-from tests.helpers.graphs_on_pretend_device import by_graphs
 from tests.helpers.pretend_device import PretendDevice, pretend_device
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text
 
-LONG = text(30)
 
-
-def told(preset: Path, device: str, *, source: str = LONG, **options: object) -> tuple[list[str], list[Step]]:
+def told(preset: Path, device: str, **options: object) -> tuple[list[str], list[Step]]:
     """The chunk summaries and the summary, and the steps that wrote them."""
     with asked(model=preset, device=device, dtype="float32", cache=False, **options) as made:
-        events = list(made.run(document(source)))
+        events = list(made.run(document(text(30))))
         assert made._generator is None or made._generator.target.lm.device.type == device
     summary = events[-1].summary
     return [*summary.chunk_summaries, summary.text], [event for event in events if isinstance(event, Step)]
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("batch", [4, 1])
-def test_nothing_is_captured_after_loading(
-    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, batch: int
-) -> None:
-    """In batches and one text at a time, with drafts and plainly, for texts of other lengths, as `compare` has it."""
-    capture = by_graphs(monkeypatch)
-    with asked(model=presets["one"], device="cuda", dtype="float32", cache=False, batch=batch) as made:
-        result_of(made.load())
-        assert (made._generator.draft_gate.shape.nodes, made._generator.draft_gate.shape.width) == (60, 10)
-        at_load = capture.captures
-        for sentences in (20, 6, 12):
-            expected = told(presets["one"], "cpu", batch=batch, source=text(sentences))[0]
-            for made.plain in (False, True):
-                capture.replays = 0
-                written = made.summarize(document(text(sentences)))
-                assert [*written.chunk_summaries, written.text] == expected
-                assert capture.replays > 20
-        assert capture.captures == at_load > 0
 
 
 @pytest.mark.parametrize("batch", [4, pytest.param(1, marks=pytest.mark.full)])

@@ -27,9 +27,10 @@ from specextend_cli.models.sources import fetch_pair, is_present
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.draft_heads import WINDOW, with_head
 from specextend_cli.runtime.loading import describe, heads_of
+from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.runtime.options import Engine
-from specextend_cli.summarize.prompt_builder import PromptBuilder
-from specextend_cli.summarize.writer import TextGenerator, load_generator
+from specextend_cli.summarize.prompts import PromptBuilder
+from specextend_cli.summarize.writer import TextGenerator, load_writer
 from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_models import generate
 from tests.helpers.grid import but_for
@@ -93,7 +94,8 @@ def prompt_of(preset: Preset, folder: Path) -> list[int]:
 
 
 def loaded(preset: Preset, draft: str | None = None) -> TextGenerator:
-    return load_generator(preset, fetch_pair(preset, offline=True), Engine(device="cpu", draft=draft))
+    engine = Engine(device="cpu", draft=draft)
+    return result_of(load_writer(preset, fetch_pair(preset, offline=True), engine, batch=None))
 
 
 @pytest.mark.parametrize("name", but_for(["gemma-4-e4b", *list(PRESETS)[::5]], PRESETS))

@@ -13,7 +13,7 @@ from specextend_cli.models.prompt_templates import Style, spell_out
 from specextend_cli.summarize.mapreduce import summary_parts
 from specextend_cli.summarize.request import Request, answer_tokens, target_words
 from specextend_cli.summarize.summarizer import Summarizer
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.results import summary_record
 from tests.helpers.asked import asked as summarizer_asked
 from tests.summarize import tiny_preset

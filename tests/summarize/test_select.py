@@ -11,7 +11,7 @@ from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.recurring import RecurringPairs
 from specextend_cli.summarize.ranking.score import score
 from specextend_cli.summarize.ranking.select import Selector
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import count_words
 from tests.summarize.examples import COUNCIL, HARBOUR
 from tests.summarize.scribe import document
 

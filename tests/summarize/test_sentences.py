@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from specextend_cli.summarize.text.sentences import Sentences, spans, split
+from specextend_cli.summarize.sentences import Sentences, spans, split
 from tests.scripts.sentence_splitters import DATA, labelled, ours, right
 
 EXACT = Path(__file__).with_name("breaks_exact.txt").read_text(encoding="utf-8").splitlines()

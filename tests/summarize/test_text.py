@@ -10,9 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from specextend_cli.summarize.facts import numbers
-from specextend_cli.summarize.text.language import NAMES, language_of
-from specextend_cli.summarize.text.terms import terms
-from specextend_cli.summarize.text.words import beginning, by_character, count_words, words
+from specextend_cli.summarize.words import NAMES, beginning, by_character, count_words, language_of, terms, words
 from tests import ROOT
 from tests.summarize.test_wording import LANGUAGES, ROWS
 

@@ -14,7 +14,6 @@ from specextend_cli.runtime import threads
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        ({"cpu.max": "200000 100000\n"}, 2),
         ({"cpu.max": "150000 100000\n"}, 2),
         ({"cpu.max": "5000 100000\n"}, 1),
         ({"cpu.max": "max 100000\n"}, None),

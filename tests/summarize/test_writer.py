@@ -10,7 +10,7 @@ from specextend_cli.engine.events import Finished, Step
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize import writer as module
 from specextend_cli.summarize.events import Part, Text
-from specextend_cli.summarize.prompt_builder import Prompt
+from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.writer import TextGenerator
 
 
@@ -35,7 +35,7 @@ def write(tokenizer, monkeypatch):
         monkeypatch.setattr(module, "decode", decode)
         draft_gate = SimpleNamespace()
         made = TextGenerator(None, None, tokenizer, None, None, draft_gate, frozenset(), 64)
-        generating = made.generate(Prompt(Part(1, 1, 1, 1, (1, 1), 1, True), [1], max_tokens=1000))
+        generating = made.generate(Prompt(Part(1, 1, 1, (1, 1), 1, True), [1], max_tokens=1000))
         deltas = []
         while True:
             try:

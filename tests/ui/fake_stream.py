@@ -23,7 +23,7 @@ from specextend_cli.summarize.events import (
     Text,
     Warned,
 )
-from specextend_cli.summarize.text.sentences import split
+from specextend_cli.summarize.sentences import split
 
 SUMMARY = (
     "The report follows the harbour of Port Ellery from its founding in 1871 to the storm of 1953, and argues that"
@@ -119,13 +119,13 @@ def stream(
         yield Warned(warning)
     for number in range(1, parts + 1) if parts > 1 else ():
         span = (pages * (number - 1) // parts + 1, pages * number // parts)
-        yield Part(number, parts, 1, 2, span, 9120, False)
+        yield Part(number, parts, 1, span, 9120, False)
         yield from count(prefill(9120))
         yield from count(writing(NOTE, 9120, plain_seconds=plain_seconds, seconds=step_seconds, rng=rng, delay=delay))
         notes.append(NOTE)
         yield ChunkSummarized(number, parts, 1, NOTE)
     size = 9120 if parts == 1 else 400 * parts
-    yield Part(1, 1, plan.levels, plan.levels, (1, pages), size, True)
+    yield Part(1, 1, plan.levels, (1, pages), size, True)
     yield from count(prefill(size))
     written = writing(summary, size, plain_seconds=plain_seconds, seconds=step_seconds, rng=rng, delay=delay)
     left = list(sentences(summary))

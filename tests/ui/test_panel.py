@@ -58,7 +58,7 @@ def batched(chunks=4, slots=3):
     """Chunk summaries that are written side by side, as the generator tells it."""
     work = LevelWork(chunks, 1000 * chunks, 40 * chunks), LevelWork(1, 200, 90)
     yield Plan("harbour.pdf", 12, 1000 * chunks, (1000,) * chunks, 2, work=work)
-    parts = [Part(n, chunks, 1, 2, (3 * n - 2, 3 * n), 1000, False) for n in range(1, chunks + 1)]
+    parts = [Part(n, chunks, 1, (3 * n - 2, 3 * n), 1000, False) for n in range(1, chunks + 1)]
     for part in parts[:slots]:
         yield part
         yield from (Prefilling(512, 1000, 0.5), Prefilled(1000, 1.0), Step((1,), 1001, 0, 0.0, 0.0, 0.0))
@@ -108,7 +108,7 @@ def test_the_panel_shows_what_decoding_does():
 
 def test_retrieved_positions_are_drawn_only_where_something_was_left_out():
     events = [
-        Part(1, 1, 1, 1, (1, 1), 500, True),
+        Part(1, 1, 1, (1, 1), 500, True),
         Step((1, 1), 502, 8, 0.01, 0.02, 0.0),
         chosen(0.99, [(0, 502)], 502, 0),
     ]
@@ -193,7 +193,7 @@ def test_raw_results_are_not_wrapped(terminal):
 
 def test_hostile_text_is_inert_in_the_panel(terminal):
     with Panel(Output(terminal, terminal), "[red]\x1b]0;x\x07evil[/red].pdf") as panel:
-        panel.add(Part(1, 1, 1, 1, (1, 1), 5, True))
+        panel.add(Part(1, 1, 1, (1, 1), 5, True))
         panel.add(Stage("[b]\x1b[2Jstage"))
         panel.write("\x1b[2J[bold]not bold[/bold]\x1b]0;title\x07\n")
         panel.add(Text("[/nonsense] \x1b[31mred"))
@@ -245,7 +245,7 @@ def test_lines_say_what_a_batch_has_done():
 
 
 def test_chunks_that_were_written_before_are_one_line():
-    parts = [Part(n, 300, 1, 3, (n, n), 100, False, reused=n < 299) for n in range(1, 301)]
+    parts = [Part(n, 300, 1, (n, n), 100, False, reused=n < 299) for n in range(1, 301)]
     done = [ChunkSummarized(n, 300, 1, "text", True) for n in range(1, 299)]
     assert told([*parts[:298], *done, *parts[298:]]) == ["300 chunk summaries, 298 of them reused"]
 

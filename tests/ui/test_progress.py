@@ -57,7 +57,7 @@ def test_only_summaries_of_chunks_are_saved_chunks():
     progress = Progress(Clock())
     for level in (1, 2):
         for number in range(1, 5):
-            progress.add(Part(number, 4, level, 3, (1, 1), 9, False))
+            progress.add(Part(number, 4, level, (1, 1), 9, False))
             progress.add(ChunkSummarized(number, 4, level, "text"))
     assert progress.saved == 4
 

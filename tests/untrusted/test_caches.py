@@ -266,7 +266,7 @@ private_files.publish(made, made.with_name("kernels.so"))
 
 def test_the_cache_is_for_its_user_alone(home: Path) -> None:
     """Models may be anybody's; what documents say may not."""
-    GenerationCache(store.cache_root() / "texts.sqlite")
+    GenerationCache(store.cache_root() / "texts.sqlite").put("a", "b")
     assert stat.S_IMODE(store.cache_root().stat().st_mode) == 0o700
     shutil.rmtree(store.cache_root())
     store.build(store.cache_root() / "models" / "mine", lambda into: None)

@@ -251,8 +251,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         torch.add(held.starts, 1, out=held.lengths[:-1])
         graph.replay()
         self._forwards += 1
-        features = _features(graph, inputs.feature_layers, b)
-        return ModelOutput(graph.out.logits[:b, None], None if features is None else features[0, :, None])
+        return ModelOutput(graph.out.logits[:b, None], None)
 
 
 def _features(graph: Graph, layers: Sequence[int], n: int) -> Tensor | None:

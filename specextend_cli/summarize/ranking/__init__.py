@@ -1,1 +1,1 @@
-"""Extractive summarization: a document's sentences, their features, a learnt ranker, and the choice among them."""
+"""Extractive summarization: a document's sentences, a score for each, and the choice among them."""

@@ -13,7 +13,7 @@ from typing import Literal
 import regex
 
 from specextend_cli.documents.document import Block, Document
-from specextend_cli.summarize.text.sentences import spans
+from specextend_cli.summarize.sentences import spans
 
 Kind = Literal["prose", "item", "heading", "table", "code"]
 

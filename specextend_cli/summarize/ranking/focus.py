@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.term_matrix import Array
-from specextend_cli.summarize.text.terms import EMPTY, terms
+from specextend_cli.summarize.words import EMPTY, terms
 
 WEIGHT = 8.0
 """Standard deviations of the scores that the sentence with most of the focus gains: more than the best one has."""

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.wording import wording
-from specextend_cli.summarize.text.terms import EMPTY
-from specextend_cli.summarize.text.words import count_words
+from specextend_cli.summarize.words import EMPTY, count_words
 
 _LEAST, _SHARE = 25, 0.5  # words that can be quoted of what has such a heading; and the most of the document's
 _OPENING, _OPENING_SHARE = range(60, 601), 0.25  # the same of an opening

@@ -9,7 +9,7 @@ import regex
 
 from specextend_cli.summarize.ranking.candidates import ITEM, Candidate
 from specextend_cli.summarize.ranking.wording import wording
-from specextend_cli.summarize.text.words import length_of
+from specextend_cli.summarize.words import length_of
 
 _SHORT, _LONG = 6, 60  # words
 _FEW, _WIDE = 4, 40  # words, and characters, of a sentence in a language that joins more of it to a word than English

@@ -13,7 +13,7 @@ from itertools import chain, pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from specextend_cli.summarize.text.terms import EMPTY, ordered_terms
+from specextend_cli.summarize.words import EMPTY, ordered_terms
 
 _LETTERS = 3  # of a word, at least
 _ENGLISH = 0.2  # of a text's words, at least, are of the list: in another language such words would be what recurs

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.term_matrix import Array, TermMatrix
-from specextend_cli.summarize.text.terms import terms
-from specextend_cli.summarize.text.words import length_of
+from specextend_cli.summarize.words import length_of, terms
 
 WEIGHTS: Mapping[str, float] = {
     "frequency": 0.349,

@@ -21,8 +21,7 @@ from specextend_cli.summarize.ranking.readable import asks, beside_the_text, is_
 from specextend_cli.summarize.ranking.recurring import RecurringPairs
 from specextend_cli.summarize.ranking.speakers import decides, words_told
 from specextend_cli.summarize.ranking.wording import wording
-from specextend_cli.summarize.text.language import language_of
-from specextend_cli.summarize.text.words import beginning, count_words
+from specextend_cli.summarize.words import beginning, count_words, language_of
 
 _OWN = 1e3  # standard deviations of the scores that a sentence of the own summary gains: more than any other has
 _REDUNDANCY = 1.0  # that a sentence loses whose words are all taken already

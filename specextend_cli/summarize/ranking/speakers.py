@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import regex
 
 from specextend_cli.summarize.ranking.candidates import Candidate
-from specextend_cli.summarize.text.words import length_of
+from specextend_cli.summarize.words import length_of
 
 _SPEAKER = regex.compile(
     r"""\W{0,3}(?P<name>[\p{Lu}\p{Lo}][\p{L}\p{M}\p{N}.'’ ・-]{0,38})

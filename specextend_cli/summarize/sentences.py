@@ -8,18 +8,7 @@ from itertools import pairwise
 
 import regex
 
-from specextend_cli.summarize.text.abbreviations import (
-    BEFORE_FIGURES,
-    BEFORE_NUMBERS,
-    COMPANY,
-    EXCLAIMED,
-    MAYBE_LAST,
-    MONTHS,
-    NEVER_LAST,
-    ORDINARY,
-    STARTERS,
-    TITLES,
-)
+from specextend_cli.summarize.words import table
 
 _CLOSING = r"[\p{Pe}\p{Pf}]"
 _OWN = r"[\p{STerm}།--[.!?]]"
@@ -61,7 +50,10 @@ _UNCASED = r"\p{Cyrillic}\p{Arabic}\p{Hebrew}\p{Devanagari}"
 _LETTER = regex.compile(rf"[\p{{Lu}}{_UNCASED}]")
 _TAIL = 24  # characters; no abbreviation, and no word that matters after one, has more
 _SURE = 5  # letters; a longer word that is not known to be one is no abbreviation
-_KNOWN = BEFORE_NUMBERS | EXCLAIMED | MAYBE_LAST | NEVER_LAST | TITLES
+_LISTS = {name: frozenset(words.split()) for name, words in table("abbreviations").items()}
+_KNOWN = frozenset().union(
+    *(_LISTS[name] for name in ("before_numbers", "exclaimed", "maybe_last", "never_last", "titles"))
+)
 _QUOTES = (("「", "」"), ("『", "』"), ("“", "”"))
 _QUOTED = 200  # characters; a sentence in a longer quotation ends as others do
 _PHRASE = 40  # characters; after fewer, a space ends no sentence
@@ -149,7 +141,10 @@ def _is_inside(text: str, start: int, mark: regex.Match[str]) -> bool:
         text[point] in "!?"
         and mark[0].rstrip() in "!?"
         and name is not None
-        and (following.lower() in COMPANY or (name[0].lower() in EXCLAIMED and following.lower() not in STARTERS))
+        and (
+            following.lower() in _LISTS["company"]
+            or (name[0].lower() in _LISTS["exclaimed"] and following.lower() not in _LISTS["starters"])
+        )
     )
 
 
@@ -158,7 +153,7 @@ def _is_abbreviated(text: str, start: int, tail: str, following: str, at: int) -
     head = text[start : start + len(tail) + 1] if len(tail) < _TAIL else ""
     if _NUMBER.fullmatch(head) or (_LABEL.fullmatch(head) and following):
         return True
-    begins = following.istitle() and following.lower() in STARTERS
+    begins = following.istitle() and following.lower() in _LISTS["starters"]
     if _ORDINAL.search(tail + ".") and _COUNTED.match(following):
         return True
     if following and not begins and _ORDINAL_AFTER.search(tail + "."):
@@ -172,20 +167,20 @@ def _is_abbreviated(text: str, start: int, tail: str, following: str, at: int) -
     if len(word) == 1 and word.islower() and _SECOND_LETTER.match(text, at):
         return True
     numbered = following[:1].isdigit() or (len(following) == 1 and not begins) or sign in ("(", "[", "§")
-    numbered = numbered or following[:3].lower() in MONTHS
-    if word in BEFORE_FIGURES and following[:1].isdigit() and following[1:2].isdigit():
+    numbered = numbered or following[:3].lower() in _LISTS["months"]
+    if word in _LISTS["before_figures"] and following[:1].isdigit() and following[1:2].isdigit():
         return True
-    if numbered and (key in BEFORE_NUMBERS or key.endswith("str")):
+    if numbered and (key in _LISTS["before_numbers"] or key.endswith("str")):
         return True
     if len(word) == 1 and _LETTER.match(word):
         initial = word.isupper() or text[at + 1 : at + 2] == "."  # no "2022 г. В …"
         return not (begins and _ends_with_letter(tail, found.start(), following, initial=initial))
-    if key in ORDINARY and word.islower():
+    if key in _LISTS["ordinary"] and word.islower():
         return False
-    if key in NEVER_LAST:
+    if key in _LISTS["never_last"]:
         return True
     unknown = _INITIALS.fullmatch(word) or (_VOWELLESS.fullmatch(word) and not following[:1].isdigit())
-    if (key in TITLES and word[0].isupper()) or key in MAYBE_LAST or word == "v" or unknown:
+    if (key in _LISTS["titles"] and word[0].isupper()) or key in _LISTS["maybe_last"] or word == "v" or unknown:
         return sign == "§" or (bool(following) and not begins)
     return False
 

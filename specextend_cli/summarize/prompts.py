@@ -6,9 +6,8 @@ file, is encoded as ordinary text: `<|im_end|>` in a PDF is ten characters, not 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
 from pathlib import Path
 
 from specextend_cli.errors import ModelError, UsageError
@@ -43,6 +42,7 @@ class PromptBuilder:
     encoder: TextEncoder
     directory: Path
     request: Request = field(default_factory=Request, kw_only=True)
+    _frames: dict[tuple[object, ...], tuple[list[int], list[int]]] = field(default_factory=dict, init=False, repr=False)
 
     def prompt(self, template: str, values: Mapping[str, object], text: str) -> list[int]:
         """Token ids of `template` around `text`, up to where the answer begins.
@@ -79,17 +79,15 @@ class PromptBuilder:
         return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
     def frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
-        """Token ids before and after the text."""
-        return self._frames(template, tuple(values.items()))
+        """Token ids before and after the text. Frames are kept: each compiles the chat template."""
+        key = template, *values.items()
+        if key not in self._frames:
+            self._frames[key] = self._frame(template, values)
+        return self._frames[key]
 
-    @cached_property
-    def _frames(self) -> Callable[[str, tuple[tuple[str, object], ...]], tuple[list[int], list[int]]]:
-        """`_frame` with its last results: it compiles the chat template, and each prompt asks for it several times."""
-        return lru_cache(maxsize=8)(self._frame)
-
-    def _frame(self, template: str, values: tuple[tuple[str, object], ...]) -> tuple[list[int], list[int]]:
+    def _frame(self, template: str, values: Mapping[str, object]) -> tuple[list[int], list[int]]:
         prompts = self.preset.prompts
-        wanted = {"question": self.request.focus or "", **dict(values)}
+        wanted = {"question": self.request.focus or "", **values}
         if self.request.language is not None:
             wanted["language"] = self.request.language
         words = self.request.spelled(prompts, template, self._harmless)

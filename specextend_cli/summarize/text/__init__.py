@@ -1,1 +1,0 @@
-"""Text as sentences, words, terms and languages."""
