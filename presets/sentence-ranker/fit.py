@@ -27,7 +27,7 @@ from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from nltk.stem.porter import PorterStemmer
@@ -50,7 +50,7 @@ RESAMPLES = 10_000
 PENALTY = 1e-3  # of a weight's square, where the labels have a variance of 1
 STEMMER = SimpleNamespace(stem=cache(PorterStemmer().stem))
 
-Array = NDArray[np.float64]
+Array = NDArray[Any]
 
 
 class Pair(NamedTuple):

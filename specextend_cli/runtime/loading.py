@@ -38,7 +38,7 @@ _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
 def load_target(preset: Preset, directories: Directories, options: Engine) -> Target:
-    """The preset's target, or this process's part of it; errors as `load_generator`."""
+    """The preset's target, or this process's part of it; errors as `writer.load_writer`."""
     from specextend_cli.engine.target import Target
 
     group = process_group()

@@ -12,7 +12,7 @@ from specextend_cli.engine.events import Step
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize.events import Plan, Sentence, Stage, Warned
 from specextend_cli.summarize.mapreduce import pack
-from specextend_cli.summarize.writer import load_generator
+from specextend_cli.summarize.writer import load_writer
 from tests.helpers.asked import asked
 from tests.helpers.grid import but_for
 from tests.helpers.published_heads import p_eagle, safeailab_3
@@ -125,12 +125,12 @@ def plain(presets):
 def always(monkeypatch):
     """Drafts whether they pay or not."""
 
-    def load(*arguments):
-        generator = load_generator(*arguments)
+    def load(*arguments, **options):
+        generator = yield from load_writer(*arguments, **options)
         generator.draft_gate.enabled = False
         return generator
 
-    monkeypatch.setattr("specextend_cli.summarize.writer.load_generator", load)
+    monkeypatch.setattr("specextend_cli.summarize.writer.load_writer", load)
 
 
 @pytest.mark.usefixtures("always")
