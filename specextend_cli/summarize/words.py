@@ -53,8 +53,8 @@ _MORE = 1.5  # times as many words as English has of its own, at least
 
 
 def table(name: str) -> dict[str, Any]:
-    """The file of words of that name beside this module."""
-    return tomllib.loads(Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
+    """The file of words of that name beside this module, or below it."""
+    return tomllib.loads((Path(__file__).parent / f"{name}.toml").read_text(encoding="utf-8"))
 
 
 _LANGUAGES = table("languages")

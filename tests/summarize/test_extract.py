@@ -14,7 +14,7 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.options import Engine
-from specextend_cli.summarize import summarizer as module
+from specextend_cli.summarize import writer as module
 from specextend_cli.summarize.events import Part, Sentence, Summary, Text, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.speakers import speakers

@@ -38,6 +38,7 @@ def labels(line: str, language: str) -> set[str]:
         return {"idle"}
     found = {name for name in ("advises", "concludes", "method") if getattr(own, name).search(shown)}
     found |= {"leans"} if own.leans.match(shown) else set()
+    found |= {"refers"} if not found and own.refers.search(shown) else set()
     found |= set() if is_whole(shown, language) or found else {"broken"}
     return found or {"-"}
 

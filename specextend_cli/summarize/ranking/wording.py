@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
 import regex
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from specextend_cli.summarize.words import table
 
 _JOINED = ("ja", "zh")  # particles and other words follow a word without a space
 
@@ -46,8 +41,8 @@ def wording(language: str) -> Wording:
 
 @cache
 def _rules() -> Mapping[str, Mapping[str, str]]:
-    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
-    return {code: {name: value.strip() for name, value in rules.items()} for code, rules in table.items()}
+    languages = table("ranking/wording")
+    return {code: {name: value.strip() for name, value in rules.items()} for code, rules in languages.items()}
 
 
 def _compiled(words: Mapping[str, str], name: str, before: str = "", after: str = "") -> regex.Pattern[str]:
