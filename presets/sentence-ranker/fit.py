@@ -37,10 +37,9 @@ from rouge_score.tokenize import tokenize
 
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError, SpecextendError
-from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.ranking.candidates import candidates, speakers
 from specextend_cli.summarize.ranking.score import WEIGHTS, loose, numbers, standard_scores
 from specextend_cli.summarize.ranking.select import Selector
-from specextend_cli.summarize.ranking.speakers import speakers
 from specextend_cli.summarize.words import EMPTY
 
 FOLDS = 10

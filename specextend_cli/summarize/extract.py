@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 
+import numpy as np
+from numpy.typing import NDArray
+
 from specextend_cli.documents.document import Document
 from specextend_cli.humanize import format_count, format_many
 from specextend_cli.summarize.citations import Citer, DocumentSentence
 from specextend_cli.summarize.events import Event, Method, OwnPart, Plan, Stage, Warned
-from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.focus import gain, relevance
-from specextend_cli.summarize.ranking.score import score
+from specextend_cli.summarize.layout import BRIEF, Placed, QuoteLayout, mark_words
+from specextend_cli.summarize.ranking.candidates import candidates, speakers
+from specextend_cli.summarize.ranking.score import gain, score
 from specextend_cli.summarize.ranking.select import Choice, Selector
-from specextend_cli.summarize.ranking.speakers import speakers
 from specextend_cli.summarize.ranking.term_matrix import Array
-from specextend_cli.summarize.request import BRIEF, Placed, QuoteLayout, Request, mark_words
+from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.words import NAMES, count_words
 
 _PARAGRAPH = 3  # sentences at least, before another section begins a new paragraph
-_FAR = 0.12  # of the document: a gap that separates paragraphs where there are no sections
 
 
 class Extract:
@@ -36,7 +37,10 @@ class Extract:
         self.document, self.request, self.words = document, request, words
         self.sentences, size = candidates(document), count_words(document.text)
         self.plan = Plan(document.name, document.extraction.pages or 1, 0, (), 1, document.unit, words=size)
-        self._places = [DocumentSentence(one.start, one.end, self._page(one.start, one.end)) for one in self.sentences]
+        self._places = [
+            DocumentSentence(one.start, one.end, (document.pages_of(one.start, one.end) or (1,))[0])
+            for one in self.sentences
+        ]
         self.citer = Citer(document, self._places)
         self.own: OwnPart | None = None
 
@@ -80,7 +84,7 @@ class Extract:
         most = BRIEF if request.style == "tldr" and not request.is_exact else None
         mark = mark_words(request.style) + self._name_words
         return self._selector.select(
-            self._scores, self.words, gain=self._gain, mark=mark, most=most, exact=request.is_exact
+            self._ranked[0], self.words, gain=self._gain, mark=mark, most=most, exact=request.is_exact
         )
 
     def _own(self, chosen: Sequence[Choice]) -> OwnPart | None:
@@ -94,14 +98,6 @@ class Extract:
     def _ranked(self) -> tuple[Array, list[set[str]]]:
         return score(self.document.text, self.document.title, self.sentences)
 
-    @property
-    def _scores(self) -> Array:
-        return self._ranked[0]
-
-    @property
-    def _bags(self) -> list[set[str]]:
-        return self._ranked[1]
-
     @cached_property
     def _names(self) -> tuple[str, ...]:
         """Who says each sentence of a conversation; () where the document is none."""
@@ -109,7 +105,7 @@ class Extract:
 
     @cached_property
     def _selector(self) -> Selector:
-        return Selector(self.document.text, self.sentences, self._bags, conversation=bool(self._names))
+        return Selector(self.document.text, self.sentences, self._ranked[1], conversation=bool(self._names))
 
     def _layout(self, chosen: Sequence[Choice]) -> Iterator[Placed]:
         """Each choice in the style that is asked for."""
@@ -125,28 +121,20 @@ class Extract:
         name = self._names[choice.sentence] if self._names and self.request.style == "bullets" else ""
         return f"{name}: " if name and not choice.text.startswith(name) else ""
 
-    @cached_property
+    @property
     def _name_words(self) -> int:
         """How many words such a name has, nearly."""
-        if self.request.style != "bullets" or not self._names:
-            return 0
-        sizes = [count_words(name) for name in self._names if name]
+        sizes = [count_words(name) for name in self._names if name] if self.request.style == "bullets" else []
         return round(sum(sizes) / max(len(sizes), 1))
 
     @cached_property
-    def _gain(self) -> Array | None:
+    def _gain(self) -> NDArray[np.float64] | None:
         """What each sentence gains by its share of the focus, [sentences]; None without one that any of them has."""
         if self.request.focus is None:
             return None
-        found = gain(relevance(self.request.focus, self.sentences, self._bags), self._selector.usable)
+        found = gain(self.request.focus, self.sentences, self._ranked[1], self._selector.usable)
         return found if found.any() else None
 
     def _are_apart(self, one: int, other: int) -> bool:
         """Whether two sentences belong to different parts of the document."""
-        found = self.sentences
-        if found[-1].section > 1:
-            return found[one].section != found[other].section
-        return other - one > _FAR * len(found)
-
-    def _page(self, start: int, end: int) -> int:
-        return (self.document.pages_of(start, end) or (1,))[0]
+        return self.sentences[one].section != self.sentences[other].section

@@ -18,17 +18,15 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.citations import Citer, Origin, document_sentences, origin_of, summarized
 from specextend_cli.summarize.events import Event, LevelWork, Method, Part, Plan, Rates, Text
+from specextend_cli.summarize.layout import BRIEF, AnswerLayout, mark_words
 from specextend_cli.summarize.prompts import Prompt, PromptBuilder
 from specextend_cli.summarize.request import (
-    BRIEF,
     SHARE,
     SLACK,
     STYLE_WORDS,
     WORDS_PER_TOKEN,
-    AnswerLayout,
     Request,
     answer_tokens,
-    mark_words,
     target_words,
 )
 from specextend_cli.summarize.sentences import split

@@ -25,6 +25,7 @@ from specextend_cli.humanize import (
     format_speedup,
 )
 from specextend_cli.summarize import events
+from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.output import QUIET, sanitize
 from specextend_cli.ui.tables import histogram
@@ -55,7 +56,7 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.began = self.clock()
-        self.estimate = events.Estimate(self.meter)
+        self.estimate = Estimate(self.meter)
 
     def add(self, event: events.Event) -> None:
         """Take one event."""

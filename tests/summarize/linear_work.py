@@ -6,13 +6,12 @@ from specextend_cli.documents.document import Block, Document, Extraction, Page
 from specextend_cli.summarize.answers import flaw
 from specextend_cli.summarize.citations import DocumentSentence, Origin, SentenceIndex
 from specextend_cli.summarize.facts import FactSource, dates, numbers, values
-from specextend_cli.summarize.ranking.candidates import candidates
+from specextend_cli.summarize.layout import AnswerLayout
+from specextend_cli.summarize.ranking.candidates import candidates, speakers
 from specextend_cli.summarize.ranking.readable import is_whole, printed
 from specextend_cli.summarize.ranking.score import score
 from specextend_cli.summarize.ranking.select import Selector
-from specextend_cli.summarize.ranking.speakers import speakers
 from specextend_cli.summarize.ranking.wording import wording
-from specextend_cli.summarize.request import AnswerLayout
 from specextend_cli.summarize.sentences import Sentences, idle, spans, split
 from specextend_cli.summarize.words import language_of, terms
 

@@ -9,7 +9,8 @@ import pytest
 
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.meter import Meter
-from specextend_cli.summarize.events import Estimate, Event, LevelWork, Part, Plan, Rates
+from specextend_cli.summarize.estimate import Estimate
+from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates
 
 READ, TOGETHER, ALONE = 0.004, 0.012, 0.02  # seconds a token
 CHUNK, NOTE = 500, 64

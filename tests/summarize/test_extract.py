@@ -16,8 +16,7 @@ from specextend_cli.models.presets import load_preset
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize import writer as module
 from specextend_cli.summarize.events import Part, Sentence, Summary, Text, Warned
-from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.speakers import speakers
+from specextend_cli.summarize.ranking.candidates import candidates, speakers
 from specextend_cli.summarize.request import Request
 from specextend_cli.summarize.summarizer import Summarizer
 from specextend_cli.summarize.words import count_words
@@ -131,11 +130,9 @@ def test_no_text_is_too_odd(source: str, wanted: int, style: str) -> None:
     assert summary.method in ("extractive", "lead", "verbatim")
 
 
-@pytest.mark.parametrize(
-    ("between", "size"), [("\n\n# Prices\n\n", 4), ("\n\n# Prices\n\n", 2), ("\n\n" + "| a | b |\n" * 40 + "\n", 6)]
-)
-def test_another_paragraph_begins_far_away_or_in_another_section_after_three_sentences(between: str, size: int) -> None:
-    source = between.join(" ".join(COUNCIL[at : at + size]) for at in range(0, 12, size))
+@pytest.mark.parametrize("size", [4, 2])
+def test_another_paragraph_begins_in_another_section_after_three_sentences(size: int) -> None:
+    source = "\n\n# Prices\n\n".join(" ".join(COUNCIL[at : at + size]) for at in range(0, 12, size))
     paragraphs = quote(read_bytes("a.md", source.encode()), length=160)[0].text.split("\n\n")
     assert len(paragraphs) > 1
     assert all(paragraph.count("The ") >= 3 for paragraph in paragraphs[:-1])

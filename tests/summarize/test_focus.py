@@ -10,7 +10,7 @@ import pytest
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.summarize.events import Summary, Warned
 from specextend_cli.summarize.ranking.candidates import candidates
-from specextend_cli.summarize.ranking.focus import WEIGHT, gain, relevance
+from specextend_cli.summarize.ranking.score import FOCUS, gain
 from specextend_cli.summarize.words import terms
 from tests.summarize.examples import COUNCIL
 from tests.summarize.scribe import document, quote
@@ -66,10 +66,11 @@ def test_a_heading_tells_what_its_sentences_are_about(number: int) -> None:
     assert summarize("\n\n".join(sections), focus=focus, length=16)[0].text in sections[number]
 
 
-def shares(focus: str, *sentences: str) -> list[float]:
+def shares(focus: str, *sentences: str, usable: bool = True) -> list[float]:
     source = document("\n\n".join(sentences))
     found = candidates(source)
-    return relevance(focus, found, [terms(source.text[one.start : one.end]) for one in found]).tolist()
+    bags = [terms(source.text[one.start : one.end]) for one in found]
+    return (gain(focus, found, bags, np.full(len(found), usable)) / FOCUS).tolist()
 
 
 def test_rare_words_count_more_and_question_words_only_where_there_are_no_others() -> None:
@@ -85,7 +86,5 @@ def test_rare_words_count_more_and_question_words_only_where_there_are_no_others
     assert shares("价格", *chinese) == [1.0, 0.0]
 
 
-def test_the_best_match_that_can_be_quoted_gains_most() -> None:
-    share = np.array([0.2, 0.0, 0.1, 0.4], np.float32)
-    assert gain(share, np.array([True, True, True, False])).tolist() == [WEIGHT, 0.0, WEIGHT / 2, 0.0]
-    assert not gain(share, np.zeros(4, bool)).any()
+def test_only_what_can_be_quoted_gains() -> None:
+    assert not any(shares("wool", "Wool is sold on Saturdays.", usable=False))

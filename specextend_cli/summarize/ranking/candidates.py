@@ -1,4 +1,4 @@
-"""The sentences of a document with the place each has in it: candidates for an extractive summary.
+"""The sentences of a document, where each stands and, in a conversation, who says it: candidates for an extract.
 
 Lines that are wrapped inside a paragraph are one text; list items, table rows and code are told apart by their marks
 (CommonMark, reStructuredText), because a sentence never crosses from one into another.
@@ -6,7 +6,8 @@ Lines that are wrapped inside a paragraph are one text; list items, table rows a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -14,6 +15,7 @@ import regex
 
 from specextend_cli.documents.document import Block, Document
 from specextend_cli.summarize.sentences import spans
+from specextend_cli.summarize.words import length_of
 
 Kind = Literal["prose", "item", "heading", "table", "code"]
 
@@ -29,6 +31,26 @@ _LOWER = regex.compile(r"[\p{Ll}\p{N}`(\"“'*_\[]")
 _UNDERLINED = regex.compile(r"[ \t][-=~^\"'+*#]{4,}[ \t]*\Z")
 _WRAPPED, _WIDE = 0.7, 60  # of a block's longest line, characters: a shorter line before a capital ends its sentence
 _NARROW = 25  # characters: so does any line that is shorter, because no paragraph is that narrow
+
+
+_SPEAKER = regex.compile(
+    r"""\W{0,3}(?P<name>[\p{Lu}\p{Lo}][\p{L}\p{M}\p{N}.'’ ・-]{0,38})
+      (?:\ \([^()]{1,30}\)|（[^（）]{1,30}）)?(?::\ |：)(?=\S)""",
+    regex.VERBOSE,
+)
+# A label of minutes before a colon, which is nobody's name.
+_LABEL = regex.compile(
+    r"(?:Decision|Action(?: item| point)?|Motion|Resolution|Vote|Beschluss|Aufgabe|Antrag|Décision|Acuerdo|Decisión"
+    r"|Tarea|Decisione|Decisão|Tarefa|Решение|Поручение)s?(?: \d+)?(?=:)"
+)
+_TURNS = 0.2  # of a conversation's paragraphs, at least, begin with the name of somebody who speaks more than once
+_LEAST = 2  # turns of such a speaker, and speakers of a conversation
+_WORDS = 4  # of a name, at most
+_FILLERS = regex.compile(
+    r"""\b(?:u[hm]+|e[rh]m*|mm+|hm+|oh|ah|huh|yeah|yep|yes|no|okay|ok|well|so|right|alright|like|just|actually|basically
+      |really|I\ (?:mean|guess|think|dunno|know)|you\ know|kind\ of|sort\ of|kinda|sorta|and|but)\b[,.;:!?-]*""",
+    regex.VERBOSE | regex.IGNORECASE,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +152,35 @@ def _ends(line: str, following: str, width: int) -> bool:
     """Whether a text ends with this line, although no mark says so: it is short, and a capital follows."""
     short = len(line) < max(min(_WRAPPED * width, _WIDE), _NARROW)
     return short and (_ENDED.search(line) is not None or _LOWER.match(following) is None)
+
+
+def speakers(text: str, found: Sequence[Candidate]) -> tuple[str, ...]:
+    """Who says each of the sentences of a conversation, "" for nobody, [sentences]; () where a document is none.
+
+    A paragraph without a name, after a named one, is nobody's.
+    """
+    said: list[str] = []
+    name, blocks = "", 0
+    for one in found:
+        if one.place == 0:
+            body = " ".join(text[one.start : one.end].split())
+            blocks += 1
+            match = _SPEAKER.match(body) if one.kind in ("prose", "item") else None
+            name = match["name"].strip() if match and len(match["name"].split()) <= _WORDS else ""
+            name = "" if decides(body) else name
+        said.append(name)
+    turns = Counter(name for name, one in zip(said, found, strict=True) if one.place == 0 and name)
+    known = {name: number for name, number in turns.items() if number >= _LEAST}
+    share = sum(known.values()) / max(blocks, 1)
+    return tuple(said) if share >= _TURNS and len(known) >= _LEAST else ()
+
+
+def decides(line: str) -> bool:
+    """Whether a line is a decision or a task of minutes, and says so before a colon."""
+    return _LABEL.match(line) is not None
+
+
+def words_told(line: str) -> float:
+    """Words that are said, without the speaker's name and what fills pauses: 3 of "Bob: Um, yeah, on the TV"."""
+    line = line[match.end() :] if (match := _SPEAKER.match(line)) else line
+    return length_of(_FILLERS.sub(" ", line))

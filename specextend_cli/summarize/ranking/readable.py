@@ -24,18 +24,10 @@ _CLAUSE = regex.compile(r"""\d{1,2}(?:\.\d{1,2}){1,3}\.?\s+(?=["“„«]?\p{Lu}
 _INITIAL = regex.compile(r"\p{Lu}\.\s\p{Lu}")
 _QUESTION = regex.compile(r"""(?:[?？؟՞]|(?<=\p{Greek}{2});)[!?.…"'`*\p{Pe}\p{Pf}\p{Pi}]*\Z""")
 _ADDRESS = regex.compile(r"\(\d{3}\) ?\d{3}-\d{4}|\w@\w|https?://|\bwww\.")
-# What breaks off, and an entry of a table of contents.
-_CUT = regex.compile(r"\s[.]\Z|(?:[.][.][.]|…)[\"'”’»)]*\Z|[.]\s?[.]\s?[.]\s?[.]")
-# The rest of a reference, "(June 8, 2017) (Statement …)."; and an item whose subject is the head of its list,
-# "Restricts the marketing of …" (English).
-_REST = regex.compile(
-    r"""\((?![^()]*(?:\([^()]*\)[^()]*)*\)\p{Pf}?\Z)
-      |(?!(?:Does|Is|Was|Has|Towards|As|Besides|Its|Thus|Perhaps|Plus|Always|Sometimes|Nowadays|Versus|Afterwards)\b)
-        \p{Lu}\p{Ll}+[^s\W]s\ (?:the|an?)\ \p{Ll}""",
-    regex.VERBOSE,
+# What breaks off, an entry of a table of contents, and the rest of a reference: "(June 8, 2017) (Statement …).".
+_CUT = regex.compile(
+    r"""\s[.]\Z|(?:[.][.][.]|…)["'”’»)]*\Z|[.]\s?[.]\s?[.]\s?[.]|^\((?![^()]*(?:\([^()]*\)[^()]*)*\)\p{Pf}?\Z)"""
 )
-# A sentence that speaks of something by its number elsewhere: "point No. 2".
-_NUMBERED = regex.compile(r"\b(?:points?|grounds?|items?|questions?|issues?) (?:[Nn]o\. ?)?\d\b")
 _BRACKETED = regex.compile(r"\([^()]*\)")
 _LONG_WORD = regex.compile(r"\p{L}{4,}")
 _TITLE = 3  # long words at least, all with capitals, of what is a title ("Flood Insurance: Challenges Facing the …")
@@ -76,8 +68,6 @@ def is_whole(line: str, language: str) -> bool:
         return False
     # Only of so few words: the time of the rules is not linear in their number.
     if _ADDRESS.search(line) or _CUT.search(line) or wording(language).idle.search(line):
-        return False
-    if language == "en" and (_REST.match(line) or _NUMBERED.search(line)):
         return False
     return _WHOLE.fullmatch(line) is not None and not _is_title(line)
 

@@ -1,4 +1,4 @@
-"""The score of a sentence: thirteen numbers that need no language model, each with a weight.
+"""The score of a sentence: thirteen numbers that need no language model, each with a weight; and its share of a focus.
 
 The weights are fitted by `presets/sentence-ranker/fit.py`, least squares, to predict which part of a sentence's words
 and word pairs its document's human summary has. Its card is there, too.
@@ -6,6 +6,7 @@ and word pairs its document's human summary has. Its card is there, too.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.term_matrix import Array, TermMatrix
-from specextend_cli.summarize.words import length_of, terms
+from specextend_cli.summarize.words import EMPTY, length_of, terms
 
 WEIGHTS: Mapping[str, float] = {
     "frequency": 0.349,
@@ -49,6 +50,9 @@ _OPENING = 5  # sentences
 _START = 3.0  # sentences, and half as many sections, after which a beginning counts 1/e
 _SECTIONS = 2.0
 _MOST = 4.0  # standard scores
+FOCUS = 8.0
+"""Standard deviations of the scores that the sentence with most of a focus gains: more than the best one has."""
+_ABOVE = 0.5  # of a word's weight in a focus, for a sentence that has it only in its heading
 
 
 def score(text: str, title: str, found: Sequence[Candidate]) -> tuple[Array, list[set[str]]]:
@@ -70,6 +74,27 @@ def numbers(text: str, title: str, found: Sequence[Candidate]) -> tuple[Array, l
     measured["proposes"] = near * [_PROPOSES.search(body) is not None for body in texts]
     measured["acronym"] = [_ACRONYM.search(body) is not None for body in texts]
     return np.stack([np.asarray(measured[name], np.float32) for name in WEIGHTS], 1), bags
+
+
+def gain(
+    focus: str, found: Sequence[Candidate], bags: Sequence[set[str]], usable: NDArray[np.bool_]
+) -> NDArray[np.float64]:
+    """What each usable sentence gains by its share of the user's focus, in standard deviations, [sentences].
+
+    A word weighs what its inverse document frequency says among the sentences; one that none of them has counts for
+    nothing, and neither do words such as "what", unless there are no others. All 0 where no usable one has any of it.
+    """
+    asked = terms(focus)
+    headings = {heading: terms(heading) for heading in {one.heading for one in found}}
+    share = np.zeros(len(found))
+    for term in sorted(asked - EMPTY or asked):
+        own = np.array([term in bag for bag in bags], bool)
+        above = np.array([term in headings[one.heading] for one in found], bool)
+        if number := own.sum() or above.sum():
+            share += math.log1p(len(bags) / number) * np.where(own, 1.0, _ABOVE * above)
+    share = np.where(usable, share, 0.0)
+    gained: NDArray[np.float64] = share * FOCUS / max(float(share.max(initial=0.0)), 1e-9)
+    return gained
 
 
 def loose(text: str, found: Sequence[Candidate]) -> NDArray[np.bool_]:

@@ -15,11 +15,10 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from specextend_cli.summarize.ranking.candidates import Candidate
+from specextend_cli.summarize.ranking.candidates import Candidate, decides, words_told
 from specextend_cli.summarize.ranking.own_summary import OwnSummary, own_summary
 from specextend_cli.summarize.ranking.readable import asks, beside_the_text, is_whole, printed
 from specextend_cli.summarize.ranking.recurring import RecurringPairs
-from specextend_cli.summarize.ranking.speakers import decides, words_told
 from specextend_cli.summarize.ranking.wording import wording
 from specextend_cli.summarize.words import beginning, count_words, language_of
 
@@ -83,6 +82,10 @@ class Selector:
         self._sizes = np.array([count_words(line) for line in self._lines])
         self.usable = np.array([before is not None for before in self._before], bool)
         """Which sentences may be chosen, [sentences]."""
+        # Few long sentences hang together better than many short ones.
+        sizes = np.log1p(self._sizes.astype(np.float64))
+        mean, spread = (sizes[self.usable].mean(), sizes[self.usable].std()) if self.usable.any() else (0.0, 1.0)
+        self._by_length = _LENGTH * (sizes - mean) / max(spread, 1e-6)
         self._same: dict[str, list[int]] = defaultdict(list)
         for number, line in enumerate(self._lines):
             self._same[line.casefold()].append(number)
@@ -119,7 +122,7 @@ class Selector:
         scores: NDArray[np.float32],
         words: int,
         *,
-        gain: NDArray[np.float32] | None = None,
+        gain: NDArray[np.float64] | None = None,
         mark: int = 0,
         most: int | None = None,
         exact: bool = False,
@@ -133,7 +136,7 @@ class Selector:
         own = scores[self.usable]
         spread = float(own.std()) if len(own) else 1.0
         bonus = np.zeros(len(scores)) if gain is None else gain
-        gains = self._gains(scores, words) + (self._to_be_read() if gain is None else bonus)
+        gains = self._gains(scores, words) + (self._by_length if gain is None else bonus)
         worth = np.where(self.usable, scores / max(spread, 1e-6) + gains, -np.inf)
         if gain is None and self.own is not None:
             worth[self.own.sentences] += _OWN
@@ -178,15 +181,6 @@ class Selector:
         gains: NDArray[np.float64] = self._by_words.copy()
         if words >= _ROOM and (found := [i for i in self._recommends if self.usable[i]]):
             gains[max(found, key=lambda i: scores[i])] = _RECOMMENDATION
-        return gains
-
-    def _to_be_read(self) -> NDArray[np.float64]:
-        """What each sentence gains, [sentences], because few long ones hang together better than many short ones."""
-        found = np.flatnonzero(self.usable)
-        if not len(found):
-            return np.zeros(len(self.usable))
-        sizes = np.log1p(self._sizes.astype(np.float64))
-        gains: NDArray[np.float64] = _LENGTH * (sizes - sizes[found].mean()) / max(sizes[found].std(), 1e-6)
         return gains
 
     def lead(self, words: int) -> list[Choice]:
