@@ -8,7 +8,7 @@ comes first.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -69,15 +69,12 @@ class Selector:
         ]
         # Only of whole sentences, which have few words: the time of the rules is not linear in their length.
         whole = [line if ok else "" for line, ok in zip(self._lines, self._whole, strict=True)]
-        method = np.array([own.method.search(line) is not None for line in whole], bool)
-        concludes = (
-            np.array([decides(line) or own.concludes.search(line) is not None for line in whole], bool) & ~method
-        )
-        questions = np.array([asks(line) for line in whole], bool) & ~concludes
-        refers = np.array([own.refers.search(line) is not None for line in whole], bool)
+        method = _found(own.method.search, whole)
+        concludes = (_found(own.concludes.search, whole) | _found(decides, whole)) & ~method
+        questions, refers = _found(asks, whole) & ~concludes, _found(own.refers.search, whole)
         self._by_words = _CONCLUSION * concludes - _QUESTION * questions - _METHOD * method - _REFERENCE * refers
         self._recommends = [i for i, line in enumerate(whole) if own.advises.search(line)]
-        self._leans = [own.leans.match(line) is not None for line in whole]
+        self._leans = _found(own.leans.match, whole)
         self._before = [self._chain(i) for i in range(len(found))]
         self._sizes = np.array([count_words(line) for line in self._lines])
         self.usable = np.array([before is not None for before in self._before], bool)
@@ -219,3 +216,8 @@ class Selector:
                 choices.append(Choice(best, beginning(self._lines[best], int(room[best]))))
                 return sorted(choices, key=lambda choice: choice.sentence)
         return []
+
+
+def _found(rule: Callable[[str], object], lines: Sequence[str]) -> NDArray[np.bool_]:
+    """Of which lines a rule finds something, [lines]."""
+    return np.array([bool(rule(line)) for line in lines], bool)
