@@ -34,7 +34,7 @@ _TITLE = 3  # long words at least, all with capitals, of what is a title ("Flood
 _SHORT_VERB = regex.compile(r"\b(?:is|are|was|were|be|has|had|did|can|may|met|won|led|set|ran|said)\b")
 _PAIRS = ("()", "[]", "「」", "『』", "（）", "【】", "《》")
 _QUOTES = ('"', "„“”", "«»")  # which of a pair opens depends on the language
-_BESIDE = 0.3  # of a document's sentences: a larger section is not what its heading says
+_BESIDE = 0.5  # of a document's sentences: a larger section is not what its heading says
 
 
 def printed(sentence: str, language: str, *, listed: bool = True) -> str:
