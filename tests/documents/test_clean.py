@@ -38,6 +38,20 @@ def test_characters() -> None:
     assert kinds.count("dot leader") == 2
 
 
+def test_words_are_joined_at_no_break_hyphens_as_tex_has_them() -> None:
+    divided = [
+        "the govern\u2011",
+        "ment has a long\u2011",
+        "term plan for the gov\u2011",
+        "ernment and its long\u2011term aims",
+    ]
+    pages = [[at(text, 700 - 12 * row) for row, text in enumerate(divided)]]
+    (fixed,), edits = hyphens(characters(pages)[0])
+    wanted = "the government has a long-term plan for the government and its long-term aims"
+    assert " ".join(line.text for line in fixed) == wanted
+    assert [edit.kind for edit in edits] == ["hyphen joined"] * 3
+
+
 def test_an_ellipsis_is_no_dot_leader() -> None:
     text = "we had a developer . . . that wanted to stop... and so on"
     assert texts(characters([[at(text, 0)]])[0]) == [[text]]
