@@ -155,12 +155,11 @@ def _model() -> Check:
         name = chosen_model(None).preset
         if name is None:
             return Check("model", "none that writes is on disk and fits: documents are quoted (specextend models list)")
-        is_on_disk = is_present(load_preset(name))
+        if is_present(load_preset(name)):
+            return Check("model", f"{name} is on disk")
     except SpecextendError as error:
         return Check("model", f"{error.what}: only --mode extractive works", "bad", error.fix)
     fix = f"specextend models pull {name}"
-    if is_on_disk:
-        return Check("model", f"{name} is on disk")
     if offline_by_environment():
         fix = f"env -u SPECEXTEND_OFFLINE -u HF_HUB_OFFLINE {fix}"
         return Check("model", f"{name} is not on disk, and the environment forbids downloading it", "bad", fix)

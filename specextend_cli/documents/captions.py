@@ -53,8 +53,7 @@ def _copied_cues(text: str) -> list[Cue]:
     """The cues of such lines, each until the next one."""
     begun: list[tuple[float, list[str]]] = []
     for line in filter(None, map(str.strip, text.split("\n"))):
-        match = _CLOCK.fullmatch(line)
-        if match:
+        if match := _CLOCK.fullmatch(line):
             begun.append((_seconds(*match.groups()[:3]), []))
         if said := match["text"] if match else line:
             begun[-1][1].append(said)

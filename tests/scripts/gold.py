@@ -284,7 +284,7 @@ def run(cases: Sequence[Case], root: Path) -> list[tuple[Case, Record, bool]]:
                 done.append((case, record, is_plain))
                 mean = f"{sum(record['accepted']) / len(record['accepted']):.2f}"
                 print(case.name, mean if is_plain else f"{mean}, NOT plain decoding's tokens", flush=True)
-    except Exception:
+    except Exception:  # of a case: the records of those before it are kept, and the run fails
         print(f"{cases[len(done)].name}: {traceback.format_exc()}", flush=True)
     return done
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import numpy as np
 import pytest
 
 from specextend_cli.documents.read import read_bytes
@@ -13,6 +14,7 @@ from specextend_cli.summarize.ranking.candidates import candidates
 from specextend_cli.summarize.ranking.own_summary import own_summary
 from specextend_cli.summarize.ranking.score import score
 from specextend_cli.summarize.ranking.select import Selector
+from specextend_cli.summarize.words import count_words
 from specextend_cli.ui.progress import format_done, format_own
 from specextend_cli.ui.results import summary_record
 from tests.summarize.examples import COUNCIL
@@ -37,7 +39,8 @@ def own(source: str, language: str = "en", name: str = "a.md") -> tuple[str, str
     found = candidates(document)
     bags = score(document.text, document.title, found)[1]
     usable = Selector(document.text, found, bags).usable
-    if (given := own_summary(document.text, found, bags, usable, language)) is None:
+    sizes = np.array([count_words(document.text[one.start : one.end]) for one in found]) * usable
+    if (given := own_summary(document.text, found, bags, sizes, language)) is None:
         return None
     chosen = [document.text[one.start : one.end] for one, ok in zip(found, given.sentences, strict=True) if ok]
     return given.name, " ".join(chosen)

@@ -41,8 +41,7 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
     ("unreadable character", re.compile("[\ud800-\udfff]"), "\ufffd"),
     *(("ligature", re.compile(chr(0xFB00 + place)), letters) for place, letters in enumerate(_LIGATURES)),
     ("dot leader", _LEADER, " … "),
-    # TeX's fonts map every hyphen to it, those of divided words too.
-    ("no-break hyphen", re.compile("\u2011"), "-"),
+    ("no-break hyphen", re.compile("\u2011"), "-"),  # TeX's fonts map every hyphen to it, at line ends, too
     ("white space", re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"), " "),
     ("white space", re.compile("(?<![ \t])  (?![ \t])"), " "),
     ("white space", re.compile("\t[ \t]*| [ \t]{2,}"), "  "),  # separates the cells of a table

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from specextend_cli.summarize.ranking.candidates import Candidate
 from specextend_cli.summarize.ranking.wording import wording
-from specextend_cli.summarize.words import EMPTY, count_words
+from specextend_cli.summarize.words import EMPTY
 
 _LEAST, _SHARE = 25, 0.5  # words that can be quoted of what has such a heading; and the most of the document's
 _OPENING, _OPENING_SHARE = range(60, 601), 0.25  # the same of an opening
@@ -34,17 +34,16 @@ class OwnSummary:
 
 
 def own_summary(
-    text: str, found: Sequence[Candidate], bags: Sequence[set[str]], usable: NDArray[np.bool_], language: str
+    text: str, found: Sequence[Candidate], bags: Sequence[set[str]], sizes: NDArray[np.int64], language: str
 ) -> OwnSummary | None:
-    """The own summary of a document whose `usable` sentences can be quoted; None where it has none.
+    """The own summary of a document; None where it has none. `sizes` are the words of what can be quoted, else 0.
 
     A heading in a table of contents has no sentences below it, and a legal notice none that can be quoted. An opening
     is one where its words come again below; `bags` are the terms of each sentence.
     """
-    if not usable.any():
+    usable, total = sizes > 0, int(sizes.sum())
+    if not total:
         return None
-    sizes = np.array([count_words(text[one.start : one.end]) * ok for one, ok in zip(found, usable, strict=True)])
-    total = int(sizes.sum())
     own = [
         (name, rows) for name, rows in _named(text, found, language) if _LEAST <= sizes[rows].sum() <= _SHARE * total
     ]

@@ -94,7 +94,8 @@ class Selector:
     @cached_property
     def own(self) -> OwnSummary | None:
         """The document's own summary."""
-        return own_summary(self._text, self._found, self._bags, self.usable, self.language)
+        sizes = np.where(self.usable, self._sizes, 0)
+        return own_summary(self._text, self._found, self._bags, sizes, self.language)
 
     @cached_property
     def _recurring(self) -> RecurringPairs:
