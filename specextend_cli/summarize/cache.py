@@ -32,7 +32,7 @@ _MOST_TEXTS = 50_000  # texts; the oldest go first
 _TEXT_TABLE = "texts (key text primary key, text text, written real)"
 _MOST_RUNS = 500  # runs; the oldest go first
 _PACED = 20  # runs that say how fast the next one will be
-_ID = 3  # bytes: an id of two runs is as rare as one in 30,000
+_ID = 4  # bytes of an id, of which its beginning is enough to type
 _RUN_TABLE = "runs (id text primary key, made real, record text)"
 _ORDER = "order by made desc, rowid desc"
 _PASSAGE = 1_000  # characters of a passage
@@ -147,9 +147,7 @@ class RunStore:
         try:
             values = _recorded(summary, document, device)
             with transaction(self.path, _RUN_TABLE) as store:
-                store.execute(
-                    "insert or replace into runs values (?, ?, ?)", (name, values["made"], json.dumps(values))
-                )
+                store.execute("insert into runs values (?, ?, ?)", (name, values["made"], json.dumps(values)))
                 store.execute(f"delete from runs where id in ({oldest})", (_MOST_RUNS,))
         except (OSError, sqlite3.Error):
             return ""
