@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Any, get_args
 
 from specextend_cli.documents.document import Document
+from specextend_cli.documents.errors import MAX_BYTES, unreadable
 from specextend_cli.documents.fetch import fetch, file_name
 from specextend_cli.documents.find import find
 from specextend_cli.documents.ocr import Ocr
 from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
 from specextend_cli.documents.read import read, read_bytes
-from specextend_cli.documents.read_errors import MAX_BYTES, unreadable
 from specextend_cli.documents.request import PageRange, parse_pages
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable

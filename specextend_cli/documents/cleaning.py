@@ -12,15 +12,15 @@ from typing import Any, Literal
 
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, Page, PageDiff, StructuredText
 from specextend_cli.documents.encoded import ENCODED, without_encoded
+from specextend_cli.documents.errors import places
 from specextend_cli.documents.formats import FORMATS
 from specextend_cli.documents.gutenberg import LICENCE, without_licence
 from specextend_cli.documents.layout import Outline, compose, keep_lines
 from specextend_cli.documents.line import HYPHEN, Pages, lines_from_json, lines_of_text
 from specextend_cli.documents.markdown import compose_markdown
-from specextend_cli.documents.read_errors import places
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import plain_characters
-from specextend_cli.documents.repairs.headers_footers import KEPT, KEPT_MARK
+from specextend_cli.documents.repairs.running import KEPT, KEPT_MARK
 from specextend_cli.documents.sandbox import SandboxError, sandbox
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many

@@ -20,8 +20,8 @@ from pathlib import PurePosixPath
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
 from specextend_cli.documents.decode import HEAD
+from specextend_cli.documents.errors import MAX_BYTES
 from specextend_cli.documents.formats import detect
-from specextend_cli.documents.read_errors import MAX_BYTES
 from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.humanize import printable
 

@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.documents.decode import encoding
-from specextend_cli.documents.transcript import is_transcript
+from specextend_cli.documents.transcripts.read import is_transcript
 
 if TYPE_CHECKING:
     from specextend_cli.documents.document import Document
@@ -130,13 +130,13 @@ _FORMATS = (
     Format(
         *("pdf", "a PDF", "PDF", (".pdf",)),
         matches=lambda head: b"%PDF-" in head[:1024] and not _is_html(head) and not _is_email(head),
-        reader=_PACKAGE + "pdf:read_pdf",
+        reader=_PACKAGE + "pdf.read:read_pdf",
         empty="what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     ),
     Format(
         *("docx", "a Word document (DOCX)", "Word (DOCX)", (".docx",)),
         member="word/",
-        parser=_PACKAGE + "docx:parse",
+        parser=_PACKAGE + "word.read:parse",
         empty="it may hold only pictures",
     ),
     Format(
@@ -149,29 +149,29 @@ _FORMATS = (
         *("html", "an HTML page", "HTML", (".html", ".htm", ".xhtml")),
         matches=_is_html,
         may_match=lambda head: _ELEMENT.search(_ascii(head)[:_OPENING]) is not None,
-        parser=_PACKAGE + "html:parse",
+        parser=_PACKAGE + "html.read:parse",
         empty="what it shows may be made by scripts, which are not run",
     ),
     Format(
         *("email", "an email", "email", (".eml", ".mbox")),
         matches=_is_email,
         may_match=lambda head: _header_fields(head)[0] & (_ADDRESSED | _MACHINE) != set(),
-        parser=_PACKAGE + "eml:parse",
+        parser=_PACKAGE + "mail.read:parse",
         empty="it may be only attachments",
     ),
     Format(
         *("transcript", "a transcript", "transcripts", (".vtt", ".srt")),
         matches=lambda head: is_transcript(_ascii(head).decode("utf-8", "ignore").replace("\r\n", "\n")),
-        parser=_PACKAGE + "transcript:parse",
+        parser=_PACKAGE + "transcripts.read:parse",
         empty="it may have no words",
     ),
     Format(
-        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb", ".rst", ".adoc", ".asciidoc")),
-        reader=_PACKAGE + "text:read_text",
+        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb")),
+        reader=_PACKAGE + "text.read:read_text",
     ),
     Format(
-        *("text", "a text", "text", (".txt", ".text")),
-        reader=_PACKAGE + "text:read_text",
+        *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc")),
+        reader=_PACKAGE + "text.read:read_text",
         empty="what it has is control characters, encoded data or page furniture only",
     ),
     Format(

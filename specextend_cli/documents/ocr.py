@@ -13,11 +13,11 @@ from typing import Any
 
 from specextend_cli.documents.cleaning import clean_lines
 from specextend_cli.documents.document import Document, Extraction
-from specextend_cli.documents.legibility import unreadable_share
+from specextend_cli.documents.errors import nothing_recognized, places
 from specextend_cli.documents.line import Line, lines_from_json
 from specextend_cli.documents.ocr_engine import Ocr as Ocr
 from specextend_cli.documents.ocr_engine import OcrEngine, find_engine
-from specextend_cli.documents.read_errors import nothing_recognized, places
+from specextend_cli.documents.pdf.legibility import unreadable_share
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import DIED, SandboxError, SandboxProcess, page_responses, sandbox
 from specextend_cli.errors import InputError

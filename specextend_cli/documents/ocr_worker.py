@@ -146,7 +146,7 @@ def _run(command: list[str], output: Path, seconds: float) -> None:
 def _read_pdf(path: Path, number: int) -> Recognized:
     import pypdfium2
 
-    from specextend_cli.documents.pdf_lines import lines_of
+    from specextend_cli.documents.pdf.lines import lines_of
 
     try:
         page = pypdfium2.PdfDocument(str(path))[0]

@@ -17,9 +17,7 @@ from typing import Unpack
 
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
-from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
-from specextend_cli.documents.ocr_engine import Ocr
-from specextend_cli.documents.read_errors import (
+from specextend_cli.documents.errors import (
     MAX_BYTES,
     MAX_TEXT_BYTES,
     STDIN,
@@ -28,6 +26,8 @@ from specextend_cli.documents.read_errors import (
     not_read,
     unreadable,
 )
+from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
+from specextend_cli.documents.ocr_engine import Ocr
 from specextend_cli.documents.request import ReadOptions, ReadRequest
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable

@@ -11,13 +11,13 @@ from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.cleaning import MAX_RESPONSE, Cleaned
 from specextend_cli.documents.document import Block, Document, Edit, Extraction, PageDiff, TextBuilder
 from specextend_cli.documents.encoded import ENCODED, without_encoded
+from specextend_cli.documents.errors import contradiction, no_pages, not_read, places
 from specextend_cli.documents.formats import FORMATS, load
 from specextend_cli.documents.layout import compose, keep_lines
 from specextend_cli.documents.line import lines_of_text, runs
-from specextend_cli.documents.read_errors import contradiction, no_pages, not_read, places
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import plain_characters
-from specextend_cli.documents.repairs.footnotes import remove_note_marks
+from specextend_cli.documents.repairs.notes import remove_note_marks
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import SandboxError, sandbox
 from specextend_cli.documents.sections import Parsed, Section, Source, TooMuchError

@@ -39,7 +39,7 @@ HANGING = """
 import sys, time
 from specextend_cli.cli import options
 from specextend_cli.cli.main import main
-from specextend_cli.documents import pdf, sandbox
+from specextend_cli.documents import sandbox
 
 length = options.length
 
@@ -50,6 +50,7 @@ def wait(text):
     return length(text)
 
 options.length = wait
+from specextend_cli.documents.pdf import read as pdf
 pdf._WORKER = "tests.documents.faulty_workers:slow_pdf"
 main()
 """

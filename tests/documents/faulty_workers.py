@@ -7,7 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from specextend_cli.documents import article, pdf_worker, structured
+from specextend_cli.documents import structured
+from specextend_cli.documents.html import article
+from specextend_cli.documents.pdf import worker as pdf_worker
 
 
 def slow_pdf(job: Any, requests: Iterator[Any]) -> Iterator[dict[str, Any]]:

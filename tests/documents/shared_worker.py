@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from specextend_cli.documents import cleaning, ocr, pdf, sandbox, structured
+from specextend_cli.documents import cleaning, ocr, sandbox, structured
 from specextend_cli.documents.formats import load
+from specextend_cli.documents.pdf import read as pdf
 
 _SECONDS = 5.0  # to say that a job is done
 _PEAK = 1024 if sys.platform == "linux" else 1  # bytes in the unit of ru_maxrss

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from specextend_cli.documents import structured
-from specextend_cli.documents.article import OUTSIDE, article_of
 from specextend_cli.documents.document import Document
+from specextend_cli.documents.html.article import OUTSIDE, article_of
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sections import Parsed

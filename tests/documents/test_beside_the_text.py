@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from specextend_cli.documents.legibility import unreadable_share
-from specextend_cli.documents.pdf_annotations import Annotation, insert_annotations
+from specextend_cli.documents.errors import page_label
+from specextend_cli.documents.pdf.forms import Annotation, insert_annotations
+from specextend_cli.documents.pdf.legibility import unreadable_share
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.documents.read_errors import page_label
 from tests.documents.damaged_pdfs import mapped
 from tests.documents.edge_cases import refusal
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes

@@ -7,11 +7,11 @@ from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import HYPHEN, Line, lines_of_text
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import characters, plain_characters
-from specextend_cli.documents.repairs.footnotes import note_marks
-from specextend_cli.documents.repairs.headers_footers import KEPT, running_lines
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.margins import side_headings
+from specextend_cli.documents.repairs.notes import note_marks
 from specextend_cli.documents.repairs.rows import rows
+from specextend_cli.documents.repairs.running import KEPT, running_lines
 
 
 def texts(pages: list[list[Line]]) -> list[list[str]]:

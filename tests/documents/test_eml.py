@@ -7,7 +7,7 @@ from base64 import b64encode
 import pytest
 
 from specextend_cli.documents.formats import detect
-from specextend_cli.documents.mime import filename, header, parse_message
+from specextend_cli.documents.mail.mime import filename, header, parse_message
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.edge_cases import refusal

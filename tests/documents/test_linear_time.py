@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from specextend_cli.documents import cleaning
-from specextend_cli.documents.eml import MAX_HEADER
+from specextend_cli.documents.mail.read import MAX_HEADER
 from specextend_cli.documents.read import read_bytes
 from tests.documents.edge_cases import refusal
 from tests.documents.raw_pdf import raw_pdf, show

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specextend_cli.documents.formulas import subscript, superscript
+from specextend_cli.documents.html.formulas import subscript, superscript
 from specextend_cli.documents.read import read_bytes
 from tests.documents.made_files import docx, epub, page, word
 from tests.documents.raw_pdf import raw_pdf, show, width

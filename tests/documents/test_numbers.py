@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from specextend_cli.documents.pdf.word_gaps import is_one_number, is_two_numbers
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.documents.word_gaps import is_one_number, is_two_numbers
 from tests.documents.raw_pdf import raw_pdf, show, show_apart, width
 
 MOST = 0.08  # em of kerning

@@ -7,17 +7,17 @@ from itertools import accumulate, pairwise
 
 import pytest
 
-from specextend_cli.documents.glyphs import Glyph, GlyphLine
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import Line
+from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine
+from specextend_cli.documents.pdf.word_gaps import missing_spaces
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.captions import captions
-from specextend_cli.documents.repairs.footnotes import remove_note_marks
-from specextend_cli.documents.repairs.headers_footers import running_lines
+from specextend_cli.documents.repairs.notes import remove_note_marks
+from specextend_cli.documents.repairs.order import reading_order
 from specextend_cli.documents.repairs.page_notes import page_notes
-from specextend_cli.documents.repairs.reading_order import reading_order
 from specextend_cli.documents.repairs.rows import empty_cells
-from specextend_cli.documents.word_gaps import missing_spaces
+from specextend_cli.documents.repairs.running import running_lines
 
 
 def at(text: str, base: float, *, left: float = 72, size: float = 10, page: int = 1, **more: object) -> Line:

@@ -13,7 +13,9 @@ from random import Random
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from specextend_cli.documents import pdf, pdf_worker, structured
+from specextend_cli.documents import structured
+from specextend_cli.documents.pdf import read as pdf
+from specextend_cli.documents.pdf import worker as pdf_worker
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import ReadRequest, parse_pages
 from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, page_responses

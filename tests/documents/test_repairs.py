@@ -7,9 +7,9 @@ from itertools import pairwise
 from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.columns import columns
-from specextend_cli.documents.repairs.headers_footers import watermarks
 from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.margins import line_numbers
+from specextend_cli.documents.repairs.running import watermarks
 
 
 def at(text: str, base: float, *, left: float = 72, right: float = 0, page: int = 1, **more: object) -> Line:

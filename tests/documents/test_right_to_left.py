@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from specextend_cli.documents.glyphs import GlyphLine
-from specextend_cli.documents.right_to_left import order_letters
+from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.right_to_left import order_letters
 
 
 def line(*words: tuple[str, bool]) -> GlyphLine:

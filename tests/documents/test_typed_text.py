@@ -140,7 +140,7 @@ def test_a_text_with_the_name_of_another_format(name: str, label: str) -> None:
     assert read("It rains.", name).extraction.warnings == (f"{name} is a text, not {label}.",)
 
 
-@pytest.mark.parametrize("name", ["a.txt", "a.md", "a.rst", "a", "a.log"])
+@pytest.mark.parametrize("name", ["a.txt", "a.md", "a", "a.log"])
 def test_texts_by_their_own_names(name: str) -> None:
     assert read("It rains.", name).extraction.warnings == ()
 

@@ -23,7 +23,8 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.documents import pdf, structured
+from specextend_cli.documents import structured
+from specextend_cli.documents.pdf import read as pdf
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.damaged_pdfs import DAMAGED

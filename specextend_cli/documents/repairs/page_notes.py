@@ -8,7 +8,7 @@ from itertools import pairwise
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 from specextend_cli.documents.repairs.captions import ENDED, is_prose
-from specextend_cli.documents.repairs.footnotes import NOTE_NUMBER
+from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 
 _SMALL = 0.96  # of the body size: a note is set in less
 _MAX_LINES = 1_000  # on a page: with more it is a list

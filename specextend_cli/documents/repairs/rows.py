@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, page_by_page, runs
-from specextend_cli.documents.repairs.footnotes import NOTE_NUMBER
+from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 
 _NUMBER_GAP = 0.4  # sizes: a wider gap between two numbers is more than a space
 _NUMBER_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")

@@ -6,7 +6,7 @@ import ctypes
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from specextend_cli.documents.rendered_page import Box
+from specextend_cli.documents.pdf.rendered_page import Box
 
 _MOST = 2_000  # paths on a page; with more it is a drawing
 _MOST_PAIRS = 400_000  # of objects that are compared

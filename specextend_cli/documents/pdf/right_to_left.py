@@ -11,9 +11,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.word_gaps import SpaceRepair
+from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.word_gaps import SpaceRepair
 
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Letters that join only to the one before them: a ligature ends with one.

@@ -15,12 +15,12 @@ from typing import Any
 
 from specextend_cli.documents.cleaning import clean_lines
 from specextend_cli.documents.document import Document, Edit, Extraction
+from specextend_cli.documents.errors import argument_of, nothing_recognized, page_label, places, with_ocr
 from specextend_cli.documents.layout import Outline
-from specextend_cli.documents.legibility import UNREAD, UNREADABLE, repair_ligatures, unreadable_share
 from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
 from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
 from specextend_cli.documents.ocr_engine import find_engine
-from specextend_cli.documents.read_errors import argument_of, nothing_recognized, page_label, places, with_ocr
+from specextend_cli.documents.pdf.legibility import UNREAD, UNREADABLE, repair_ligatures, unreadable_share
 from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, SandboxProcess, page_responses, sandbox
 from specextend_cli.errors import InputError
@@ -33,7 +33,7 @@ MAX_CRASHES = 8
 _CONTEXT_PAGES = 12
 _LONGEST = 40  # characters of a word
 
-_WORKER = "specextend_cli.documents.pdf_worker:respond"
+_WORKER = "specextend_cli.documents.pdf.worker:respond"
 
 
 @dataclass(slots=True)

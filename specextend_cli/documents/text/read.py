@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import re
-from importlib import import_module
 from pathlib import PurePath
 
 from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
-from specextend_cli.documents.delimited import is_delimited
 from specextend_cli.documents.document import Document, Extraction
+from specextend_cli.documents.errors import argument, contradiction, no_pages
 from specextend_cli.documents.formats import FORMATS, kind_by_suffix
 from specextend_cli.documents.markdown import markdown_sections
-from specextend_cli.documents.notebook import SUFFIX, as_markdown
-from specextend_cli.documents.read_errors import argument, contradiction, no_pages
 from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.text.notebook import SUFFIX, as_markdown
+from specextend_cli.documents.text.tables import is_table, table_rows
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
-_MARKUP = {
-    ".adoc": "asciidoc",
-    ".asciidoc": "asciidoc",
-    ".csv": "delimited",
-    ".rst": "restructured",
-    ".tsv": "delimited",
-}
-"""Modules for what is read as Markdown, by suffix, imported where they are needed."""
 _SOURCES = {
+    ".rst": ("reStructuredText", "pandoc --from=rst --to=plain --wrap=none"),
+    ".adoc": ("AsciiDoc", "asciidoctor -o -"),
     ".tex": ("LaTeX", "pandoc --from=latex --to=plain --wrap=none"),
     ".org": ("Org", "pandoc --from=org --to=plain --wrap=none"),
     ".fb2": ("FictionBook", "pandoc --from=fb2 --to=plain --wrap=none"),
@@ -39,6 +32,7 @@ _SOURCES = {
     ".jsonl": ("JSON", "jq -r '.. | strings'"),
 }
 """Names of markup that is read as it is written, by suffix, and what makes a plain text of it."""
+_TABLES = frozenset((".csv", ".tsv"))
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
 
 
@@ -52,18 +46,15 @@ def read_text(request: ReadRequest) -> Document:
         fix = f"{command} {argument(name)} | specextend summarize -"
         warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
     notebook = as_markdown(text) if suffix == SUFFIX else None
-    markup = _MARKUP.get(suffix)
-    if not suffix and is_delimited(text):  # from a pipe
-        markup = "delimited"
-    if markup is not None:
-        text = import_module(f"specextend_cli.documents.{markup}").as_markdown(text)
+    if suffix in _TABLES or (not suffix and is_table(text)):
+        text = table_rows(text)
     if notebook:
         text, pictures = notebook
         if pictures:
             were = "1 picture was" if pictures == 1 else f"{pictures:,} pictures were"
             warnings.append(f"{were} not read that {name} has as output.")
     pages = text.rstrip("\f\n").split("\f")
-    markdown = notebook is not None or markup is not None or _is_markdown(name, text)
+    markdown = notebook is not None or _is_markdown(name, text)
     sections = markdown and len(pages) == 1
     if sections and request.pages is not None:
         raise no_pages(name, "markdown")

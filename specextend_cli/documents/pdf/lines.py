@@ -15,17 +15,17 @@ from struct import unpack
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from specextend_cli.documents.cell_gaps import find_cells, parts
-from specextend_cli.documents.double_strike import KIND, doubled_words, drop_doubled_letters
-from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
-from specextend_cli.documents.invisible import without_invisible
-from specextend_cli.documents.invisible_objects import Suspects
-from specextend_cli.documents.letterspacing import join_letters
 from specextend_cli.documents.line import HYPHEN, Line, plain
-from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.struck import Stroke, without_struck
-from specextend_cli.documents.superscripts import MARK, SMALLER, is_superscript, mark_superscripts, place_late_marks
-from specextend_cli.documents.word_gaps import SpaceRepair, repair_spaces
+from specextend_cli.documents.pdf.cells import find_cells, parts
+from specextend_cli.documents.pdf.double_strike import KIND, doubled_words, drop_doubled_letters
+from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs
+from specextend_cli.documents.pdf.invisible import without_invisible
+from specextend_cli.documents.pdf.invisible_objects import Suspects
+from specextend_cli.documents.pdf.letterspacing import join_letters
+from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
+from specextend_cli.documents.pdf.struck import Stroke, without_struck
+from specextend_cli.documents.pdf.superscripts import MARK, SMALLER, is_superscript, mark_superscripts, place_late_marks
+from specextend_cli.documents.pdf.word_gaps import SpaceRepair, repair_spaces
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""

@@ -12,15 +12,15 @@ from typing import Any
 
 from lxml import etree
 
-from specextend_cli.documents.article import article_of
 from specextend_cli.documents.decode import codec, decode
-from specextend_cli.documents.formulas import mathml, subscript, superscript
 from specextend_cli.documents.gutenberg import book_of
-from specextend_cli.documents.marks import HEADINGS, NOTE_MARK, is_note_reference
+from specextend_cli.documents.html.article import article_of
+from specextend_cli.documents.html.formulas import mathml, subscript, superscript
+from specextend_cli.documents.html.marks import HEADINGS, NOTE_MARK, is_note_reference
+from specextend_cli.documents.html.visibility import VisibilityFilter
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
 from specextend_cli.documents.numbering import FORMS, figure
 from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Source, Table
-from specextend_cli.documents.visibility import VisibilityFilter
 from specextend_cli.errors import InputError
 
 _ROWS = frozenset(("dd", "dt", "li"))

@@ -11,10 +11,10 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
-from specextend_cli.documents.invisible_objects import suspects_of
-from specextend_cli.documents.pdf_annotations import insert_annotations, read_annotations
-from specextend_cli.documents.pdf_lines import lines_of
-from specextend_cli.documents.struck import strokes_of
+from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
+from specextend_cli.documents.pdf.invisible_objects import suspects_of
+from specextend_cli.documents.pdf.lines import lines_of
+from specextend_cli.documents.pdf.struck import strokes_of
 
 MAX_CHARACTERS = 2_000_000
 MAX_LINES = 5_000

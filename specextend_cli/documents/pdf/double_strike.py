@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.word_gaps import SpaceRepair
+from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.word_gaps import SpaceRepair
 
 _SHIFT = 0.15  # sizes: a letter and its copy are that near to each other
 _OF_WIDTH = 0.6  # and nearer than a part of the width of the letter: a real double letter is one width further

@@ -10,8 +10,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from specextend_cli.documents.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, plain, raised
+from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs
 
 SMALLER = 0.85
 """Of the size of the type beside it: raised characters are smaller."""

@@ -9,9 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from specextend_cli.documents import captions, chat
 from specextend_cli.documents.decode import decode
 from specextend_cli.documents.sections import Parsed, Source
+from specextend_cli.documents.transcripts import captions, chat
 
 _NAMED = re.compile(r"(?:>>\s?)?([^\W\d_a-z][^:.?!\n]{0,38}):\s+(?=\S)")
 _ENDED = re.compile(r"[.?!…][\"'”’)]*$")

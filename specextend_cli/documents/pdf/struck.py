@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from specextend_cli.documents.glyphs import GlyphLine
-from specextend_cli.documents.line_parts import without_parts
-from specextend_cli.documents.right_to_left import RIGHT_TO_LEFT
-from specextend_cli.documents.word_gaps import SpaceRepair
+from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.line_parts import without_parts
+from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT
+from specextend_cli.documents.pdf.word_gaps import SpaceRepair
 
 KIND = "deleted text"
 _MOST = 2_000  # paths on a page; with more it is a drawing

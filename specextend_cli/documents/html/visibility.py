@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from typing import Any, NamedTuple
 
-from specextend_cli.documents.marks import mark_of
+from specextend_cli.documents.html.marks import mark_of
+from specextend_cli.documents.html.stylesheet import Stylesheet
 from specextend_cli.documents.markup import name
-from specextend_cli.documents.stylesheet import Stylesheet
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
 _CONTROLS = {

@@ -9,9 +9,8 @@ from dataclasses import dataclass, field
 from email.message import Message
 
 from specextend_cli.documents.encoded import without_encoded
-from specextend_cli.documents.html import read_html
-from specextend_cli.documents.markup import MarkupError
-from specextend_cli.documents.mime import (
+from specextend_cli.documents.html.read import read_html
+from specextend_cli.documents.mail.mime import (
     MAX_HEADER,
     disposition,
     enclosed,
@@ -26,7 +25,8 @@ from specextend_cli.documents.mime import (
     part_text,
     subparts,
 )
-from specextend_cli.documents.quotes import with_quoted_paragraphs
+from specextend_cli.documents.mail.quotes import with_quoted_paragraphs
+from specextend_cli.documents.markup import MarkupError
 from specextend_cli.documents.sections import ItemKind, Parsed, Source
 from specextend_cli.errors import InputError
 

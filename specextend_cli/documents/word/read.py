@@ -15,12 +15,12 @@ from typing import Any
 from lxml import etree
 
 from specextend_cli.documents.archive import Archive
-from specextend_cli.documents.formulas import omml, subscript, superscript
+from specextend_cli.documents.html.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Source, Table
-from specextend_cli.documents.symbols import symbol, with_symbols
-from specextend_cli.documents.transcript import add_turns, is_transcript
+from specextend_cli.documents.transcripts.read import add_turns, is_transcript
+from specextend_cli.documents.word.symbols import symbol, with_symbols
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"))

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from statistics import median
 
-from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.word_gaps import is_one_number, joints
+from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.word_gaps import is_one_number, joints
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
 _LONG = 24  # characters of a line that may span two columns

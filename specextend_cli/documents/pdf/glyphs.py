@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from specextend_cli.documents.tex_fonts import Character, letters_by_code
+from specextend_cli.documents.pdf.fonts import Character, letters_by_code
 
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes

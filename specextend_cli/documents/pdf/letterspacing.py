@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from specextend_cli.documents.glyphs import GlyphLine
-from specextend_cli.documents.word_gaps import SpaceRepair
+from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.word_gaps import SpaceRepair
 
 KIND = "letterspacing"
 _LETTERS = re.compile(r"[^\W\d_](?:[ \t][^\W\d_]){4,80}")

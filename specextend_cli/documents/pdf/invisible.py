@@ -12,10 +12,10 @@ from itertools import compress, groupby
 from operator import not_
 from typing import Any
 
-from specextend_cli.documents.glyphs import GlyphLine
-from specextend_cli.documents.invisible_objects import Suspects, hide
-from specextend_cli.documents.line_parts import Part, without_parts
-from specextend_cli.documents.rendered_page import Box, RenderedPage
+from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.invisible_objects import Suspects, hide
+from specextend_cli.documents.pdf.line_parts import Part, without_parts
+from specextend_cli.documents.pdf.rendered_page import Box, RenderedPage
 
 _MOST_LAYERED = 0.5  # of the letters of a page; slides may reveal so many on a click
 _LETTERS = 2  # of a word; a full stop or a dash fills its box

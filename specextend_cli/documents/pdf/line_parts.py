@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from specextend_cli.documents.glyphs import GlyphLine
 from specextend_cli.documents.line import HYPHEN
+from specextend_cli.documents.pdf.glyphs import GlyphLine
 
 _LEVEL, _NEAR = 0.1, 2.5  # sizes between a bullet and its item
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import pairwise
 from statistics import median
 
-from specextend_cli.documents.glyphs import GlyphLine
+from specextend_cli.documents.pdf.glyphs import GlyphLine
 
 SpaceRepair = tuple[str, str, str]
 """The kind of a repair, and the text of a line before and after it."""

@@ -1,0 +1,1 @@
+"""HTML pages, and what other formats share with them."""

@@ -1,0 +1,1 @@
+"""Email messages and mailboxes."""

@@ -1,0 +1,1 @@
+"""PDF: PDFium's text with positions, to lines."""
