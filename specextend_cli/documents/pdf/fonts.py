@@ -1,101 +1,171 @@
-"""Letters of TeX's bitmap fonts (Type 3): PDFium gives their codes, as they have neither a name nor a map to Unicode.
+"""Maps to Unicode for fonts whose dictionaries say more about their characters than PDFium reads.
 
-Text is set in one of two encodings, T1 (Cork) or OT1. The codes of their ligatures tell which one a font has.
+These are ligatures of which the map gives one letter and the name of the glyph all ("T_h"), Type 3 fonts whose glyphs
+have the names of letters, and symbolic TrueType fonts without an encoding, whose codes are those of Windows.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Callable, Mapping
-from itertools import pairwise
-from typing import NamedTuple
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from io import BytesIO
+from itertools import islice
+from typing import Any
 
-_LIGATURES = ("ff", "fi", "fl", "ffi", "ffl")
-_UPPER = "ĂĄĆČĎĚĘĞĹĽŁŃŇŊŐŔŘŚŠŞŤŢŰŮŸŹŽŻĲİđ§"
-_LOWER = "ăąćčďěęğĺľłńňŋőŕřśšşťţűůÿźžżĳ¡¿£"
-_T1_LIGATURES = dict(zip(range(0x1B, 0x20), _LIGATURES, strict=True))
-_OT1_LIGATURES = dict(zip(range(0x0B, 0x10), _LIGATURES, strict=True))
-_T1_ONLY = frozenset((0x9F, 0xFF))
-"""The codes of "§" and "ß", which are no letters of other encodings, or hardly ever."""
-_T1 = {
-    **dict(zip(range(0x0D, 0x17), "‚‹›“”„«»–—", strict=True)),
-    **{0x19: "ı", 0x27: "’", 0x60: "‘", 0xD7: "Œ", 0xDF: "SS", 0xF7: "œ", 0xFF: "ß"},
-    **_T1_LIGATURES,
-    **dict(enumerate(_UPPER + _LOWER, 0x80)),
-}
-_OT1 = {
-    **{0x10: "ı", 0x22: "”", 0x27: "’", 0x3C: "¡", 0x3E: "¿", 0x5C: "“", 0x60: "‘", 0x7B: "–", 0x7C: "—"},
-    **dict(enumerate("ßæœøÆŒØ", 0x19)),
-    **_OT1_LIGATURES,
-}
-_SAMPLE = 50  # characters of a page that tell whether it has such fonts
-_WORD = 3  # letters in a row; symbols in formulas stand alone
-_ACCENTED = 0.6  # of the letters; Czech has 0.15, Russian in its own encoding nearly 1
-_INNER = 0.005  # of the letters are accented capitals within words
-_WORDS = 0.5  # of the letters of a font of text are in words
+_MOST_IN_VAIN = 3  # pages in a row without such a font
+_NESTED = 3  # forms within forms
+_SYMBOLIC = 4  # a flag of a font
+_UNREADABLE = 0.05  # of the characters of a page
+
+# What words become without the first letters of their ligatures, and letters of Windows read as those of a Mac.
+_DAMAGED = re.compile(
+    r"\b(?:irst|inal(?:ly)?|inan\w+|ive|ields?|igures?|looded|loods?|lour|loors?)\b|iican|eciic|roits?\b|eneits?\b"
+    r"|deini|entii|oicia|iciency|uicien|iicul|\bofer|difer|efect|efort|sufer|\bafect|relect|onlict|inluen"
+    r"|\. h(?:e|is|ese|ere|ey)\b|[a-z][ÈËÁÒÌÛÙ](?![A-Z])|[a-km-z][·˙ˆ¸‰‡][a-z]|nít\b|[b-df-hjkmpqstv-xz]ís\b|ì[a-z]+î"
+)
+_ENOUGH = 2  # of them on a page
+_BITMAP = re.compile(r"[a-zA-Z]{0,2}\d+")  # the number of a glyph is no name
+_UNICODE = re.compile(r"(?:uni|u)((?:[0-9A-F]{4}){1,4}|[0-9A-F]{5,6})")
+_SINGLE = re.compile(rb"<([0-9A-Fa-f]{2})>(\s*(?:<\1>)?\s*)<([0-9A-Fa-f]{4})>")
 
 
-class Character(NamedTuple):
-    """The code of a character and its font; `unmapped`: the font has no map to Unicode."""
-
-    code: int
-    font: int | None
-    unmapped: bool
+def is_doubtful(text: str, unmapped: float) -> bool:
+    """True if a page may have such fonts; `unmapped`: the share of its characters that have no map."""
+    return unmapped > _UNREADABLE or len(list(islice(_DAMAGED.finditer(text), _ENOUGH))) == _ENOUGH
 
 
-def letters_by_code(total: int, character: Callable[[int], Character]) -> dict[int, str]:
-    """What the characters of bitmap fonts with a known encoding stand for, by their index on the page."""
-    if not any(character(at).unmapped for at in range(0, total, max(total // _SAMPLE, 1))):
-        return {}
-    fonts: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)  # index and code of their characters
-    for at in range(total):
-        code, font, unmapped = character(at)
-        if unmapped and font is not None:
-            fonts[font].append((at, code))
-    encodings = {font: _encoding(found) for font, found in fonts.items() if _is_text(found) and _is_latin(found)}
-    if any(encoding is _T1 for encoding in encodings.values()):  # then fonts without ligatures have it too
-        encodings = {font: encoding or _T1 for font, encoding in encodings.items()}
-    return {
-        at: encoding.get(code, chr(code))
-        for font, encoding in encodings.items()
-        if encoding
-        for at, code in fonts[font]
-    }
+class MappedPages:
+    """Pages of a PDF file whose fonts have been given maps, by pypdf."""
+
+    def __init__(self, path: str, password: str | None) -> None:
+        self._path, self._password = path, password
+        self._reader: Any = None
+        self._in_vain = 0
+
+    def page(self, number: int) -> Any:
+        """Page `number` (1-based) as a page of PDFium, without its annotations; None where no font gets a map."""
+        if self._in_vain >= _MOST_IN_VAIN:
+            return None
+        self._in_vain += 1
+        try:
+            data = self._mended(number - 1)
+        except pypdf_errors():
+            return None
+        if data is None:
+            return None
+        import pypdfium2
+
+        self._in_vain = 0
+        return pypdfium2.PdfDocument(data)[0]
+
+    def _mended(self, index: int) -> bytes | None:
+        from pypdf import PdfReader, PdfWriter
+
+        if self._reader is None:
+            self._reader = PdfReader(self._path, password=self._password)
+        page = self._reader.pages[index]
+        for entry in ("/Annots", "/B", "/StructParents", "/Metadata", "/PieceInfo"):  # they lead to other pages
+            page.pop(entry, None)
+        writer = PdfWriter()
+        fonts = list(_fonts(writer.add_page(page)["/Resources"]))
+        mended = [font for font in fonts if (data := _map(font)) and _put(writer, font, data)]
+        if not mended:
+            return None
+        written = BytesIO()
+        writer.write(written)
+        return written.getvalue()
 
 
-def _is_text(found: list[tuple[int, int]]) -> bool:
-    """True if most letters of a font, without capitals, stand in words."""
-    run = small = inside = 0
-    before = -2
-    for at, code in [*found, (-2, 0)]:
-        is_small = 0x61 <= code <= 0x7A or code >= 0x80
-        if not is_small or at != before + 1:
-            inside += run if run >= _WORD else 0
-            run = 0
-        run += is_small
-        small += is_small
-        before = at
-    return inside > _WORDS * small
+def pypdf_errors() -> tuple[type[Exception], ...]:
+    """What pypdf raises for broken files: besides its own errors those of its code."""
+    from pypdf.errors import PyPdfError
 
-
-def _is_latin(found: list[tuple[int, int]]) -> bool:
-    """False if the codes are those of another script: in T1 they would be accented, or capitals within words."""
-    letters = [code for _, code in found if chr(code).isalpha() or code >= 0x80]
-    accented = sum(code >= 0x80 for code in letters)
-    inner = sum(
-        0x61 <= before <= 0x7A and (0x80 <= code < 0x9E or 0xC0 <= code < 0xDF)
-        for (at, before), (next_at, code) in pairwise(found)
-        if next_at == at + 1
+    return (
+        *(PyPdfError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError),
+        *(OSError, RecursionError, TypeError, ValueError),
     )
-    return accented <= _ACCENTED * len(letters) and inner <= _INNER * len(letters)
 
 
-def _encoding(found: list[tuple[int, int]]) -> Mapping[int, str] | None:
-    """The encoding of a font of text by the codes that only one of them has."""
-    codes = dict(found)
-    beside_letters = [code for at, code in found if any(chr(codes.get(near, 0)).isalpha() for near in (at - 1, at + 1))]
-    t1 = sum(code in _T1_LIGATURES for code in beside_letters) + sum(code in _T1_ONLY for code in codes.values())
-    ot1 = sum(code in _OT1_LIGATURES for code in beside_letters)
-    if t1 == ot1:
-        return None
-    return _T1 if t1 > ot1 else _OT1
+def _fonts(resources: Any, depth: int = _NESTED) -> Iterator[Any]:
+    """The font dictionaries of resources, and of the forms in them."""
+    for font in resources.get("/Font", {}).values():
+        yield font.get_object()
+    for form in resources.get("/XObject", {}).values() if depth else ():
+        if "/Resources" in form.get_object():
+            yield from _fonts(form.get_object()["/Resources"], depth - 1)
+
+
+def _put(writer: Any, font: Any, data: bytes) -> bool:
+    from pypdf.generic import DecodedStreamObject, NameObject
+
+    stream = DecodedStreamObject()
+    stream.set_data(data)
+    font[NameObject("/ToUnicode")] = writer._add_object(stream)
+    return True
+
+
+def _map(font: Any) -> bytes | None:
+    """A better map to Unicode for a font; None where it needs none."""
+    kind, names = font.get("/Subtype"), _glyph_names(font)
+    letters = {code: found for code, name in names.items() if (found := meaning(name))}
+    if "/ToUnicode" in font:
+        data: bytes = font["/ToUnicode"].get_data()
+        better = _SINGLE.sub(lambda match: _whole_ligature(match, letters), data)
+        return better if better != data else None
+    if kind == "/Type3":
+        return _written(letters) if 2 * len(letters) > len(names) else None
+    symbolic = int(font.get("/FontDescriptor", {}).get("/Flags", 0)) & _SYMBOLIC
+    if kind == "/TrueType" and symbolic and "/Encoding" not in font:
+        codes = range(32, 256)
+        return _written({code: bytes([code]).decode("cp1252", "ignore") or "\ufffd" for code in codes})
+    return None
+
+
+def _glyph_names(font: Any) -> dict[int, str]:
+    """The names of glyphs that a font of one-byte codes gives itself, by code."""
+    encoding, names, code = font.get("/Encoding"), dict[int, str](), 0
+    for entry in encoding.get("/Differences", ()) if hasattr(encoding, "get") else ():
+        if isinstance(entry, str):
+            names[code] = entry.removeprefix("/")
+            code += 1
+        else:
+            code = int(entry)
+    return names
+
+
+def meaning(name: str) -> str:
+    """The letters of a glyph by its name, as the Adobe Glyph List has them: "T_h" is "Th"; "" for other names."""
+    from pypdf._codecs.adobe_glyphs import adobe_glyphs
+
+    found = []
+    for part in name.partition(".")[0].split("_"):
+        if code := _UNICODE.fullmatch(part):
+            size = 4 if len(code[1]) % 4 == 0 else len(code[1])
+            points = (int(code[1][at : at + size], 16) for at in range(0, len(code[1]), size))
+            found.append("".join(chr(point) for point in points if point < 0x110000))
+        else:
+            found.append("" if _BITMAP.fullmatch(part) else adobe_glyphs.get(f"/{part}", ""))
+    return unicodedata.normalize("NFKC", "".join(found)) if all(found) else ""
+
+
+def _whole_ligature(match: re.Match[bytes], letters: Mapping[int, str]) -> bytes:
+    """An entry of a map, with all letters of a ligature of which it has one."""
+    ligature = letters.get(int(match[1], 16), "")
+    if len(ligature) > 1 and ligature.isalpha() and chr(int(match[3], 16)) in ligature:
+        return b"<" + match[1] + b">" + match[2] + b"<" + ligature.encode("utf-16-be").hex().encode() + b">"
+    return match[0]
+
+
+def _written(letters: Mapping[int, str]) -> bytes:
+    """A map for one-byte codes."""
+    entries = "\n".join(
+        f"<{code:02x}> <{text.encode('utf-16-be', 'surrogatepass').hex()}>"
+        for code, text in letters.items()
+        if 0 <= code < 256
+    )
+    return (
+        "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /Named def /CMapType 2 def\n"
+        f"1 begincodespacerange <00> <ff> endcodespacerange\n{len(letters)} beginbfchar\n{entries}\nendbfchar\n"
+        "endcmap end end"
+    ).encode()

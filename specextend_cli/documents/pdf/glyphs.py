@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from specextend_cli.documents.pdf.fonts import Character, letters_by_code
+from specextend_cli.documents.pdf.tex_fonts import Character, letters_by_code
 
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
@@ -103,8 +103,8 @@ class Glyphs:
                 yield position, code, "".join(self._decoded.get(at, "") for at in between) or "\ufffd"
             last = index
 
-    def _box_of(self, position: int) -> tuple[float, float, float, float]:
-        """Left, bottom, right, top."""
+    def box(self, position: int) -> tuple[float, float, float, float]:
+        """Left, bottom, right and top of a character and the room around it."""
         found = self._boxes.get(position)
         if found is None:
             box = self._box
@@ -114,7 +114,7 @@ class Glyphs:
 
     def at(self, position: int) -> Glyph:
         """The character at a position of the page's text."""
-        index, box = self._index(position), self._box_of(position)
+        index, box = self._index(position), self.box(position)
         left, bottom, right, top = box
         self._raw.FPDFText_GetCharOrigin(self._page, index, self._x, self._y)
         self._raw.FPDFText_GetMatrix(self._page, index, self._matrix)
@@ -130,12 +130,12 @@ class Glyphs:
 
     def spans(self, first: int, count: int, turn: int) -> list[tuple[float, float]]:
         """The left and right ends of `count` characters of a line in direction `turn` (see `Glyph`)."""
-        spans = (_span(self._box_of(position), turn) for position in range(first, first + count))
+        spans = (_span(self.box(position), turn) for position in range(first, first + count))
         return [(a, b) if -_MAX < a < _MAX and -_MAX < b < _MAX else (0.0, 0.0) for a, b in spans]
 
     def same_height(self, positions: Iterable[int]) -> bool:
         """True if the boxes of characters of an upright line are of one height: a cheap first test of their size."""
-        heights = [abs(top - bottom) for _, bottom, _, top in map(self._box_of, positions)]
+        heights = [abs(top - bottom) for _, bottom, _, top in map(self.box, positions)]
         return min(heights) >= 0.9 * max(heights)
 
     def floats(self, position: int, beside: Iterable[int]) -> bool:
@@ -152,8 +152,8 @@ class Glyphs:
 
     def may_jump(self, before: int, after: int) -> bool:
         """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""
-        _, bottom, right, top = self._box_of(before)
-        left, level, _, _ = self._box_of(after)
+        _, bottom, right, top = self.box(before)
+        left, level, _, _ = self.box(after)
         return abs(level - bottom) > 0.1 * (top - bottom) or left < right
 
     def generated(self, position: int) -> bool:

@@ -18,12 +18,14 @@ from typing import Any, TypedDict
 from specextend_cli.documents.line import HYPHEN, Line, plain
 from specextend_cli.documents.pdf.cells import find_cells, parts
 from specextend_cli.documents.pdf.double_strike import KIND, doubled_words, drop_doubled_letters
+from specextend_cli.documents.pdf.drawn_letters import put_together
+from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs
 from specextend_cli.documents.pdf.invisible import without_invisible
-from specextend_cli.documents.pdf.invisible_objects import Suspects
+from specextend_cli.documents.pdf.invisible_objects import Suspects, suspects_of
 from specextend_cli.documents.pdf.letterspacing import join_letters
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.pdf.struck import Stroke, without_struck
+from specextend_cli.documents.pdf.struck import Stroke, strokes_of, without_struck
 from specextend_cli.documents.pdf.superscripts import MARK, SMALLER, is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.pdf.word_gaps import SpaceRepair, repair_spaces
 
@@ -57,6 +59,15 @@ class PageLines(TypedDict):
     unmapped: float
 
 
+def page_lines(page: Any, text: Any, number: int, maps: MappedPages) -> PageLines:
+    """What page `number` holds, a PDFium page with its `text`; with maps for its fonts where it is doubtful."""
+    found = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
+    doubtful = is_doubtful("\n".join(line.text for line in found["lines"]), found["unmapped"])
+    if doubtful and (mapped := maps.page(number)):
+        return lines_of(mapped.get_textpage(), page.get_cropbox(), number, strokes_of(mapped), suspects_of(mapped))
+    return found
+
+
 def lines_of(
     page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: Suspects = MappingProxyType({})
 ) -> PageLines:
@@ -75,6 +86,7 @@ def lines_of(
     text, inserted = mark_superscripts(glyphs, text)
     replaced = {place: more + text[place] for place, more in inserted.items()}
     replaced |= {place: letters for place, letters in decoded.items() if len(letters) > 1}
+    replaced |= put_together(glyphs, text)
     for place, code, letters in glyphs.dropped():
         spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
         if code == _SPACE_GLYPH and spaces:

@@ -19,6 +19,7 @@ SpaceRepair = tuple[str, str, str]
 
 _MIN_GAP = 0.1  # a narrower gap between two letters is no space
 _NARROWEST = 0.2  # a narrower gap may be no space
+_TIGHT = 0.2  # the spaces of a line with words so near to each other
 _SAME = 0.6  # of the median space of a line: a narrower gap is none
 _USUAL = 3  # spaces that are enough for a median
 _CLEAR = 0.5  # of the narrowest gap between words: how much narrower the widest gap within words must be
@@ -51,7 +52,8 @@ def repair_spaces(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
     for line in lines:
         body = line.body
         generated = [at for at, letter in enumerate(body) if letter == " " and line.glyphs.generated(line.first + at)]
-        missing = joints(line, _MIN_GAP) | (missing_spaces(line) if lost else set())
+        tight = lost or (len(generated) == body.count(" ") and _is_tight(line))
+        missing = joints(line, _MIN_GAP) | (missing_spaces(line) if tight else set())
         false = _false_spaces(line, generated, repeated) if 0 < len(generated) < body.count(" ") else ()
         for kind, changed in (
             ("space removed", dict.fromkeys(false, "")),
@@ -67,6 +69,12 @@ def _is_run_together(line: GlyphLine) -> bool:
     """True if one of its words is too long, and several words by the gaps in it."""
     long = [match.span() for match in _TOO_LONG.finditer(line.body)]
     return bool(long) and any(start < at < end for at in missing_spaces(line) for start, end in long)
+
+
+def _is_tight(line: GlyphLine) -> bool:
+    """True if its words stand so near to each other that PDFium may have missed a gap."""
+    spaces = line.word_spaces.values()
+    return bool(spaces) and median(spaces) < _TIGHT
 
 
 def joints(line: GlyphLine, least: float) -> set[int]:

@@ -11,10 +11,9 @@ from contextlib import suppress
 from itertools import islice
 from typing import Any
 
+from specextend_cli.documents.pdf.fonts import MappedPages, pypdf_errors
 from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
-from specextend_cli.documents.pdf.invisible_objects import suspects_of
-from specextend_cli.documents.pdf.lines import lines_of
-from specextend_cli.documents.pdf.struck import strokes_of
+from specextend_cli.documents.pdf.lines import page_lines
 
 MAX_CHARACTERS = 2_000_000
 MAX_LINES = 5_000
@@ -42,6 +41,7 @@ def read_with_pdfium(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[s
         pdf.init_forms()
     outline = [_bookmark(item) for item in islice(pdf.get_toc(max_depth=6), MAX_OUTLINE)]
     yield {"pages": len(pdf), "title": pdf.get_metadata_dict().get("Title", ""), "outline": outline}
+    maps = MappedPages(job["path"], job["password"])
     for number in next(requests, ()):
         try:
             page = pdf[number - 1]
@@ -49,7 +49,7 @@ def read_with_pdfium(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[s
             if text.count_chars() > MAX_CHARACTERS:
                 yield {"error": "more text than a page can hold"}
                 continue
-            found = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
+            found = page_lines(page, text, number, maps)
             if len(found["lines"]) > MAX_LINES:
                 yield {"error": "more lines than a page can hold"}
                 continue
@@ -81,13 +81,8 @@ def _bookmark(item: Any) -> tuple[str, int | None]:
 def read_with_pypdf(job: Job, requests: Iterator[list[int]]) -> Iterator[dict[str, Any]]:
     """pypdf: slower, pure Python, sometimes right where PDFium fails. Plain text, without positions."""
     from pypdf import PdfReader
-    from pypdf.errors import PyPdfError
 
-    # Besides its own errors, pypdf raises these for broken files.
-    broken = (
-        *(PyPdfError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError),
-        *(OSError, RecursionError, TypeError, ValueError),
-    )
+    broken = pypdf_errors()
     try:
         reader = PdfReader(job["path"])
         if reader.is_encrypted and not reader.decrypt(job["password"] or ""):
