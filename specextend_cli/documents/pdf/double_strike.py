@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Sequence
 
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.pdf.glyphs import GlyphLine
-from specextend_cli.documents.pdf.word_gaps import SpaceRepair
+from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair
 
 _SHIFT = 0.15  # sizes: a letter and its copy are that near to each other
 _OF_WIDTH = 0.6  # and nearer than a part of the width of the letter: a real double letter is one width further
@@ -18,7 +17,7 @@ _REPEATED = re.compile(r"(\S)\1+")
 KIND = "double strike"
 
 
-def drop_doubled_letters(line: GlyphLine) -> SpaceRepair | None:
+def drop_doubled_letters(line: GlyphLine) -> Repair | None:
     """Drop letters that are drawn twice in a row; the repair."""
     copies: dict[int, str] = {}
     for match in _REPEATED.finditer(line.body):

@@ -10,7 +10,13 @@ import unicodedata
 
 from specextend_cli.documents.pdf.glyphs import Glyphs
 
-_COMBINING = dict(zip("`^~´¨¸ˆ˜ˇ˘¯˙˚˝˛", "\u0300\u0302\u0303\u0301\u0308\u0327\u0302\u0303\u030c\u0306\u0304\u0307\u030a\u030b\u0328", strict=True))
+_COMBINING = dict(
+    zip(
+        "`^~´¨¸ˆ˜ˇ˘¯˙˚˝˛",
+        "\u0300\u0302\u0303\u0301\u0308\u0327\u0302\u0303\u030c\u0306\u0304\u0307\u030a\u030b\u0328",
+        strict=True,
+    )
+)
 _ACCENT = re.compile(f"[{''.join(_COMBINING)}]")
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 _BUTTON = re.compile(r"\b(?:nmlkj(i)?|gfedc(b)?)\b")
@@ -38,6 +44,6 @@ def put_together(glyphs: Glyphs, text: str) -> dict[int, str]:
 
 def _is_on(glyphs: Glyphs, accent: int, letter: int) -> bool:
     """True if the middle of an accent is over or under a letter."""
-    left, bottom, right, top = glyphs.box(accent)
+    left, bottom, right, _ = glyphs.box(accent)
     start, low, end, high = glyphs.box(letter)
     return start < (left + right) / 2 < end and abs(bottom - low) < _RAISED * (high - low)

@@ -20,6 +20,10 @@ _LINE_ENDS = (10, 13)
 _SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
 
+Repair = tuple[str, str, str]
+"""The kind of a repair, and the text of a line before and after it."""
+
+
 @dataclass(slots=True)
 class Glyph:
     """The position of one character in points along the direction of its line; `center` is on the page.

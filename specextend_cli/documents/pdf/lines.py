@@ -15,19 +15,17 @@ from struct import unpack
 from types import MappingProxyType
 from typing import Any, TypedDict
 
-from specextend_cli.documents.line import HYPHEN, Line, plain
+from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.cells import find_cells, parts
 from specextend_cli.documents.pdf.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
-from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs
+from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
 from specextend_cli.documents.pdf.invisible_objects import Suspects, suspects_of
-from specextend_cli.documents.pdf.letterspacing import join_letters
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.pdf.struck import Stroke, strokes_of, without_struck
-from specextend_cli.documents.pdf.superscripts import MARK, SMALLER, is_superscript, mark_superscripts, place_late_marks
-from specextend_cli.documents.pdf.word_gaps import SpaceRepair, repair_spaces
+from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
+from specextend_cli.documents.pdf.word_gaps import put_spaces
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
@@ -42,7 +40,6 @@ _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _LOOK_BACK = 200  # characters
 _ENOUGH = 3  # lines of two columns on a page
 _BEGINNING = 100  # characters that tell whether a part is prose
-_MARK = re.compile(MARK)
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
 _PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a table cell
 
@@ -55,25 +52,21 @@ class PageLines(TypedDict):
 
     lines: list[Line]
     hidden: list[str]
-    repairs: list[SpaceRepair]
+    repairs: list[Repair]
     unmapped: float
 
 
 def page_lines(page: Any, text: Any, number: int, maps: MappedPages) -> PageLines:
     """What page `number` holds, a PDFium page with its `text`; with maps for its fonts where it is doubtful."""
-    found = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
+    found = lines_of(text, page.get_cropbox(), number, suspects_of(page))
     doubtful = is_doubtful("\n".join(line.text for line in found["lines"]), found["unmapped"])
     if doubtful and (mapped := maps.page(number)):
-        return lines_of(mapped.get_textpage(), page.get_cropbox(), number, strokes_of(mapped), suspects_of(mapped))
+        return lines_of(mapped.get_textpage(), page.get_cropbox(), number, suspects_of(mapped))
     return found
 
 
-def lines_of(
-    page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: Suspects = MappingProxyType({})
-) -> PageLines:
-    """What the PDFium text page of page `number` holds, without words that one of the `strokes` goes through.
-
-    `suspects` are objects whose words are left out if they are invisible.
+def lines_of(page: Any, box: Box, number: int, suspects: Suspects = MappingProxyType({})) -> PageLines:
+    """What the PDFium text page of page `number` holds; the words of `suspects` are left out if they are invisible.
 
     Turned lines are measured as if the page were turned.
     """
@@ -83,8 +76,7 @@ def lines_of(
     if decoded := glyphs.decoded():  # a ligature is its first letter here
         text = "".join(decoded.get(at, letter)[0] for at, letter in enumerate(text))
     text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
-    text, inserted = mark_superscripts(glyphs, text)
-    replaced = {place: more + text[place] for place, more in inserted.items()}
+    text, replaced = mark_superscripts(glyphs, text)
     replaced |= {place: letters for place, letters in decoded.items() if len(letters) > 1}
     replaced |= put_together(glyphs, text)
     for place, code, letters in glyphs.dropped():
@@ -105,17 +97,14 @@ def lines_of(
     found = [_glyph_line(glyphs, part, first) for part, first in divided]
     found, repairs = _without_copies(found)
     find_cells(found, jumps)
-    repairs += join_letters(found)
     found = _split_by_size(found)
     for line in found if replaced else ():
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
             at = place - line.first
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
     repairs += [repair for line in found if (repair := drop_doubled_letters(line))]
-    repairs += repair_spaces(found) + order_letters(found)
+    repairs += put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
-    found, struck = without_struck(found, strokes)
-    repairs += struck
     found, invisible = without_invisible(found, page, suspects)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
@@ -147,11 +136,11 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     return GlyphLine(glyphs, body, first, left, right, head, tail)
 
 
-def _without_copies(lines: list[GlyphLine]) -> tuple[list[GlyphLine], list[SpaceRepair]]:
+def _without_copies(lines: list[GlyphLine]) -> tuple[list[GlyphLine], list[Repair]]:
     """The lines without words that are drawn on the same words of other lines, and the repairs."""
     copied = {id(line): end for line, end in doubled_words(lines)}
     kept: list[GlyphLine] = []
-    repairs: list[SpaceRepair] = []
+    repairs: list[Repair] = []
     for line in lines:
         end = copied.get(id(line), 0)
         rest = line.body[end:].lstrip()
@@ -242,23 +231,9 @@ def _between_prose(body: str, jumps: Sequence[_Jump]) -> Iterator[int]:
 
 
 def _jumps(glyphs: Glyphs, body: str, first: int) -> Iterator[_Jump]:
-    last = -1
     for match in _SPACE.finditer(body):
-        at = match.start()
-        jump = _jump(glyphs, body, at, first)
-        if jump is None and last >= 0 and _is_mark(glyphs, body, last, at, first):
-            jump = _Jump(at, back=True)
-        if jump:
-            last = at
+        if jump := _jump(glyphs, body, match.start(), first):
             yield jump
-
-
-def _is_mark(glyphs: Glyphs, body: str, jump: int, end: int, first: int) -> bool:
-    """True if the mark of a note is between a jump and `end`: drawn after the words behind it, which go on there."""
-    if not _MARK.fullmatch(plain(body[jump + 1 : end])):
-        return False
-    before, mark = glyphs.at(first + jump - 1), glyphs.at(first + jump + 1)
-    return mark.size < SMALLER * before.size and 0 < mark.base - before.base < before.size
 
 
 def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:

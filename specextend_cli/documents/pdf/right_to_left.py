@@ -12,8 +12,7 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.pdf.glyphs import GlyphLine
-from specextend_cli.documents.pdf.word_gaps import SpaceRepair
+from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair
 
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Letters that join only to the one before them: a ligature ends with one.
@@ -22,7 +21,7 @@ _NAMES = ("\u0644\u0644\u0647", "\u0647\u0644\u0644")  # of God, in the order of
 _BRACKETS = dict(zip("()[]{}", ")(][}{", strict=True))
 
 
-def order_letters(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
+def order_letters(lines: Sequence[GlyphLine]) -> list[Repair]:
     """Order the letters of the words and of each glyph in the lines of a page; the repairs.
 
     Some files have the letters of a ligature in reversed order, so that PDFium's are right. Letters that only one order

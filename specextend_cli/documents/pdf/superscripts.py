@@ -6,9 +6,7 @@ Marks that a page draws after the words behind them are put where they stand on 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, plain, raised
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs
@@ -27,13 +25,12 @@ _SUPERSCRIPT = re.compile(
     re.MULTILINE,
 )
 
-_DECIMAL = re.compile(r"(?P<digits>[+\-−–]?\d+(?:\.\d+(?!\d)|(?=%)))")
-_BASE = re.compile(r"(?<![\d.,])\d+$|(?<![^\W\d_])[^\W\d_]$")  # of a power: an integer or a letter, no price
+_DECIMAL = re.compile(r"\d(?:\.\d|%)")
 
 _STROKES = frozenset("/⁄")  # behind the numerator of a fraction
 
 _MARKS = re.compile(rf"(?:{MARK})(?:\s+(?:{MARK})){{0,39}}")
-_MAX_MARKS = 400  # on a page: with more it is a table or a diagram
+_MOST_PAIRS = 100_000  # of marks and lines; a page with more is a table or a diagram
 _LONGEST = 1_000  # characters of a line of text
 _LOW, _HIGH = 0.1, 0.7  # of the size of the line: how much higher a mark stands
 _ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
@@ -45,9 +42,9 @@ _WORD = re.compile(r"[^\W\d_]{2}")
 
 
 def mark_superscripts(glyphs: Glyphs, text: str) -> tuple[str, dict[int, str]]:
-    """The text of a page with superscripts, of the same length, and what is to be inserted at some positions."""
-    inserted: dict[int, str] = {}
-    return _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match, inserted), text), inserted
+    """The text of a page with superscripts, of the same length, and the numbers to be set apart, by position."""
+    apart: dict[int, str] = {}
+    return _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match, apart), text), apart
 
 
 def is_superscript(letter: str) -> bool:
@@ -55,10 +52,10 @@ def is_superscript(letter: str) -> bool:
     return letter in "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻" or letter in SUPERSCRIPT_LETTERS
 
 
-def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str]) -> str:
+def _superscript(glyphs: Glyphs, match: re.Match[str], apart: dict[int, str]) -> str:
     """A run of characters, with those that are raised against their neighbours as superscripts.
 
-    A raised decimal stays as it is, and `inserted` has what separates it from its base, by the position of its begin.
+    A raised decimal stays as it is, and `apart` has its first character and what divides it from its base.
     """
     text, (start, end) = match.string, match.span()
     while text[start] == " ":
@@ -83,20 +80,12 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], inserted: dict[int, str])
     above = {at for at, mark in run.items() if is_raised(mark)}
     if not any(text[at].isalnum() for at in above):
         return match[0]
-    for first, last in _decimals(text, above):
-        above -= set(range(first, last))
-        if first > 0 and text[first - 1].isalnum():
-            inserted[first] = "^" if _BASE.search(text, max(first - 24, 0), first) and text[first].isdigit() else " "
+    if _DECIMAL.search(text, start, end + 1):
+        if text[start - 1 : start].isalnum():
+            apart[start] = ("^" if text[start].isdigit() else " ") + text[start]
+        return match[0]
     letters = (raised(text[at]) if at in above else text[at] for at in range(start, end))
     return text[match.start() : start] + "".join(letters)
-
-
-def _decimals(text: str, above: set[int]) -> Iterator[tuple[int, int]]:
-    """The start and end of each raised number with a decimal point or a percent sign."""
-    for at in sorted(above):
-        number = _DECIMAL.match(text, at) if at - 1 not in above else None
-        if number and above.issuperset(range(at, number.end("digits"))):
-            yield at, number.end("digits")
 
 
 def _divides(letter: str) -> bool:
@@ -114,88 +103,44 @@ def _after(text: str, start: int, end: int) -> int | None:
     return end if end < len(text) and not text[end].isspace() else None
 
 
-@dataclass(slots=True)
-class _Mark:
-    """A mark in a line of nothing but marks."""
-
-    line: GlyphLine
-    text: str
-    left: float
-    right: float
-
-
 def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
     """The lines of a page, in which raised marks that were lines of their own are superscripts in their lines."""
-    small = {id(line): line for line in lines if _MARKS.fullmatch(plain(line.body))}
-    if not 0 < sum(len(line.body.split()) for line in small.values()) <= _MAX_MARKS:
+    small = [line for line in lines if _MARKS.fullmatch(plain(line.body))]
+    hosts = [line for line in lines if len(line.body) <= _LONGEST and _WORD.search(line.body)]
+    if not small or sum(len(line.body) for line in small) * len(hosts) > _MOST_PAIRS:
         return list(lines)
-    hosts = sorted(
-        (line for line in lines if len(line.body) <= _LONGEST and _WORD.search(line.body)), key=lambda line: line.base
-    )
-    bases = [line.base for line in hosts]
-    largest = max((line.size for line in hosts), default=0.0)
     placed: set[int] = set()
-    for line in sorted(small.values(), key=lambda line: -line.left):  # of several in one place, the last one first
-        reach = _HIGH * largest
-        near = hosts[bisect_left(bases, line.base - reach) : bisect_right(bases, line.base + reach)]
-        marks = list(_marks(line))[::-1]
-        places = [None if _is_fraction(mark, small.values()) else _place(near, mark) for mark in marks]
+    for line in sorted(small, key=lambda line: -line.left):  # of several in one place, the last one first
+        marks = [match.span() for match in re.finditer(r"\S+", line.body)][::-1]
+        places = [_place(hosts, line, line.spans[start][0], line.spans[end - 1][1]) for start, end in marks]
         if all(places):
             placed.add(id(line))
-            for mark, (host, at) in zip(marks, filter(None, places), strict=True):
+            for (start, end), (host, at) in zip(marks, filter(None, places), strict=True):
+                mark = raised(plain(line.body[start:end]))
                 letter = host.changed.get(max(at, 0), host.body[max(at, 0)])
-                host.changed[max(at, 0)] = letter + raised(mark.text) if at >= 0 else raised(mark.text) + letter
-                host.left = min(host.left, mark.left)
+                host.changed[max(at, 0)] = letter + mark if at >= 0 else mark + letter
+                host.left = min(host.left, line.spans[start][0])
     return [line for line in lines if id(line) not in placed]
 
 
-def _marks(line: GlyphLine) -> Iterator[_Mark]:
-    for word in re.finditer(r"\S+", line.body):
-        yield _Mark(line, plain(word[0]), line.spans[word.start()][0], line.spans[word.end() - 1][1])
-
-
-def _is_fraction(mark: _Mark, lines: Iterable[GlyphLine]) -> bool:
-    """True if another small number is below the mark."""
-    return any(
-        0 < mark.line.base - other.base < 1.5 * mark.line.size
-        and min(mark.right, other.right) > max(mark.left, other.left)
-        for other in lines
+def _place(hosts: Sequence[GlyphLine], line: GlyphLine, left: float, right: float) -> tuple[GlyphLine, int] | None:
+    """The line of a mark with these ends and the index of the last character before it; -1 for the number of a note."""
+    beside = (
+        host for host in hosts if host.left - _BEFORE * host.size < right and left < host.right + _BEHIND * host.size
     )
-
-
-def _place(hosts: Sequence[GlyphLine], mark: _Mark) -> tuple[GlyphLine, int] | None:
-    """The line of a mark and the index of the last character before it; -1 for the number of a note."""
-    beside = [host for host in hosts if _reaches(host, mark)]
-    host = min(beside, key=lambda host: abs(host.base - mark.line.base), default=None)
-    if host is None or not _fits(host, mark) or (at := _letter_before(host, mark)) is None:
+    host = min(beside, key=lambda host: abs(host.base - line.base), default=None)
+    if host is None or host.head.turn != line.head.turn or host.head.slanted or line.head.slanted:
         return None
-    return host, at
-
-
-def _reaches(host: GlyphLine, mark: _Mark) -> bool:
-    """True if a mark is between the ends of a line, a little before it, or right behind it."""
-    return host.left - _BEFORE * host.size < mark.right and mark.left < host.right + _BEHIND * host.size
-
-
-def _fits(host: GlyphLine, mark: _Mark) -> bool:
-    """True if a mark is smaller and higher than a line."""
-    line = mark.line
-    upright = host.head.turn == line.head.turn and not (host.head.slanted or line.head.slanted)
-    return upright and _LOW * host.size < line.base - host.base < _HIGH * host.size and line.size < SMALLER * host.size
-
-
-def _letter_before(host: GlyphLine, mark: _Mark) -> int | None:
-    """The index of the last character before a mark; None where there is no room for the mark behind it."""
-    middle = (mark.left + mark.right) / 2
+    size = host.size
+    if not (_LOW * size < line.base - host.base < _HIGH * size and line.size < SMALLER * size):
+        return None
     letters = [at for at, letter in enumerate(host.body) if not letter.isspace()]
-    before = [at for at in letters if sum(host.spans[at]) / 2 < middle]
-    behind = min((host.spans[at][0] for at in letters if sum(host.spans[at]) / 2 >= middle), default=mark.right)
+    before = [at for at in letters if sum(host.spans[at]) < left + right]
+    behind = min((host.spans[at][0] for at in letters if sum(host.spans[at]) >= left + right), default=right)
     if not before:
-        return -1 if mark.right < behind + _ROOM * host.size else None
+        return (host, -1) if right < behind + _ROOM * size else None
     at = max(before, key=lambda at: host.spans[at][1])
-    in_word = all(map(str.isalnum, host.body[at : at + 2])) and at + 1 < len(host.body)
-    room = (_ROOM_IN_WORD if in_word else _ROOM) * host.size
-    end = host.spans[at][1]
-    near = -room < mark.left - end < _BEHIND * host.size
-    in_gap = end < mark.left < mark.right < behind < end + _LEFT_FREE * host.size
-    return at if in_gap or (near and mark.right < behind + room) else None
+    end, in_word = host.spans[at][1], host.body[at : at + 2].isalnum() and at + 1 < len(host.body)
+    room = (_ROOM_IN_WORD if in_word else _ROOM) * size
+    in_gap = end < left and right < behind < end + _LEFT_FREE * size
+    return (host, at) if in_gap or (-room < left - end < _BEHIND * size and right < behind + room) else None

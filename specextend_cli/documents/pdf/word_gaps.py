@@ -1,67 +1,36 @@
-"""Insert spaces that a PDF page lacks and remove those that PDFium put inside words, by the gaps between characters.
-
-All gaps are in units of the type size. The forms of numbers in print tell which words are one number, and which are two
-that lost the space between them.
-"""
+"""Spaces that a PDF page lacks, found by the gaps between its characters; all gaps are in units of the type size."""
 
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import median
 
-from specextend_cli.documents.pdf.glyphs import GlyphLine
-
-SpaceRepair = tuple[str, str, str]
-"""The kind of a repair, and the text of a line before and after it."""
+from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair
 
 _MIN_GAP = 0.1  # a narrower gap between two letters is no space
-_NARROWEST = 0.2  # a narrower gap may be no space
-_TIGHT = 0.2  # the spaces of a line with words so near to each other
+_TIGHT = 0.2  # the spaces of a line with words so near to each other that PDFium misses some
 _SAME = 0.6  # of the median space of a line: a narrower gap is none
-_USUAL = 3  # spaces that are enough for a median
 _CLEAR = 0.5  # of the narrowest gap between words: how much narrower the widest gap within words must be
 _MAX_SHARE = 0.4  # of the gaps between letters: with more wide ones, the text is letter-spaced
 _SINGLE = 0.34  # of the words: with more single letters, the line is letter-spaced
-_JOINT = re.compile(r"(?=\d\d|\d[^\W\d_]|[^\W\d_]\d|[a-zà-öø-ÿ][A-ZÀ-ÖØ-Þ])")
-_WORD = re.compile(r"[^\W\d_]+")
-_PAIR = re.compile(r"(?<![^\W\d_])([^\W\d_]+) (?=([^\W\d_]+|[.,;:]))")
 _TOO_LONG = re.compile(r"[^\W\d_]{15,}")
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer; Chinese, Japanese.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")
-_LONGEST = 40  # characters of a number
-_AROUND = "($€£¥~≈±<>+−–-)%*†‡.,;:"
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_TIME = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
-_SCIENTIFIC = re.compile(r"\d+(?:\.\d+)?[eE][+−-]?\d+")
-_PLAIN = re.compile(r"\d+(?:\.\d+)?")
-_SEPARATED = re.compile(r"[\d.,:]+")
 
 
-def repair_spaces(lines: Sequence[GlyphLine]) -> list[SpaceRepair]:
-    """Insert missing spaces and remove false ones in the lines of a page; the repairs.
+def put_spaces(lines: Sequence[GlyphLine]) -> list[Repair]:
+    """Insert missing spaces in the lines of a page; the repairs.
 
-    Missing spaces show in words that are too long; where one of them is several words, all lines are searched.
+    They show in words that are too long; where one of them is several words, all lines are searched.
     """
     lost = any(map(_is_run_together, lines))
-    counted = Counter(word for line in lines for word in _WORD.findall(line.body))
-    repeated = {word for word, number in counted.items() if number > 1}
-    repairs: list[SpaceRepair] = []
+    repairs: list[Repair] = []
     for line in lines:
-        body = line.body
-        generated = [at for at, letter in enumerate(body) if letter == " " and line.glyphs.generated(line.first + at)]
-        tight = lost or (len(generated) == body.count(" ") and _is_tight(line))
-        missing = joints(line, _MIN_GAP) | (missing_spaces(line) if tight else set())
-        false = _false_spaces(line, generated, repeated) if 0 < len(generated) < body.count(" ") else ()
-        for kind, changed in (
-            ("space removed", dict.fromkeys(false, "")),
-            ("space put", {at: f" {body[at]}" for at in missing if at not in line.changed}),
-        ):
-            if changed:
-                before, line.changed = line.text, line.changed | changed
-                repairs.append((kind, before, line.text))
+        if missing := missing_spaces(line) - line.changed.keys() if lost or _is_tight(line) else set():
+            before, line.changed = line.text, line.changed | {at: f" {line.body[at]}" for at in missing}
+            repairs.append(("space put", before, line.text))
     return repairs
 
 
@@ -72,28 +41,12 @@ def _is_run_together(line: GlyphLine) -> bool:
 
 
 def _is_tight(line: GlyphLine) -> bool:
-    """True if its words stand so near to each other that PDFium may have missed a gap."""
-    spaces = line.word_spaces.values()
-    return bool(spaces) and median(spaces) < _TIGHT
-
-
-def joints(line: GlyphLine, least: float) -> set[int]:
-    """Positions in a line between two digits, a digit and a letter, or a small and a capital letter with a gap.
-
-    The gap is by `least` wider than the median gap of the line and than the gaps on both sides of it (the digits of a
-    number may all be apart), or what is around it can only be two numbers.
-    """
-    places = [match.start() + 1 for match in _JOINT.finditer(line.body)]
-    found = {at for at in places if line.spans[at][0] - line.spans[at - 1][1] > least * line.size}
-    gaps = line.inner_gaps if found else {}
-    if not gaps:
-        return set()
-    usual = median(gaps.values())
-    return {
-        at
-        for at in found
-        if gaps[at] > least + max(usual, gaps.get(at - 1, 0.0), gaps.get(at + 1, 0.0)) or is_two_numbers(line.body, at)
-    }
+    """True if all spaces of a line are PDFium's own, and narrow ones."""
+    at = line.body.find(" ")
+    if at < 0 or not line.glyphs.generated(line.first + at):
+        return False
+    spaces = line.word_spaces
+    return bool(spaces) and median(spaces.values()) < _TIGHT
 
 
 def missing_spaces(line: GlyphLine) -> set[int]:
@@ -114,47 +67,3 @@ def missing_spaces(line: GlyphLine) -> set[int]:
     words = "".join(f" {letter}" if at in wide else letter for at, letter in enumerate(body)).split()
     single = sum(len(word) == 1 and word.isalpha() for word in words)
     return wide if single <= _SINGLE * len(words) else set()
-
-
-def _false_spaces(line: GlyphLine, generated: Sequence[int], words: Collection[str]) -> Iterator[int]:
-    """The positions of spaces that PDFium put between letters of a word, narrower than those of the file.
-
-    `generated` are the positions of PDFium's own spaces. Next to one of `words` (seen elsewhere) a space is kept.
-    """
-    spaces = line.word_spaces
-    usual = [gap for at, gap in spaces.items() if at not in generated]
-    least = min(_SAME * median(usual), _NARROWEST) if len(usual) >= _USUAL else 0.0
-    for match in _PAIR.finditer(line.body):
-        known = any(len(part) > 2 and part in words for part in match.groups())
-        if (at := match.end(1)) in generated and 0 < spaces.get(at, 0.0) < least and not known:
-            yield at
-
-
-def is_one_number(body: str, at: int) -> bool:
-    """True if the word around a position has the form of one number: 14,918,000, 12:15:45, 1.5e-3."""
-    word, _ = _word_at(body, at)
-    word = word.strip(_AROUND)
-    return any(form.fullmatch(word) for form in (_GROUPED, _TIME, _SCIENTIFIC))
-
-
-def is_two_numbers(body: str, at: int) -> bool:
-    """True if the word around a position is no number, and both of its parts are: 47,812,289|72,101,069."""
-    word, place = _word_at(body, at)
-    if not _SEPARATED.fullmatch(word.strip(_AROUND)) or _is_number(word):
-        return False
-    return _is_number(word[:place]) and _is_number(word[place:])
-
-
-def _is_number(word: str) -> bool:
-    word = word.strip(_AROUND)
-    return any(form.fullmatch(word) for form in (_GROUPED, _TIME, _PLAIN))
-
-
-def _word_at(body: str, at: int) -> tuple[str, int]:
-    """The word around a position and the position in it; "" for one that is too long for a number."""
-    start, end = at, at
-    while start > 0 and at - start <= _LONGEST and not body[start - 1].isspace():
-        start -= 1
-    while end < len(body) and end - at <= _LONGEST and not body[end].isspace():
-        end += 1
-    return (body[start:end], at - start) if end - start <= _LONGEST else ("", 0)
