@@ -113,9 +113,9 @@ def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, flo
 
 def _gaps(line: GlyphLine) -> list[tuple[int, tuple[float, float]]]:
     """The index of each single space of a line, and the end of the character before it and the left end of the next."""
-    glyphs, first = line.glyphs, line.first
+    span, first, turn = line.glyphs.span, line.first, line.head.turn
     spaces = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", line.body)]
-    return [(at, (glyphs.at(first + at - 1).right, glyphs.at(first + at + 1).left)) for at in spaces]
+    return [(at, (span(first + at - 1, turn)[1], span(first + at + 1, turn)[0])) for at in spaces]
 
 
 @dataclass(frozen=True, slots=True)

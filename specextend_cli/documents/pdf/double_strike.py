@@ -21,9 +21,9 @@ def drop_doubled_letters(line: GlyphLine) -> Repair | None:
     """Drop letters that are drawn twice in a row; the repair."""
     copies: dict[int, str] = {}
     for match in _REPEATED.finditer(line.body):
-        spans = line.glyphs.spans(line.first + match.start(), len(match[0]), line.head.turn)
-        kept = spans[0]
-        for at, span in enumerate(spans[1:], match.start() + 1):
+        kept = line.glyphs.span(line.first + match.start(), line.head.turn)
+        for at in range(match.start() + 1, match.end()):
+            span = line.glyphs.span(line.first + at, line.head.turn)
             if _is_copy(kept, span, line.size) and _is_beside(line, at):
                 copies[at] = ""
             else:

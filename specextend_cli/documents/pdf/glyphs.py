@@ -132,10 +132,10 @@ class Glyphs:
         slanted = abs(turns - round(turns)) > _SLANT
         return Glyph(_bounded(left), _bounded(right), _bounded((y, -x, -y, x)[turn]), size, slanted, center, turn)
 
-    def spans(self, first: int, count: int, turn: int) -> list[tuple[float, float]]:
-        """The left and right ends of `count` characters of a line in direction `turn` (see `Glyph`)."""
-        spans = (_span(self.box(position), turn) for position in range(first, first + count))
-        return [(a, b) if -_MAX < a < _MAX and -_MAX < b < _MAX else (0.0, 0.0) for a, b in spans]
+    def span(self, position: int, turn: int) -> tuple[float, float]:
+        """The left and right ends of a character of a line in direction `turn` (see `Glyph`)."""
+        left, right = _span(self.box(position), turn)
+        return (left, right) if -_MAX < left < _MAX and -_MAX < right < _MAX else (0.0, 0.0)
 
     def same_height(self, positions: Iterable[int]) -> bool:
         """True if the boxes of characters of an upright line are of one height: a cheap first test of their size."""
@@ -192,7 +192,9 @@ def _span(box: tuple[float, float, float, float], turn: int) -> tuple[float, flo
 
 def _bounded(value: float) -> float:
     """A measure rounded to hundredths; damaged files have infinities and absurd values."""
-    return round(min(max(value, -_MAX), _MAX), 2) if math.isfinite(value) else 0.0
+    if -_MAX < value < _MAX:
+        return round(value, 2)
+    return 0.0 if math.isnan(value) or math.isinf(value) else math.copysign(_MAX, value)
 
 
 @dataclass
@@ -226,7 +228,7 @@ class GlyphLine:
     @cached_property
     def spans(self) -> list[tuple[float, float]]:
         """The left and right ends of all characters."""
-        return self.glyphs.spans(self.first, len(self.body), self.head.turn)
+        return [self.glyphs.span(self.first + at, self.head.turn) for at in range(len(self.body))]
 
     @property
     def inner_gaps(self) -> dict[int, float]:

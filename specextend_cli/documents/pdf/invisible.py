@@ -6,19 +6,128 @@ is invisible too, and is what its picture shows.
 
 from __future__ import annotations
 
+import ctypes
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import compress, groupby
 from operator import not_
-from typing import Any
+from typing import Any, NamedTuple
 
+from specextend_cli.documents.line import HYPHEN
 from specextend_cli.documents.pdf.glyphs import GlyphLine
-from specextend_cli.documents.pdf.invisible_objects import Suspects, hide
-from specextend_cli.documents.pdf.line_parts import Part, without_parts
 from specextend_cli.documents.pdf.rendered_page import Box, RenderedPage
 
+_MOST = 2_000  # paths on a page; with more it is a drawing
+_MOST_PAIRS = 400_000  # of objects that are compared
+_NEARLY_WHITE = 250
+_OPAQUE = 255
+_OVERLAP = 2.0  # points
 _MOST_LAYERED = 0.5  # of the letters of a page; slides may reveal so many on a click
+_LAYER_NAME = 6  # bytes of "OC" in UTF-16
 _LETTERS = 2  # of a word; a full stop or a dash fills its box
+
+_Part = tuple[GlyphLine, int, int]  # a line, and the start and end of a part of it
+
+
+class Suspect(NamedTuple):
+    """A text object that may be invisible; `layered`: it is on a layer, which may be switched off."""
+
+    box: Box
+    layered: bool
+
+
+Suspects = Mapping[int, Suspect]
+"""Those of a page by their addresses."""
+
+
+class _Objects:
+    """What PDFium tells about the objects of a page."""
+
+    def __init__(self) -> None:
+        from pypdfium2 import raw
+
+        self._raw = raw
+        self._edges = [ctypes.c_float() for _ in range(4)]
+        self._colour = [ctypes.c_uint() for _ in range(4)]
+        self._mode, self._stroked, self._length = ctypes.c_int(), ctypes.c_int(), ctypes.c_ulong()
+        self._name = (raw.FPDF_WCHAR * 8)()
+
+    def box(self, one: Any) -> Box:
+        self._raw.FPDFPageObj_GetBounds(one, *self._edges)
+        return Box(*(edge.value for edge in self._edges))
+
+    def fill(self, one: Any) -> tuple[bool, bool]:
+        """Whether an object is filled with white or with nothing, and whether it hides what is below it."""
+        if not self._raw.FPDFPageObj_GetFillColor(one, *self._colour):
+            return False, False
+        red, green, blue, opacity = (part.value for part in self._colour)
+        return opacity == 0 or min(red, green, blue) >= _NEARLY_WHITE, opacity == _OPAQUE
+
+    def is_filled(self, path: Any) -> bool:
+        drawn = self._raw.FPDFPath_GetDrawMode(path, self._mode, self._stroked)
+        return bool(drawn) and self._mode.value != self._raw.FPDF_FILLMODE_NONE
+
+    def is_on_a_layer(self, one: Any) -> bool:
+        """True if marks of an object name a layer."""
+        for number in range(self._raw.FPDFPageObj_CountMarks(one)):
+            mark = self._raw.FPDFPageObj_GetMark(one, number)
+            has_name = self._raw.FPDFPageObjMark_GetName(mark, self._name, 16, self._length)
+            if has_name and self._length.value == _LAYER_NAME and bytes(self._name)[:4] == b"O\0C\0":
+                return True
+        return False
+
+
+def suspects_of(page: Any) -> Suspects:
+    """The text objects of a PDFium page that may be invisible, and lie on no picture."""
+    from pypdfium2 import raw
+
+    objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
+    kinds = list(map(raw.FPDFPageObj_GetType, objects))
+    if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST:
+        return {}
+    told = _Objects()
+    pictures, colored, covers = list[Box](), list[Box](), list[Box]()
+    covered: dict[int, int] = {}  # the number of each text, and how many of the covers are drawn before it
+    white, unseen, layered = set[int](), set[int](), set[int]()
+    for number, (one, kind) in enumerate(zip(objects, kinds, strict=True)):
+        if kind == raw.FPDF_PAGEOBJ_TEXT:
+            if raw.FPDFTextObj_GetTextRenderMode(one) == raw.FPDF_TEXTRENDERMODE_INVISIBLE:
+                unseen.add(number)
+            elif told.is_on_a_layer(one):
+                layered.add(number)
+            elif told.fill(one)[0]:
+                white.add(number)
+            else:
+                covered[number] = len(covers)
+        elif kind != raw.FPDF_PAGEOBJ_PATH:
+            pictures.append(told.box(one))
+        elif told.is_filled(one):
+            is_white, is_opaque = told.fill(one)
+            if not is_white:
+                colored.append(told.box(one))
+            if is_opaque:
+                covers.append(told.box(one))
+    if len(covered) * len(covers) + len([*white, *unseen, *layered]) * len([*pictures, *colored]) > _MOST_PAIRS:
+        return {}
+    for number, first in covered.items():
+        if first < len(covers) and _meets(told.box(objects[number]), covers[first:]):
+            unseen.add(number)
+    boxes = {number: told.box(objects[number]) for number in white | unseen | layered}
+    return {
+        ctypes.cast(objects[number], ctypes.c_void_p).value or 0: Suspect(box, number in layered)
+        for number, box in boxes.items()
+        if not _meets(box, [*pictures, *colored] if number in white else pictures)
+    }
+
+
+def _meets(box: Box, others: Iterable[Box]) -> bool:
+    """True if a box overlaps one of the others by more than its edges."""
+    width, height = min(_OVERLAP, (box.right - box.left) / 2), min(_OVERLAP, (box.top - box.bottom) / 2)
+    return any(
+        min(box.right, other.right) - max(box.left, other.left) > width
+        and min(box.top, other.top) - max(box.bottom, other.bottom) > height
+        for other in others
+    )
 
 
 def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> tuple[list[GlyphLine], list[str]]:
@@ -27,34 +136,56 @@ def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> 
     Words are invisible if the page is the same without them, and if one of those beside them has a plain box: others
     are drawn on where it has not, and may be copies of them.
     """
-    words = [
-        (line, word, _ink(line, word) if _is_suspect(line, word, suspects) else None)
-        for line in (lines if suspects else ())
-        for word in re.finditer(r"\S+", line.body)
-    ]
-    if not any(box for _, _, box in words):
+    words = list(_words(lines, suspects))
+    boxes = [box for _, _, box in words if box]
+    if not boxes:
         return lines, []
-    picture = RenderedPage(page.page)
+    picture = RenderedPage(page.page, boxes)
     plain = {id(word) for _, word, box in words if box and _letters(word[0]) >= _LETTERS and picture.is_plain(box)}
     if not plain:  # nearly every page that has suspects
         return lines, []
-    hide(suspects)
-    rest = RenderedPage(page.page)
-    parts: list[Part] = []
+    _hide(suspects)
+    rest = RenderedPage(page.page, boxes)
+    parts: list[_Part] = []
     for is_hidden, run in groupby(words, lambda found: found[2] is not None and picture.is_equal(rest, found[2])):
         group = list(run) if is_hidden else []
         if any(id(word) in plain for _, word, _ in group):
-            parts += _joined(group)
+            for _, of_line in groupby(group, lambda found: id(found[0])):
+                found = list(of_line)
+                parts.append((found[0][0], found[0][1].start(), found[-1][1].end()))
     total = sum(_letters(line.body) for line in lines)
-    on_layers = [suspects.get(line.glyphs.object(line.first + start) or 0, False) for line, start, _ in parts]
+    on_layers = [_is_layered(line, start, suspects) for line, start, _ in parts]
     if sum(map(_letters_of, compress(parts, on_layers))) > _MOST_LAYERED * total:
         parts = list(compress(parts, map(not_, on_layers)))
     if not parts or sum(map(_letters_of, parts)) == total:
         return lines, []
-    return without_parts(lines, parts), [line.body[start:end] for line, start, end in parts]
+    return _without(lines, parts), [line.body[start:end] for line, start, end in parts]
 
 
-def _letters_of(part: Part) -> int:
+def _words(lines: Iterable[GlyphLine], suspects: Suspects) -> Iterator[tuple[GlyphLine, re.Match[str], Box | None]]:
+    """The words of lines, and the boxes of those that are suspects."""
+    heights = {(suspect.box.bottom, suspect.box.top) for suspect in suspects.values()}
+    for line in lines if suspects else ():
+        y, size = line.head.center[1], line.size
+        near = line.head.turn or any(low - size < y < high + size for low, high in heights)
+        for word in re.finditer(r"\S+", line.body):
+            places = range(line.first + word.start(), line.first + word.end())
+            is_suspect = near and all(line.glyphs.object(at) in suspects for at in places)
+            yield line, word, _ink(line, places) if is_suspect else None
+
+
+def _ink(line: GlyphLine, places: Iterable[int]) -> Box:
+    """The box of what is drawn of characters."""
+    lefts, bottoms, rights, tops = zip(*map(line.glyphs.ink, places), strict=True)
+    return Box(min(lefts), min(bottoms), max(rights), max(tops))
+
+
+def _is_layered(line: GlyphLine, start: int, suspects: Suspects) -> bool:
+    found = suspects.get(line.glyphs.object(line.first + start) or 0)
+    return found is not None and found.layered
+
+
+def _letters_of(part: _Part) -> int:
     line, start, end = part
     return _letters(line.body[start:end])
 
@@ -63,18 +194,23 @@ def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _joined(words: Iterable[tuple[GlyphLine, re.Match[str], Any]]) -> Iterator[Part]:
-    """The parts that words in a row make, one for each line."""
-    for _, run in groupby(words, lambda word: id(word[0])):
-        group = list(run)
-        yield group[0][0], group[0][1].start(), group[-1][1].end()
+def _hide(suspects: Iterable[int]) -> None:
+    """Make text objects invisible, by their addresses."""
+    from pypdfium2 import raw
+
+    for address in suspects:
+        raw.FPDFTextObj_SetTextRenderMode(ctypes.cast(address, raw.FPDF_PAGEOBJECT), raw.FPDF_TEXTRENDERMODE_INVISIBLE)
 
 
-def _is_suspect(line: GlyphLine, word: re.Match[str], suspects: Suspects) -> bool:
-    return all(line.glyphs.object(line.first + at) in suspects for at in range(*word.span()))
-
-
-def _ink(line: GlyphLine, word: re.Match[str]) -> Box:
-    """The box of what is drawn of a word."""
-    lefts, bottoms, rights, tops = zip(*(line.glyphs.ink(line.first + at) for at in range(*word.span())), strict=True)
-    return Box(min(lefts), min(bottoms), max(rights), max(tops))
+def _without(lines: Iterable[GlyphLine], parts: Iterable[_Part]) -> list[GlyphLine]:
+    """The lines without the parts, with single spaces, and without lines of which no letter or digit is left."""
+    changed: list[GlyphLine] = []
+    for line, start, end in parts:
+        rest = line.body[end:]
+        if rest[:1] == " " or not rest.strip(HYPHEN):  # of two spaces one is left, and none at an end
+            start -= start > 0 and line.body[start - 1] == " "
+            end += start == 0 and rest[:1] == " "
+        line.changed |= dict.fromkeys(range(start, len(line.body) if rest == HYPHEN else end), "")
+        changed.append(line)
+    gone = {id(line) for line in changed if not any(map(str.isalnum, line.text))}
+    return [line for line in lines if id(line) not in gone]

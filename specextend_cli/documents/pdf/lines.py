@@ -21,8 +21,7 @@ from specextend_cli.documents.pdf.double_strike import KIND, doubled_words, drop
 from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
-from specextend_cli.documents.pdf.invisible import without_invisible
-from specextend_cli.documents.pdf.invisible_objects import Suspects, suspects_of
+from specextend_cli.documents.pdf.invisible import Suspects, suspects_of, without_invisible
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.pdf.word_gaps import put_spaces
@@ -257,5 +256,5 @@ def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:
 def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
     """True if a character lies on none of those before it in the line."""
     start = max(space - _LOOK_BACK, 0)
-    spans = glyphs.spans(first + start, space - start, letter.turn)
+    spans = (glyphs.span(first + at, letter.turn) for at in range(start, space))
     return not any(left < letter.right and letter.left < right for left, right in spans)

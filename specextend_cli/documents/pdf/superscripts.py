@@ -58,6 +58,8 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], apart: dict[int, str]) ->
     A raised decimal stays as it is, and `apart` has its first character and what divides it from its base.
     """
     text, (start, end) = match.string, match.span()
+    if not match["digits"] and start and text[start - 1].isalnum() and glyphs.same_height((start - 1, start)):
+        return match[0]  # nearly every word
     while text[start] == " ":
         start += 1
     # Only a number may be a superscript without a base before it: it is compared with what follows.
@@ -80,9 +82,10 @@ def _superscript(glyphs: Glyphs, match: re.Match[str], apart: dict[int, str]) ->
     above = {at for at, mark in run.items() if is_raised(mark)}
     if not any(text[at].isalnum() for at in above):
         return match[0]
-    if _DECIMAL.search(text, start, end + 1):
-        if text[start - 1 : start].isalnum():
-            apart[start] = ("^" if text[start].isdigit() else " ") + text[start]
+    first = min(above)
+    if _DECIMAL.search(text, first, max(above) + 2):
+        if text[first - 1 : first].isalnum():
+            apart[first] = ("^" if text[first].isdigit() else " ") + text[first]
         return match[0]
     letters = (raised(text[at]) if at in above else text[at] for at in range(start, end))
     return text[match.start() : start] + "".join(letters)
