@@ -14,6 +14,7 @@ from statistics import median
 
 from specextend_cli.documents.line import runs
 from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.word_gaps import is_one_number, joints
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
 _LONG = 24  # characters of a line that may span two columns
@@ -28,6 +29,9 @@ _NUMBER = re.compile(
     r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[eE][+−-]?\d+)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )
 _SPACE, _WIDER = 0.4, 1.3  # least gap before a figure, in sizes and in spaces of its line
+_JOINT = 0.03  # in sizes: additional width of a gap between a letter and a figure
+_DIGITS = 0.1  # and of one between the digits of two figures; kerning within a figure is narrower
+_CLEAR = 0.18  # a gap that wide may divide even what reads as one number
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
 _FAR = 1.5  # sizes: least gap between two lines that were joined
 _WORD = re.compile(r"[^\W\d_]{3}")
@@ -115,7 +119,7 @@ def _gaps(line: GlyphLine) -> list[tuple[int, tuple[float, float]]]:
     """The index of each single space of a line, and the end of the character before it and the left end of the next."""
     span, first, turn = line.glyphs.span, line.first, line.head.turn
     spaces = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", line.body)]
-    return [(at, (span(first + at - 1, turn)[1], span(first + at + 1, turn)[0])) for at in spaces]
+    return [(at, (round(span(first + at - 1, turn)[1], 2), round(span(first + at + 1, turn)[0], 2))) for at in spaces]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,7 +173,7 @@ def _rows(lines: Sequence[GlyphLine]) -> Iterator[tuple[GlyphLine, list[_Gap]]]:
 
 
 def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
-    """Gaps before figures that are wider than a space."""
+    """Gaps before figures that are wider than a space, and gaps between digits of two figures."""
     words = list(re.finditer(r"\S+", line.body))
     figures = {match.start() for match in words if _NUMBER.fullmatch(match[0])}
     pairs = [b.start() for a, b in pairwise(words) if b.start() in figures and line.body[a.end() : b.start()] == " "]
@@ -182,6 +186,13 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
             put = real and line.glyphs.generated(line.first + start - 1)
             if put or spaces[start - 1] > least:
                 yield _Gap(line.spans[start - 2][1], line.spans[start][0], line, start - 1)
+    between_digits = joints(line, _DIGITS)
+    for at in joints(line, _JOINT):
+        left, right = line.spans[at - 1][1], line.spans[at][0]
+        if line.body[at - 1].isdigit() and at not in between_digits:
+            continue
+        if line.body[at].isdigit() and (right - left > _CLEAR * line.size or not is_one_number(line.body, at)):
+            yield _Gap(left, right, line, at)
 
 
 def _followed(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:
@@ -207,6 +218,9 @@ def _shared(row: Sequence[_Gap], left: float, right: float) -> Iterator[tuple[fl
 
 
 def _divide(line: GlyphLine, gap: _Gap) -> None:
-    """Replace a space by a tab."""
-    line.body = f"{line.body[: gap.place]}\t{line.body[gap.place + 1 :]}"
+    """Replace a space by a tab, or insert one between two digits."""
+    if line.body[gap.place] == " ":
+        line.body = f"{line.body[: gap.place]}\t{line.body[gap.place + 1 :]}"
+    else:
+        line.changed[gap.place] = f"\t{line.body[gap.place]}"
     line.gaps = sorted([*line.gaps, (gap.left, gap.right)])

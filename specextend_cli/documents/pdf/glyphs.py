@@ -155,7 +155,7 @@ class Glyphs:
         return bool(others) and _FLOATING * glyph.size < bottom - base < top - base < 1.5 * glyph.size
 
     def may_jump(self, before: int, after: int) -> bool:
-        """True if the second of two characters may be left of the first or higher or lower: a cheap first test."""
+        """True if the second of two characters may be left of the first: a cheap first test."""
         _, bottom, right, top = self.box(before)
         left, level, _, _ = self.box(after)
         return abs(level - bottom) > 0.1 * (top - bottom) or left < right

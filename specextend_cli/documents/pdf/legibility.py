@@ -30,7 +30,7 @@ _USUAL = {
 }
 _MEANINGLESS = "\x00-\x01\x03-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd"
 _ODD = re.compile(
-    rf"([^\W\d_]{{0,40}})([{_MEANINGLESS}\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf®¯\u019f\u01a9\u014c])(?=([^\W\d_]{{0,40}}))"
+    rf"([^\W\d_]{{0,40}})([{_MEANINGLESS}\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf®¯¤…\u019f\u01a9\u014c])(?=([^\W\d_]{{0,40}}))"
 )
 _NO_MEANING = re.compile(f"[{_MEANINGLESS}]")
 _WORD = re.compile(r"[^\W\d_]{4,}")
@@ -146,7 +146,7 @@ def _has_odd(text: str) -> bool:
 def _is_in_word(match: re.Match[str]) -> bool:
     before, character, after = match.groups()
     letters = before + after
-    if not _FEWEST <= len(letters) <= _LONGEST or (character in "\u014c\u019f\u01a9" and not before):
+    if not _FEWEST <= len(letters) <= _LONGEST or (character in "…\u014c\u019f\u01a9" and not before):
         return False
     return after.islower() if after else before[-1].islower()
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import compress, pairwise
 from operator import not_
 from struct import unpack
@@ -33,14 +32,9 @@ _SPACE_GLYPH = 3  # the number of the space in most fonts
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
-_OFFSET = 0.45  # sizes between the base lines of two columns
-_APART = 1.0  # sizes: a note mark or an index is nearer to its word
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _LOOK_BACK = 200  # characters
-_ENOUGH = 3  # lines of two columns on a page
-_BEGINNING = 100  # characters that tell whether a part is prose
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
-_PROSE = re.compile(r"(?=.{16}).*[^\W\d_]{2} .*[^\W\d_]{2} ")  # longer than a table cell
 
 
 class PageLines(TypedDict):
@@ -91,7 +85,7 @@ def lines_of(page: Any, box: Box, number: int, suspects: Suspects = MappingProxy
         body = match[0].strip(" \t\xa0")
         if body and body != HYPHEN:
             lines_of_text.append((body, match.start() + match[0].index(body)))
-    divided = split_at_jumps(glyphs, lines_of_text)
+    divided = list(split_at_jumps(glyphs, lines_of_text))
     jumps = len(divided) - len(lines_of_text)
     found = [_glyph_line(glyphs, part, first) for part, first in divided]
     found, repairs = _without_copies(found)
@@ -198,59 +192,25 @@ def _from_units(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
 
 
-@dataclass(slots=True)
-class _Jump:
-    """A space at which the text goes back to the left (or else to another base line, further to the right)."""
-
-    at: int
-    back: bool
-
-
-def split_at_jumps(glyphs: Glyphs, lines: Sequence[tuple[str, int]]) -> list[tuple[str, int]]:
-    """The lines of a page, divided at jumps; each is a text and the position of its first character.
-
-    Jumps to the right divide prose only: the cells of a row may be at different heights too.
-    """
-    found = [(body, first, list(_jumps(glyphs, body, first))) for body, first in lines]
-    beside = {(first, at) for body, first, jumps in found for at in _between_prose(body, jumps)}
-    parts: list[tuple[str, int]] = []
-    for body, first, jumps in found:
-        cuts = [jump.at for jump in jumps if jump.back or (len(beside) >= _ENOUGH and (first, jump.at) in beside)]
-        parts += ((body[start + 1 : end], first + start + 1) for start, end in pairwise([-1, *cuts, len(body)]))
-    return parts
+def split_at_jumps(glyphs: Glyphs, lines: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
+    """The lines of a page, divided where the text goes back to the left; each is a text and its first position."""
+    for body, first in lines:
+        cuts = [match.start() for match in _SPACE.finditer(body) if _goes_back(glyphs, body, match.start(), first)]
+        yield from ((body[start + 1 : end], first + start + 1) for start, end in pairwise([-1, *cuts, len(body)]))
 
 
-def _between_prose(body: str, jumps: Sequence[_Jump]) -> Iterator[int]:
-    """The jumps to the right with prose on both sides."""
-    ends = [-1, *(jump.at for jump in jumps), len(body)]
-    for number, jump in enumerate(jumps):
-        before, after = body[ends[number] + 1 : jump.at][:_BEGINNING], body[jump.at + 1 : ends[number + 2]][:_BEGINNING]
-        if not jump.back and _PROSE.match(before) and _PROSE.match(after):
-            yield jump.at
-
-
-def _jumps(glyphs: Glyphs, body: str, first: int) -> Iterator[_Jump]:
-    for match in _SPACE.finditer(body):
-        if jump := _jump(glyphs, body, match.start(), first):
-            yield jump
-
-
-def _jump(glyphs: Glyphs, body: str, space: int, first: int) -> _Jump | None:
+def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
     before, after = first + space - 1, first + space + 1
     if not glyphs.may_jump(before, after):
-        return None
+        return False
     if any(unicodedata.bidirectional(body[at]) in ("R", "AL", "AN", "NSM") for at in (space - 1, space + 1)):
-        return None  # that script runs to the left
+        return False  # that script runs to the left
     a, b = glyphs.at(before), glyphs.at(after)
     size = max(a.size, b.size)
-    if a.turn != b.turn or a.slanted or b.slanted or size <= 0:
-        return None
-    if b.left < a.right - _BACK * size:
-        # A cell that is drawn after those to the right of it stays in its row.
-        level = abs(a.base - b.base) < _LEVEL * size
-        return None if level and _is_free(glyphs, space, first, b) else _Jump(space, back=True)
-    lower = abs(a.base - b.base) > _OFFSET * size and b.left > a.right + _APART * size
-    return _Jump(space, back=False) if lower else None
+    if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:
+        return False
+    # A cell that is drawn after those to the right of it stays in its row.
+    return abs(a.base - b.base) >= _LEVEL * size or not _is_free(glyphs, space, first, b)
 
 
 def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
