@@ -13,8 +13,7 @@ from itertools import compress, groupby
 from operator import not_
 from typing import Any, NamedTuple
 
-from specextend_cli.documents.line import HYPHEN
-from specextend_cli.documents.pdf.glyphs import GlyphLine
+from specextend_cli.documents.pdf.glyphs import GlyphLine, Part, without_parts
 from specextend_cli.documents.pdf.rendered_page import Box, RenderedPage
 
 _MOST = 2_000  # paths on a page; with more it is a drawing
@@ -25,8 +24,6 @@ _OVERLAP = 2.0  # points
 _MOST_LAYERED = 0.5  # of the letters of a page; slides may reveal so many on a click
 _LAYER_NAME = 6  # bytes of "OC" in UTF-16
 _LETTERS = 2  # of a word; a full stop or a dash fills its box
-
-_Part = tuple[GlyphLine, int, int]  # a line, and the start and end of a part of it
 
 
 class Suspect(NamedTuple):
@@ -146,7 +143,7 @@ def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> 
         return lines, []
     _hide(suspects)
     rest = RenderedPage(page.page, boxes)
-    parts: list[_Part] = []
+    parts: list[Part] = []
     for is_hidden, run in groupby(words, lambda found: found[2] is not None and picture.is_equal(rest, found[2])):
         group = list(run) if is_hidden else []
         if any(id(word) in plain for _, word, _ in group):
@@ -159,7 +156,7 @@ def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> 
         parts = list(compress(parts, map(not_, on_layers)))
     if not parts or sum(map(_letters_of, parts)) == total:
         return lines, []
-    return _without(lines, parts), [line.body[start:end] for line, start, end in parts]
+    return without_parts(lines, parts), [line.body[start:end] for line, start, end in parts]
 
 
 def _words(lines: Iterable[GlyphLine], suspects: Suspects) -> Iterator[tuple[GlyphLine, re.Match[str], Box | None]]:
@@ -185,7 +182,7 @@ def _is_layered(line: GlyphLine, start: int, suspects: Suspects) -> bool:
     return found is not None and found.layered
 
 
-def _letters_of(part: _Part) -> int:
+def _letters_of(part: Part) -> int:
     line, start, end = part
     return _letters(line.body[start:end])
 
@@ -200,17 +197,3 @@ def _hide(suspects: Iterable[int]) -> None:
 
     for address in suspects:
         raw.FPDFTextObj_SetTextRenderMode(ctypes.cast(address, raw.FPDF_PAGEOBJECT), raw.FPDF_TEXTRENDERMODE_INVISIBLE)
-
-
-def _without(lines: Iterable[GlyphLine], parts: Iterable[_Part]) -> list[GlyphLine]:
-    """The lines without the parts, with single spaces, and without lines of which no letter or digit is left."""
-    changed: list[GlyphLine] = []
-    for line, start, end in parts:
-        rest = line.body[end:]
-        if rest[:1] == " " or not rest.strip(HYPHEN):  # of two spaces one is left, and none at an end
-            start -= start > 0 and line.body[start - 1] == " "
-            end += start == 0 and rest[:1] == " "
-        line.changed |= dict.fromkeys(range(start, len(line.body) if rest == HYPHEN else end), "")
-        changed.append(line)
-    gone = {id(line) for line in changed if not any(map(str.isalnum, line.text))}
-    return [line for line in lines if id(line) not in gone]

@@ -22,6 +22,7 @@ from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import Suspects, suspects_of, without_invisible
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
+from specextend_cli.documents.pdf.struck import Stroke, strokes_of, without_struck
 from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.pdf.word_gaps import put_spaces
 
@@ -51,15 +52,19 @@ class PageLines(TypedDict):
 
 def page_lines(page: Any, text: Any, number: int, maps: MappedPages) -> PageLines:
     """What page `number` holds, a PDFium page with its `text`; with maps for its fonts where it is doubtful."""
-    found = lines_of(text, page.get_cropbox(), number, suspects_of(page))
+    found = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
     doubtful = is_doubtful("\n".join(line.text for line in found["lines"]), found["unmapped"])
     if doubtful and (mapped := maps.page(number)):
-        return lines_of(mapped.get_textpage(), page.get_cropbox(), number, suspects_of(mapped))
+        return lines_of(mapped.get_textpage(), page.get_cropbox(), number, strokes_of(mapped), suspects_of(mapped))
     return found
 
 
-def lines_of(page: Any, box: Box, number: int, suspects: Suspects = MappingProxyType({})) -> PageLines:
-    """What the PDFium text page of page `number` holds; the words of `suspects` are left out if they are invisible.
+def lines_of(
+    page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: Suspects = MappingProxyType({})
+) -> PageLines:
+    """What the PDFium text page of page `number` holds, without words that one of the `strokes` goes through.
+
+    The words of `suspects` are left out if they are invisible.
 
     Turned lines are measured as if the page were turned.
     """
@@ -98,6 +103,8 @@ def lines_of(page: Any, box: Box, number: int, suspects: Suspects = MappingProxy
     repairs += [repair for line in found if (repair := drop_doubled_letters(line))]
     repairs += put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
+    found, struck = without_struck(found, strokes)
+    repairs += struck
     found, invisible = without_invisible(found, page, suspects)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]

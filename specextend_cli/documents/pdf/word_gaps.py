@@ -10,6 +10,7 @@ from statistics import median
 from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair
 
 _MIN_GAP = 0.1  # a narrower gap between two letters is no space
+_LEAST = 0.06  # where the spaces of the line are narrow
 _TIGHT = 0.2  # the spaces of a line with words so near to each other that PDFium misses some
 _SAME = 0.6  # of the median space of a line: a narrower gap is none
 _CLEAR = 0.5  # of the narrowest gap between words: how much narrower the widest gap within words must be
@@ -84,7 +85,7 @@ def missing_spaces(line: GlyphLine) -> set[int]:
     widths of gaps do not fall into two groups, none is found.
     """
     body, gaps, spaces = line.body, line.inner_gaps, line.word_spaces
-    least = max(_MIN_GAP, _SAME * median(spaces.values())) if spaces else _MIN_GAP
+    least = max(_LEAST, _SAME * median(spaces.values())) if spaces else _MIN_GAP
     ordered = sorted(gaps.values())
     steps = [(wide - narrow, wide) for narrow, wide in pairwise(ordered) if wide > least]
     step, narrowest = max(steps, default=(0.0, 0.0))
