@@ -68,7 +68,7 @@ class Extraction:
     that could not be read (1-based). `changes` counts the repairs by kind ("running head", "page number", "hyphen
     joined", "ligature", ...); `edits` lists them one by one, and `page_diffs` shows their effect page by page.
     `warnings` are complete sentences for the user. `ocr` lists the pages whose text was recognized by OCR. `unread`
-    counts the parts that were not opened: attachments, pictures in the place of text.
+    counts the parts that were not read: attachments, pictures in the place of text.
     """
 
     pages: int

@@ -17,7 +17,7 @@ class Paged:
     `requested` are the pages to be kept. `pages` may hold a few more, as running heads are recognized by repetition.
     `labels` are the page labels ("iv", "A-1") that differ from the numbers. `edits` are repairs made while reading.
     `failed` pages could not be read, by page why; what `scanned` ones say is in a picture, or in fonts without meaning.
-    `unread` counts parts that were not opened, among them such pages with a text that is read.
+    `unread` counts parts that were not read, among them such pages with a text that is read.
     """
 
     requested: tuple[int, ...]
@@ -41,7 +41,7 @@ class Paged:
 
 @dataclass(slots=True)
 class Typed:
-    """A text as typed: its pages, those to be kept, warnings, and how many of its parts were not opened."""
+    """A text as typed: its pages, those to be kept, warnings, and how many of its parts were not read."""
 
     kind: Literal["text", "markdown"]
     pages: list[str]

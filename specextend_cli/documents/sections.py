@@ -112,7 +112,7 @@ def _line(row: dict[int, str | None]) -> str:
 class Parsed:
     """A parsed file: its sections, what was left out as (kind, section, text), and warnings for the user.
 
-    `unread` counts its parts that were not opened.
+    `unread` counts its parts that were not read.
     """
 
     kind: str

@@ -164,7 +164,7 @@ def test_what_was_not_read_of_a_file_is_said(cli, tmp_path):
     done = cli("extract", path)
     assert "See there." in done.stdout
     assert "warning: 1 attachment was not read: a.pdf." in done.stderr
-    assert done.stderr.endswith(" · 1 part not opened\n")
+    assert done.stderr.endswith(" · 1 part not read\n")
     path = tmp_path / "a.txt"
     path.write_bytes("A naïve café.\n".encode("cp1252"))
     done = cli("extract", path)

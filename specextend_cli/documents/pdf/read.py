@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence, Set
 from contextlib import suppress
 from itertools import islice
@@ -15,7 +16,7 @@ from specextend_cli.documents.pdf.forms import insert_annotations, read_annotati
 from specextend_cli.documents.pdf.invisible_objects import suspects_of
 from specextend_cli.documents.pdf.legibility import UNREAD, UNREADABLE, repair_ligatures, unreadable_share
 from specextend_cli.documents.pdf.lines import lines_of
-from specextend_cli.documents.pdf.pictures import pictures_of
+from specextend_cli.documents.pdf.pictures import Pictures, pictures_of
 from specextend_cli.documents.pdf.struck import strokes_of
 from specextend_cli.documents.source import ScannedError, Source
 from specextend_cli.errors import InputError
@@ -105,7 +106,7 @@ class _Reader:
         self.found.outline = [_bookmark(item) for item in islice(pdf.get_toc(max_depth=6), MAX_OUTLINE)]
         self._wanted = frozenset(self.found.requested)
         self._unmapped: dict[int, float] = {}
-        self._covered: dict[int, str] = {}  # the digest of the pictures that cover a page
+        self._covered: dict[int, Pictures] = {}
         self._images = dict[int, int]()
         self.done = 0
 
@@ -151,7 +152,7 @@ class _Reader:
         pictures = pictures_of(page, self.found.pages[number])
         self._images[number] = pictures.number
         if pictures.covering and number not in self._source.recognized:
-            self._covered[number] = pictures.covering
+            self._covered[number] = pictures
 
     def finish(self) -> None:
         """What the pages say together: those that need OCR, characters without a meaning, warnings."""
@@ -170,9 +171,9 @@ class _Reader:
         found.warnings += self._warnings(covered - blank, blank, garbled, attached)
 
     def _scanned(self) -> set[int]:
-        """The pages that pictures cover; a picture that several of them have is their background."""
-        digests = list(self._covered.values())
-        return {number for number, digest in self._covered.items() if digests.count(digest) == 1}
+        """The pages that pictures cover; what several of them have behind more than a stamp is their background."""
+        counts = Counter(pictures.covering for pictures in self._covered.values())
+        return {at for at, one in self._covered.items() if one.has_margin_only or counts[one.covering] == 1}
 
     def _garbled(self) -> dict[int, float]:
         """The pages whose text cannot be read, with the share of meaningless characters of each."""
