@@ -11,6 +11,7 @@ import unicodedata
 from collections.abc import Iterator, Mapping
 from io import BytesIO
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 _MOST_IN_VAIN = 3  # pages in a row without such a font
@@ -38,7 +39,7 @@ def is_doubtful(text: str, unmapped: float) -> bool:
 class MappedPages:
     """Pages of a PDF file whose fonts have been given maps, by pypdf."""
 
-    def __init__(self, path: str, password: str | None) -> None:
+    def __init__(self, path: Path, password: str | None) -> None:
         self._path, self._password = path, password
         self._reader: Any = None
         self._in_vain = 0
@@ -50,7 +51,7 @@ class MappedPages:
         self._in_vain += 1
         try:
             data = self._mended(number - 1)
-        except pypdf_errors():
+        except _pypdf_errors():
             return None
         if data is None:
             return None
@@ -75,16 +76,6 @@ class MappedPages:
         written = BytesIO()
         writer.write(written)
         return written.getvalue()
-
-
-def pypdf_errors() -> tuple[type[Exception], ...]:
-    """What pypdf raises for broken files: besides its own errors those of its code."""
-    from pypdf.errors import PyPdfError
-
-    return (
-        *(PyPdfError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError),
-        *(OSError, RecursionError, TypeError, ValueError),
-    )
 
 
 def _fonts(resources: Any, depth: int = _NESTED) -> Iterator[Any]:
@@ -120,6 +111,16 @@ def _map(font: Any) -> bytes | None:
         codes = range(32, 256)
         return _written({code: bytes([code]).decode("cp1252", "ignore") or "\ufffd" for code in codes})
     return None
+
+
+def _pypdf_errors() -> tuple[type[Exception], ...]:
+    """What pypdf raises for broken files: besides its own errors those of its code."""
+    from pypdf.errors import PyPdfError
+
+    return (
+        *(PyPdfError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError),
+        *(OSError, RecursionError, TypeError, ValueError),
+    )
 
 
 def _glyph_names(font: Any) -> dict[int, str]:
