@@ -23,11 +23,6 @@ def apart(sheets: Sheets, gap: Callable[[int, int], int]) -> None:
         sheets.canvas._code.append(f"BT /F1 10 Tf 72 {700 - 14 * row} Td [{shown}] TJ ET")
 
 
-def uneven_letters(sheets: Sheets) -> None:
-    """Letters apart by any amount up to a half of a space: some gaps are wide enough for PDFium to see a space."""
-    apart(sheets, lambda at, row: (0, 90, 0, 120, 160)[(5 * at + row) % 7 % 5])
-
-
 def long_name(sheets: Sheets) -> None:
     """Type whose letters are a little apart, and a name of 17 letters in it."""
     apart(sheets, lambda at, row: (110, 0, 0)[(at + row) % 3])
@@ -246,7 +241,6 @@ PRINT = (
         f"Table 1: Levels\n\n{dashed(CLOSE)}\n\n{FERRY}",
     ),
     EdgeCase("titles-with-page-numbers.pdf", drawn(titles_with_page_numbers), numbered_text()),
-    EdgeCase("uneven-letters.pdf", drawn(uneven_letters), SENSOR),
     EdgeCase("long-name.pdf", drawn(long_name), SENSOR),
     EdgeCase("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),
     EdgeCase("single-digits.pdf", drawn(single_digits), dashed(DIGITS)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, wrap
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_pdfs import Sheets
@@ -32,14 +34,18 @@ def two_justified(sheets: Sheets) -> None:
         justified(sheets, texts, (60, 310), 40, 220)
 
 
-def narrow_spaces(sheets: Sheets) -> None:
-    """Words a sixth of their size apart, without spaces."""
-    sheets.canvas.setFont("Helvetica", 10)
-    for row, line in enumerate(wrap(RIVER, 80)):
-        at = 72.0
-        for word in line.split():
-            sheets.canvas.drawString(at, 700 - 14 * row, word)
-            at += sheets.canvas.stringWidth(word, "Helvetica", 10) + 1.7
+def narrow_spaces(font: str, apart: float) -> Callable[[Sheets], None]:
+    """Words so many points apart, without spaces."""
+
+    def draw(sheets: Sheets) -> None:
+        sheets.canvas.setFont(font, 10)
+        for row, line in enumerate(wrap(RIVER, 80)):
+            at = 72.0
+            for word in line.split():
+                sheets.canvas.drawString(at, 700 - 14 * row, word)
+                at += sheets.canvas.stringWidth(word, font, 10) + apart
+
+    return draw
 
 
 def spaced_out(sheets: Sheets) -> None:
@@ -88,7 +94,10 @@ def wide_table(sheets: Sheets) -> None:
 TYPE = (
     EdgeCase("justified.pdf", drawn(one_justified), RIVER),
     EdgeCase("justified-columns.pdf", drawn(two_justified), "\n\n".join((RIVER, BRIDGE, BRIDGE, FERRY, FERRY, RIVER))),
-    EdgeCase("narrow-spaces.pdf", drawn(narrow_spaces), RIVER),
+    *(
+        EdgeCase(f"narrow-spaces-{font}-{apart}.pdf", drawn(narrow_spaces(font, apart)), RIVER)
+        for font, apart in (("Helvetica", 1.7), ("Helvetica", 1.3), ("Times-Roman", 1.2), ("Times-Roman", 1.35))
+    ),
     EdgeCase("spaced-out.pdf", drawn(spaced_out), FERRY),
     EdgeCase("initial.pdf", lambda: initial("T", RIVER[1:]), RIVER),
     EdgeCase(

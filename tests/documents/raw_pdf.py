@@ -15,7 +15,7 @@ def raw_pdf(pages: Sequence[str], unicode: Mapping[str, str] | None = None) -> b
     objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b""]
     mapped = b""
     if unicode:
-        objects.append(_stream(_map(unicode)))
+        objects.append(_stream(unicode_map(unicode)))
         mapped = b" /ToUnicode 3 0 R"
     fonts = b""
     for number, name in enumerate(_FONTS):
@@ -32,29 +32,34 @@ def raw_pdf(pages: Sequence[str], unicode: Mapping[str, str] | None = None) -> b
     return _file(objects)
 
 
-def bitmap_font_pdf(lines: Sequence[str]) -> bytes:
-    """A page of lines in a Type 3 font without names or a map to Unicode, as TeX writes them: letters are codes."""
+def font_pdf(lines: Sequence[str], font: str, *objects: str) -> bytes:
+    """A page of lines in a font with these entries; further objects, streams, are numbered from 6."""
     content = "".join(show(72, 700 - 14 * row, line) for row, line in enumerate(lines))
-    names = [f"/a{code}" for code in range(256)]
-    encoding = (
-        f"<< /Differences [0 {' '.join(names)}] >> /CharProcs << {' '.join(f'{name} 5 0 R' for name in names)} >>"
-    )
-    measures = f"/FontMatrix [.001 0 0 .001 0 0] /FontBBox [0 0 600 700] /Widths [{'600 ' * 256}]"
-    font = f"<< /Type /Font /Subtype /Type3 {measures} /FirstChar 0 /LastChar 255 /Encoding {encoding} >>"
-    page = "/MediaBox [0 0 612 792] /Resources << /Font << /F0 4 0 R >> >> /Contents 6 0 R"
+    page = "/MediaBox [0 0 612 792] /Resources << /Font << /F0 4 0 R >> >> /Contents 5 0 R"
     return _file(
         [
             b"<< /Type /Catalog /Pages 2 0 R >>",
             b"<< /Type /Pages /Count 1 /Kids [3 0 R] >>",
             f"<< /Type /Page /Parent 2 0 R {page} >>".encode(),
-            font.encode(),
-            _stream("600 0 0 0 600 700 d1 0 0 500 700 re f"),
+            f"<< /Type /Font {font} >>".encode(),
             _stream(content),
+            *map(_stream, objects),
         ]
     )
 
 
-def _map(unicode: Mapping[str, str]) -> str:
+def bitmap_font_pdf(lines: Sequence[str], names: Mapping[int, str] | None = None) -> bytes:
+    """A page of lines in a Type 3 font without a map to Unicode, as TeX writes them: `names` of glyphs say nothing."""
+    named = names or {code: f"a{code}" for code in range(256)}
+    differences = " ".join(f"{code} /{name}" for code, name in named.items())
+    glyphs = " ".join(f"/{name} 6 0 R" for name in set(named.values()))
+    measures = f"/FontMatrix [.001 0 0 .001 0 0] /FontBBox [0 0 600 700] /Widths [{'600 ' * 256}]"
+    encoding = f"/Encoding << /Differences [{differences}] >> /CharProcs << {glyphs} >>"
+    font = f"/Subtype /Type3 {measures} /FirstChar 0 /LastChar 255 {encoding}"
+    return font_pdf(lines, font, "600 0 0 0 600 700 d1 0 0 500 700 re f")
+
+
+def unicode_map(unicode: Mapping[str, str]) -> str:
     codes = "\n".join(
         f"<{ord(code):02X}> <{''.join(f'{ord(letter):04X}' for letter in letters)}>"
         for code, letters in unicode.items()

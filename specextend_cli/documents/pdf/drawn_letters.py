@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 
 from specextend_cli.documents.pdf.glyphs import Glyphs
 
@@ -20,6 +21,7 @@ _COMBINING = dict(
 _ACCENT = re.compile(f"[{''.join(_COMBINING)}]")
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 _BUTTON = re.compile(r"\b(?:nmlkj(i)?|gfedc(b)?)\b")
+_NEAR = 0.1  # of the height of a letter: a space is wider
 _RAISED = 0.5  # of the height of a letter: how far the accents of capitals are above their place
 
 
@@ -33,6 +35,7 @@ def put_together(glyphs: Glyphs, text: str) -> dict[int, str]:
                 letter = _DOTLESS.get(text[near], text[near]) + _COMBINING[match[0]]
                 if len(letter := unicodedata.normalize("NFC", letter)) == 1:
                     found |= {at: "", near: letter}
+                    found |= dict.fromkeys(_false_spaces(glyphs, text, near, at), "")
                     break
     for match in _BUTTON.finditer(text):
         is_radio = text[match.start()] == "n"
@@ -40,6 +43,16 @@ def put_together(glyphs: Glyphs, text: str) -> dict[int, str]:
         found |= dict.fromkeys(range(*match.span()), "")
         found[match.start()] = f"({mark})" if is_radio else f"[{mark}]"
     return found
+
+
+def _false_spaces(glyphs: Glyphs, text: str, letter: int, accent: int) -> Iterator[int]:
+    """The spaces that PDFium put beside a letter because of its accent."""
+    _, low, _, high = glyphs.box(letter)
+    before, behind = min(letter, accent) - 1, max(letter, accent) + 1
+    for space, left, right in ((before, before - 1, letter), (behind, letter, behind + 1)):
+        is_put = left >= 0 and right < len(text) and text[space] == " " and glyphs.generated(space)
+        if is_put and abs(glyphs.box(right)[0] - glyphs.box(left)[2]) < _NEAR * (high - low):
+            yield space
 
 
 def _is_on(glyphs: Glyphs, accent: int, letter: int) -> bool:

@@ -19,11 +19,12 @@ _NESTED = 3  # forms within forms
 _SYMBOLIC = 4  # a flag of a font
 _UNREADABLE = 0.05  # of the characters of a page
 
-# What words become without the first letters of their ligatures, and letters of Windows read as those of a Mac.
+# What words become that lose a letter of their ligatures, and letters of Windows read as those of a Mac.
 _DAMAGED = re.compile(
-    r"\b(?:irst|inal(?:ly)?|inan\w+|ive|ields?|igures?|looded|loods?|lour|loors?)\b|iican|eciic|roits?\b|eneits?\b"
-    r"|deini|entii|oicia|iciency|uicien|iicul|\bofer|difer|efect|efort|sufer|\bafect|relect|onlict|inluen"
-    r"|\. h(?:e|is|ese|ere|ey)\b|[a-z][ÈËÁÒÌÛÙ](?![A-Z])|[a-km-z][·˙ˆ¸‰‡][a-z]|nít\b|[b-df-hjkmpqstv-xz]ís\b|ì[a-z]+î"
+    r"\b(?:irst|inal(?:ly)?|inan\w+|ive|ields?|igures?|looded|loods?|lour|loors?|frst|fnal(?:ly)?|fnan\w+|fve|felds?|fgures?"
+    r"|fnd)\b|iican|ifcan|eciic|ecifc|roits?\b|eneits?\b|enefts?\b|deini|defni|entii|entif[ce]|oicia|ofci?[ae]|iciency|uicien"
+    r"|iicul|\bofer|difer|efect|efort|sufer|\bafect|relect|onlict|inluen|\. h(?:e|is|ese|ere|ey)\b"
+    r"|[a-z][ÈËÁÒÌÛÙ](?![A-Z])|[a-km-z][·˙ˆ¸‰‡][a-z]|nít\b|[b-df-hjkmpqstv-xz]ís\b|ì[a-z]+î"
 )
 _ENOUGH = 2  # of them on a page
 _BITMAP = re.compile(r"[a-zA-Z]{0,2}\d+")  # the number of a glyph is no name

@@ -10,9 +10,9 @@ from statistics import median
 from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair
 
 _MIN_GAP = 0.1  # a narrower gap between two letters is no space
-_LEAST = 0.06  # where the spaces of the line are narrow
+_LEAST = 0.05  # where the spaces of the line are narrow
 _TIGHT = 0.2  # the spaces of a line with words so near to each other that PDFium misses some
-_SAME = 0.6  # of the median space of a line: a narrower gap is none
+_SAME = 0.5  # of the median space of a line: a narrower gap is none
 _CLEAR = 0.5  # of the narrowest gap between words: how much narrower the widest gap within words must be
 _MAX_SHARE = 0.4  # of the gaps between letters: with more wide ones, the text is letter-spaced
 _SINGLE = 0.34  # of the words: with more single letters, the line is letter-spaced
