@@ -1,10 +1,10 @@
-"""PDFs that draw their text in another order, twice, or with characters that stand for others."""
+"""PDFs that draw their text in another order, or with characters that stand for others."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 
-from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, numbered_text
+from tests.documents.edge_case_pdfs import RIVER, numbered_text
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_pdfs import wrap
 from tests.documents.raw_pdf import BOLD, pieces, raw_pdf, show, width
@@ -17,58 +17,7 @@ def drawn(items: Sequence[Drawn], size: float = 12) -> str:
     return "".join(show(x, y, text, size) for x, y, text in items)
 
 
-# ------------------------------------------------------------------------------------------------------- columns
-
-
-def columns(offset: float, leading: float = 12, *, sort: bool = False) -> Callable[[], bytes]:
-    """Two columns drawn row by row (or by height), the right one lower by `offset` and with a leading of its own."""
-
-    def make() -> bytes:
-        left = [(60.0, 700.0 - 12 * at, line) for at, line in enumerate(wrap(RIVER, 44))]
-        right = [(320.0, 700 - offset - leading * at, line) for at, line in enumerate(wrap(BRIDGE, 44))]
-        items = [item for row in zip(left, right, strict=False) for item in row]
-        items += left[len(right) :] + right[len(left) :]
-        return raw_pdf([drawn(sorted(items, key=lambda item: -item[1]) if sort else items, 10)])
-
-    return make
-
-
 # --------------------------------------------------------------------------------------------------------- notes
-
-NOTED = (
-    "The council adds a new section{1} to the Copyright Act, to create",
-    "four new limitations{2} on liability for online service providers.",
-    "The limitations are based on the following categories{3} of acts",
-    "and on x{4} of the roots, in 10{5} litres of salted water.{12}",
-)
-NOTED_TEXT = (
-    "The council adds a new section to the Copyright Act, to create four new limitations on liability for online "
-    "service providers. The limitations are based on the following categories of acts and on x⁴ of the roots, in 10⁵ "
-    "litres of salted water."
-)
-
-
-def noted(late: int | None) -> Callable[[], bytes]:
-    """Notes whose marks are drawn `late` words after their own, or after all words."""
-
-    def make() -> bytes:
-        words: list[str] = []
-        marks: list[tuple[int, str]] = []  # the number of words before it, and how it is drawn
-        for row, line in enumerate(NOTED):
-            x, y = 72.0, 700.0 - 14 * row
-            for word in line.split():
-                bare, _, mark = word.partition("{")
-                words.append(show(x, y, bare))
-                x += width(bare, 12)
-                if mark:
-                    marks.append((len(words), show(x, y + 4.6, mark.rstrip("}"), 6.5)))
-                    x += width(mark.rstrip("}"), 6.5)
-                x += width(" ", 12)
-        order = [(float(at), word) for at, word in enumerate(words, 1)]
-        order += [(len(words) if late is None else at + late + 0.5, mark) for at, mark in marks]
-        return raw_pdf(["".join(item for _, item in sorted(order, key=lambda item: item[0]))])
-
-    return make
 
 
 def noted_in_gap(before: float, behind: float) -> Callable[[], bytes]:
@@ -112,38 +61,6 @@ def right_to_left(glyphs: Sequence[str], *, reverse: bool = False, apart: bool =
         return raw_pdf(["".join(show(x, 700, code) for x, code in pieces(line, 72, letters=True))], unicode)
 
     return make
-
-
-# -------------------------------------------------------------------------------------------------- drawn twice
-
-
-def struck_twice(shift: float, rise: float, unit: str, times: int = 2) -> Callable[[], bytes]:
-    """Bold type made by drawing letters, words, lines or pages several times, a little apart."""
-
-    def make() -> bytes:
-        units: list[list[Drawn]] = []
-        for row, line in enumerate(wrap(f"{FERRY} It has 11,200 hills, a bookkeeper and 1,000 bells.", 60)):
-            y = 700.0 - 14 * row
-            letters: list[Drawn] = [(x, y, letter) for x, letter in pieces(line, 72, letters=True)]
-            words: list[Drawn] = [(x, y, word) for x, word in pieces(line, 72)]
-            match unit:
-                case "letter":
-                    units += ([letter] for letter in letters)
-                case "letters of a line":
-                    units.append(letters)
-                case "words of a line":
-                    units.append(words)
-                case _:
-                    units = [[*(units[0] if units else ()), *words]]
-        return raw_pdf([drawn(list(repeated(units, shift, rise, times)))])
-
-    return make
-
-
-def repeated(units: Sequence[Sequence[Drawn]], shift: float, rise: float, times: int) -> Iterator[Drawn]:
-    for unit in units:
-        for time in range(times):
-            yield from ((x + shift * time, y + rise * time, text) for x, y, text in unit)
 
 
 # ----------------------------------------------------------------------------------------------------- ligatures
@@ -191,19 +108,11 @@ def headed(
     return make
 
 
-TWO = f"{RIVER}\n\n{BRIDGE}"
-STRUCK = f"{FERRY} It has 11,200 hills, a bookkeeper and 1,000 bells."
 DRAWING = (
-    *(
-        EdgeCase(f"columns-{offset}-{leading}.pdf", columns(offset, leading), TWO)
-        for offset, leading in ((5, 12), (8, 12), (-5, 12), (5, 13.5), (-3, 11), (10, 11))
-    ),
-    *(EdgeCase(f"columns-by-height-{offset}.pdf", columns(offset, sort=True), TWO) for offset in (5, 8, 15)),
     *(
         EdgeCase(f"late-mark-in-gap-{before}-{behind}.pdf", noted_in_gap(before, behind), NOTED_IN_GAP)
         for before, behind in ((0.5, 3), (2, 2), (4, 2), (4, 4))
     ),
-    *(EdgeCase(f"late-marks-{late}.pdf", noted(late), NOTED_TEXT) for late in (0, None)),
     *(
         EdgeCase(
             f"right-to-left-{name}{'-apart' * apart}{'-reversed' * reverse}.pdf",
@@ -212,22 +121,6 @@ DRAWING = (
         )
         for name, glyphs in (("peace", PEACE), ("god", GOD), ("vowels", VOWELS), ("hebrew", HEBREW))
         for apart, reverse in ((False, False), (True, False), (False, True))
-    ),
-    *(
-        EdgeCase(f"struck-{at}.pdf", make, STRUCK)
-        for at, make in enumerate(
-            (
-                struck_twice(0.9, 0.0, "letter"),
-                struck_twice(1.2, 0.0, "letter"),
-                struck_twice(0.9, 0.9, "letters of a line"),
-                struck_twice(0.0, 0.9, "letters of a line"),
-                struck_twice(0.5, 0.0, "letters of a line", 4),
-                struck_twice(0.3, 0.0, "words of a line"),
-                struck_twice(0.3, 0.3, "words of a line", 3),
-                struck_twice(0.3, 0.0, "page"),
-                struck_twice(0.0, 0.0, "page"),
-            )
-        )
     ),
     *(
         EdgeCase(f"ligatures-{at}.pdf", spoiled(characters), WHOLE)

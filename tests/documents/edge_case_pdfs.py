@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 
-import reportlab
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
-from reportlab.pdfbase.ttfonts import TTFont
 
 from tests.documents.edge_cases import EdgeCase, flat
 from tests.documents.made_pdfs import HEIGHT, WIDTH, Sheets, wrap
@@ -50,11 +47,6 @@ def column(sheets: Sheets, text: str, left: float, top: float, *, width: int = 4
 # ------------------------------------------------------------------------------------------------------- columns
 
 
-def two_columns(sheets: Sheets) -> None:
-    column(sheets, RIVER, 60, 700)
-    column(sheets, BRIDGE, 320, 700)
-
-
 def interleaved(sheets: Sheets, texts: Sequence[str], width: int, lefts: Sequence[float], top: float = 700) -> None:
     """Columns whose lines are drawn row by row, as some programs do."""
     sheets.canvas.setFont("Helvetica", 10)
@@ -63,10 +55,6 @@ def interleaved(sheets: Sheets, texts: Sequence[str], width: int, lefts: Sequenc
         for left, lines in zip(lefts, columns, strict=True):
             if row < len(lines):
                 sheets.canvas.drawString(left, top - 12 * row, lines[row])
-
-
-def two_columns_by_row(sheets: Sheets) -> None:
-    interleaved(sheets, (RIVER, BRIDGE), 44, (60, 320))
 
 
 def three_columns_by_row(sheets: Sheets) -> None:
@@ -111,38 +99,6 @@ def left_and_right_heads(sheets: Sheets) -> None:
         sheets.canvas.showPage()
 
 
-def watermark(sheets: Sheets) -> None:
-    for number in range(1, 7):
-        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
-        sheets.canvas.saveState()
-        sheets.canvas.translate(200, 300)
-        sheets.canvas.rotate(45)
-        sheets._set("DRAFT", 0, 0, 90)
-        sheets.canvas.restoreState()
-        sheets.canvas.showPage()
-
-
-def line_numbers(sheets: Sheets) -> None:
-    """As in pleadings: every line has its number in the margin, all of them drawn first."""
-    for number in range(1, 4):
-        lines = wrap(pleading(number), 64)
-        sheets.canvas.setFont("Helvetica", 10)
-        for at in range(len(lines)):
-            sheets.canvas.drawString(50, 740 - 24 * at, str(at + 1))
-        for at, line in enumerate(lines):
-            sheets.canvas.drawString(90, 740 - 24 * at, line)
-        sheets.canvas.showPage()
-
-
-def line_numbers_text() -> str:
-    return "\n\n".join(map(pleading, range(1, 4)))
-
-
-def pleading(number: int) -> str:
-    parts = (RIVER, BRIDGE, FERRY)
-    return " ".join((*parts[number - 1 :], *parts[: number - 1]))
-
-
 # ---------------------------------------------------------------------------------------------------- characters
 
 
@@ -158,54 +114,6 @@ def hyphenated(sheets: Sheets) -> None:
         "sition to it then or later.",
     )
     sheets.page(list(lines))
-
-
-def soft_hyphens(sheets: Sheets) -> None:
-    sheets.page(["The government has asked for a new and long re\u00ad", "port about the condition of the roads here."])
-
-
-def vera(sheets: Sheets, size: float = 11) -> None:
-    pdfmetrics.registerFont(TTFont("Vera", str(Path(reportlab.__file__).parent / "fonts" / "Vera.ttf")))
-    sheets.canvas.setFont("Vera", size)
-
-
-def ligatures(sheets: Sheets) -> None:
-    vera(sheets)
-    sheets.canvas.drawString(72, 700, "The \ufb01rst \ufb02ood of the year was con\ufb01ned to \ufb02at \ufb01elds.")
-
-
-def no_spaces(sheets: Sheets) -> None:
-    """Words set one by one, with gaps and without a single space character."""
-    sheets.canvas.setFont("Helvetica", 11)
-    for row, line in enumerate(wrap(RIVER, 80)):
-        at = 72.0
-        for word in line.split():
-            sheets.canvas.drawString(at, 700 - 14 * row, word)
-            at += sheets.canvas.stringWidth(word + " ", "Helvetica", 11)
-
-
-def letter_by_letter(sheets: Sheets) -> None:
-    sheets.canvas.setFont("Helvetica", 11)
-    for row, line in enumerate(wrap(FERRY, 80)):
-        at = 72.0
-        for letter in line:
-            if letter != " ":
-                sheets.canvas.drawString(at, 700 - 14 * row, letter)
-            at += sheets.canvas.stringWidth(letter, "Helvetica", 11)
-
-
-def spaced_heading(sheets: Sheets) -> None:
-    sheets.canvas.setFont("Helvetica", 16)
-    sheets.canvas.drawString(72, 740, "FINDINGS", charSpace=8)
-    column(sheets, RIVER, 72, 700, width=84)
-
-
-def double_strike(sheets: Sheets) -> None:
-    """Bold type as old drivers make it: every line twice, a little apart."""
-    for shift in (0, 0.3):
-        sheets.canvas.setFont("Helvetica", 12)
-        sheets.canvas.drawString(72 + shift, 740, "A Heading in Poor Bold")
-    column(sheets, RIVER, 72, 700, width=84)
 
 
 def chinese(sheets: Sheets) -> None:
@@ -244,14 +152,6 @@ def rotated(angle: int) -> Callable[[Sheets], None]:
     return draw
 
 
-def turned(sheets: Sheets) -> None:
-    """Text across an upright page, as wide tables are printed."""
-    sheets.canvas.translate(WIDTH, 0)
-    sheets.canvas.rotate(90)
-    column(sheets, RIVER, 72, 500, width=84)
-    column(sheets, BRIDGE, 72, 400, width=84)
-
-
 def sized(size: float) -> Callable[[Sheets], None]:
     def draw(sheets: Sheets) -> None:
         column(sheets, FERRY, 40, 780, width=max(int(1000 / size), 12), size=size)
@@ -271,58 +171,6 @@ def off_the_page(sheets: Sheets) -> None:
     sheets.canvas.translate(-1000, -1000)
     column(sheets, RIVER, 1020, 1400, width=84)
     sheets._set("never to be seen", 5000, 5000, 11)
-
-
-# ----------------------------------------------------------------------------------------------- notes and tables
-
-
-def footnotes(sheets: Sheets) -> None:
-    canvas = sheets.canvas
-    text = canvas.beginText(72, 700)
-    text.setFont("Helvetica", 11)
-    text.textOut("The levels were read by the staff of the mill")
-    text.setFont("Helvetica", 7)
-    text.setRise(4)
-    text.textOut("1")
-    text.setRise(0)
-    text.setFont("Helvetica", 11)
-    text.textLine(" until the war,")
-    text.textOut("when the office took over.")
-    text.setFont("Helvetica", 7)
-    text.setRise(4)
-    text.textOut("2")
-    canvas.drawText(text)
-    for at, note in enumerate(("1 See the books of the mill.", "2 By order of the council, in May.")):
-        sheets._set(note, 72, 90 - 11 * at, 8)
-    canvas.showPage()
-
-
-def powers(sheets: Sheets) -> None:
-    text = sheets.canvas.beginText(72, 700)
-    text.setFont("Helvetica", 11)
-    for plain, raised in (("The basin has 340 km", "2"), (" and holds 10", "6"), (" litres.", "")):
-        text.textOut(plain)
-        text.setFont("Helvetica", 7)
-        text.setRise(4)
-        text.textOut(raised)
-        text.setRise(0)
-        text.setFont("Helvetica", 11)
-    sheets.canvas.drawText(text)
-
-
-def table(sheets: Sheets) -> None:
-    column(sheets, FERRY, 72, 760, width=84)
-    rows = (("Station", "Metres", "Year"), ("Old mill", "3.20", "1921"), ("Market bridge", "4.05", "1954"))
-    for row, cells in enumerate(rows):
-        for at, cell in enumerate(cells):
-            sheets._set(cell, 72 + 140 * at, 690 - 14 * row, 11)
-    column(sheets, RIVER, 72, 620, width=84)
-
-
-def bullets(sheets: Sheets) -> None:
-    lines = ["We ask three things of the council and of all who live here:"]
-    lines += ["• that the book be kept;", "• that the bridge be mended before the winter floods, and with", "  stone;"]
-    sheets.page([*lines, "• that the bell ring."])
 
 
 # ------------------------------------------------------------------------------------------------- what is there
@@ -397,8 +245,6 @@ def form(sheets: Sheets) -> None:
 
 TWO = f"{RIVER}\n\n{BRIDGE}"
 LAYOUT = (
-    EdgeCase("two-columns.pdf", drawn(two_columns), TWO),
-    EdgeCase("two-columns-by-row.pdf", drawn(two_columns_by_row), TWO),
     EdgeCase("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
     EdgeCase(
         "columns-under-a-title.pdf", drawn(columns_under_a_title), f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}"
@@ -421,8 +267,6 @@ LAYOUT = (
         )
     ),
     EdgeCase("left-and-right-heads.pdf", drawn(left_and_right_heads), numbered_text(8)),
-    EdgeCase("watermark.pdf", drawn(watermark), numbered_text()),
-    EdgeCase("line-numbers.pdf", drawn(line_numbers), line_numbers_text()),
     EdgeCase(
         "hyphenated.pdf",
         drawn(hyphenated),
@@ -434,43 +278,14 @@ LAYOUT = (
         ),
     ),
     EdgeCase(
-        "soft-hyphens.pdf",
-        drawn(soft_hyphens),
-        "The government has asked for a new and long report about the condition of the roads here.",
-    ),
-    EdgeCase("ligatures.pdf", drawn(ligatures), "The first flood of the year was confined to flat fields."),
-    EdgeCase("no-spaces.pdf", drawn(no_spaces), RIVER),
-    EdgeCase("letter-by-letter.pdf", drawn(letter_by_letter), FERRY),
-    EdgeCase("spaced-heading.pdf", drawn(spaced_heading), f"FINDINGS\n\n{RIVER}"),
-    EdgeCase("double-strike.pdf", drawn(double_strike), f"A Heading in Poor Bold\n\n{RIVER}"),
-    EdgeCase(
         "chinese.pdf", drawn(chinese), "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。"
     ),
     EdgeCase("japanese.pdf", drawn(japanese), "この川は山から流れて海に入る。人々は毎朝その水位を測る。"),
     *(EdgeCase(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
-    EdgeCase("turned.pdf", drawn(turned), TWO),
     EdgeCase("tiny.pdf", drawn(sized(1)), FERRY),
     EdgeCase("large.pdf", drawn(sized(40)), FERRY),
     EdgeCase("huge-sheet.pdf", drawn(huge_sheet), FERRY),
     EdgeCase("off-the-page.pdf", drawn(off_the_page), RIVER),
-    EdgeCase(
-        "footnotes.pdf",
-        drawn(footnotes),
-        "The levels were read by the staff of the mill until the war, when the office took over.\n\n"
-        "1 See the books of the mill.\n2 By order of the council, in May.",
-    ),
-    EdgeCase("powers.pdf", drawn(powers), "The basin has 340 km² and holds 10⁶ litres."),
-    EdgeCase(
-        "table.pdf",
-        drawn(table),
-        f"{FERRY}\n\nStation  Metres  Year\nOld mill  3.20  1921\nMarket bridge  4.05  1954\n\n{RIVER}",
-    ),
-    EdgeCase(
-        "bullets.pdf",
-        drawn(bullets),
-        "We ask three things of the council and of all who live here:\n• that the book be kept;\n"
-        "• that the bridge be mended before the winter floods, and with stone;\n• that the bell ring.",
-    ),
     EdgeCase("blank-between.pdf", drawn(blank_between), TWO),
     EdgeCase("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
     EdgeCase("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),

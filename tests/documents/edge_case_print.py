@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, numbered_text, wrap
+from tests.documents.edge_case_pdfs import FERRY, column, drawn, wrap
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_pdfs import Sheets
 
@@ -55,22 +55,6 @@ DIGITS = (("Old mill", "3", "0"), ("Ferry", "1", "2"), ("Bridge", "4", "7"), ("M
 
 def single_digits(sheets: Sheets) -> None:
     rows(sheets, DIGITS, (72, 160, 172))
-
-
-EMPTY = (
-    ("Station", "Rain", "Days", "Floods", "Cost"),
-    ("Old mill", "20.33", "311", "", "1,200"),
-    ("Ferry", "", "0", "2", "30"),
-    ("Bridge", "12", "", "", "4"),
-    ("", "5.5", "12", "3", "8"),
-    ("Market", "1.5", "3", "", ""),
-)
-
-
-def empty_cells(sheets: Sheets) -> None:
-    column(sheets, FERRY, 72, 760, width=84)
-    rows(sheets, EMPTY, (72, 180, 230, 290, 350), top=690)
-    column(sheets, RIVER, 72, 560, width=84)
 
 
 TIGHT = (
@@ -143,25 +127,6 @@ def notes_that_begin_with_digits(sheets: Sheets) -> None:
         sheets._set(note, 72 + 3.4 * len(mark), 90 - 12 * row, 9)
 
 
-def late_headings(sheets: Sheets) -> None:
-    """A page whose headings, title and foot are drawn out of order, in two columns of different type."""
-    sheets._set("What Was Found", 240, 640, 14)
-    sheets._set("Office of the River Board", 400, 60, 8)
-    sheets._set("Why This Study Was Done", 60, 640, 14)
-    sheets._set("Waters of the Valley", 240, 740, 18)
-    sheets._set("A report to the council", 60, 700, 8)
-    column(sheets, RIVER, 60, 620, width=30, size=9)
-    column(sheets, BRIDGE, 240, 620, width=60, size=10)
-    column(sheets, FERRY, 240, 540, width=60, size=10)
-
-
-def title_at_the_end(sheets: Sheets) -> None:
-    """A slide whose title and notes are drawn last and first."""
-    column(sheets, "1 By order of the council, in May, which was never withdrawn.", 72, 90, width=90, size=7)
-    column(sheets, RIVER, 72, 600, width=60, size=14)
-    sheets._set("Levels of the River", 72, 660, 20)
-
-
 def two_types(sheets: Sheets) -> None:
     """A title and small print beside it, so near to one height that they are taken for one line."""
     sheets._set("Enhancing the Bridge and the", 240, 694, 18)
@@ -169,40 +134,6 @@ def two_types(sheets: Sheets) -> None:
     sheets._set("Ferry Leads to Fewer Floods", 240, 676, 18)
     sheets._set("chairman of the board", 60, 665, 8)
     column(sheets, FERRY, 240, 600, width=60)
-
-
-def side_headings(sheets: Sheets) -> None:
-    """Headings in the margin, one little larger than the text and one lower than its paragraph; both drawn last."""
-    down = column(sheets, RIVER, 220, 740, width=60, size=11)
-    low = column(sheets, BRIDGE, 220, down - 14, width=60, size=11)
-    column(sheets, FERRY, 220, low - 14, width=60, size=11)
-    sheets._set("The Bridge", 60, down - 14, 12)
-    sheets._set("The Ferry", 60, low - 32, 14)
-
-
-def interrupted(sheets: Sheets) -> None:
-    """A figure between the lines of a sentence, and a table at the head of the next page."""
-    first, second = (wrap(text, 84) for text in (RIVER, BRIDGE))
-    column(sheets, " ".join(first[:2]), 72, 740, width=84)
-    sheets._set("Figure 1: The river and its towns", 72, 690, 8)
-    sheets._set("Mill", 120, 640, 7)
-    sheets._set("Source: the book of the mill.", 72, 600, 7)
-    left = column(sheets, " ".join(first[2:]), 72, 570, width=84)
-    column(sheets, " ".join(second[:2]), 72, left - 10, width=84)
-    sheets.canvas.showPage()
-    sheets._set("Table 1: Levels", 72, 740, 8)
-    rows(sheets, CLOSE, (72, 180, 240), top=720)
-    column(sheets, " ".join(second[2:]), 72, 640, width=84)
-    column(sheets, FERRY, 72, 560, width=84)
-
-
-def titles_with_page_numbers(sheets: Sheets) -> None:
-    """Running heads larger than the text, each with its page's number."""
-    for number in range(1, 7):
-        sheets._set("Levels and Floods", 72, 790, 14)
-        sheets._set(str(number + 40), 500, 790, 14)
-        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
-        sheets.canvas.showPage()
 
 
 def indices(sheets: Sheets) -> None:
@@ -217,36 +148,16 @@ def indices(sheets: Sheets) -> None:
 PRINT = (
     EdgeCase("indices.pdf", drawn(indices), "The H2O of the river takes up CO2 all year."),
     EdgeCase(
-        "late-headings.pdf",
-        drawn(late_headings),
-        f"Waters of the Valley\n\nA report to the council\n\nWhy This Study Was Done\n\n{RIVER}\n\nWhat Was Found\n\n"
-        f"{BRIDGE}\n\n{FERRY}\n\nOffice of the River Board",
-    ),
-    EdgeCase(
-        "title-at-the-end.pdf",
-        drawn(title_at_the_end),
-        f"Levels of the River\n\n{RIVER}\n\n1 By order of the council, in May, which was never withdrawn.",
-    ),
-    EdgeCase(
         "two-types.pdf",
         drawn(two_types),
         "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
         f"Highlights of a report to the chairman of the board\n\n{FERRY}",
     ),
-    EdgeCase("side-headings.pdf", drawn(side_headings), f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}"),
-    EdgeCase(
-        "interrupted.pdf",
-        drawn(interrupted),
-        f"{RIVER}\n\nFigure 1: The river and its towns\n\nMill\n\nSource: the book of the mill.\n\n{BRIDGE}\n\n"
-        f"Table 1: Levels\n\n{dashed(CLOSE)}\n\n{FERRY}",
-    ),
-    EdgeCase("titles-with-page-numbers.pdf", drawn(titles_with_page_numbers), numbered_text()),
     EdgeCase("long-name.pdf", drawn(long_name), SENSOR),
     EdgeCase("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),
     EdgeCase("single-digits.pdf", drawn(single_digits), dashed(DIGITS)),
     EdgeCase("tight-table.pdf", drawn(tight_table), dashed(TIGHT)),
     EdgeCase("no-size.pdf", drawn(no_size), FERRY),
-    EdgeCase("empty-cells.pdf", drawn(empty_cells), f"{FERRY}\n\n{dashed(EMPTY)}\n\n{RIVER}"),
     EdgeCase(
         "exponents.pdf",
         drawn(exponents),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, wrap
+from tests.documents.edge_case_pdfs import FERRY, RIVER, column, drawn, wrap
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_pdfs import Sheets
 
@@ -25,13 +25,6 @@ def justified(sheets: Sheets, texts: tuple[str, ...], lefts: tuple[float, ...], 
 
 def one_justified(sheets: Sheets) -> None:
     justified(sheets, (RIVER,), (72,), 34, 200)
-
-
-def two_justified(sheets: Sheets) -> None:
-    for number, texts in enumerate(((RIVER, BRIDGE), (BRIDGE, FERRY), (FERRY, RIVER))):
-        sheets._set("Journal of Rivers", 250, 800, 9)
-        sheets._set(str(number + 7), 290, 30, 9)
-        justified(sheets, texts, (60, 310), 40, 220)
 
 
 def narrow_spaces(font: str, apart: float) -> Callable[[Sheets], None]:
@@ -55,58 +48,23 @@ def spaced_out(sheets: Sheets) -> None:
         sheets.canvas.drawString(72, 700 - 14 * row, line, charSpace=1.5)
 
 
-def initial(letter: str, rest: str) -> bytes:
-    """A large first letter beside the first two lines."""
-    sheets = Sheets()
-    sheets._set(letter, 72, 683, 36)
-    for row, line in enumerate(wrap(rest, 70)):
-        sheets._set(line, 98 if row < 2 else 72, 700 - 14 * row, 11)
-    return sheets.data()
-
-
-def columns_with_notes(sheets: Sheets) -> None:
-    sheets._set("Waters", 72, 760, 18)
-    for left, text, note in (
-        (60, RIVER, "1 See the book of the mill, page 7."),
-        (320, BRIDGE, "2 By order of the council."),
-    ):
-        column(sheets, text, left, 720)
-        column(sheets, note, left, 90, size=7)
-
-
-ROWS = (
-    ("Item", "What it is and why it matters to all", "Cost"),
-    ("Bridge", "A way over the water for carts and people of the valley", "300"),
-    ("Ferry", "A way over the water for those who have time to spare", "20"),
-    ("Road", "A way along the water that is often flooded in spring", "500"),
-    ("Mill", "A house where corn is ground by the force of water", "40"),
-    ("Bell", "A thing that is rung when the water rises at night", "3"),
-)
-
-
-def wide_table(sheets: Sheets) -> None:
-    column(sheets, FERRY, 60, 760, width=90)
-    for row, cells in enumerate(ROWS):
-        for left, cell in zip((60, 130, 450), cells, strict=True):
-            sheets._set(cell, left, 690 - 14 * row, 10)
+def letterspaced(sheets: Sheets) -> None:
+    """Headings of letters that are so far apart that PDFium sees words, and letters of an index, with spaces."""
+    sheets._set("A N E S T W O", 72, 660, 12)
+    column(sheets, RIVER, 72, 600, width=84)
+    at = 72.0
+    for letter in "WIDE FLOODS":
+        if letter != " ":
+            sheets._set(letter, at, 700, 12)
+        at += sheets.canvas.stringWidth(letter, "Helvetica", 12) + 5
 
 
 TYPE = (
+    EdgeCase("letterspaced.pdf", drawn(letterspaced), f"WIDE FLOODS\n\nA N E S T W O\n\n{RIVER}"),
     EdgeCase("justified.pdf", drawn(one_justified), RIVER),
-    EdgeCase("justified-columns.pdf", drawn(two_justified), "\n\n".join((RIVER, BRIDGE, BRIDGE, FERRY, FERRY, RIVER))),
     *(
         EdgeCase(f"narrow-spaces-{font}-{apart}.pdf", drawn(narrow_spaces(font, apart)), RIVER)
         for font, apart in (("Helvetica", 1.7), ("Helvetica", 1.3), ("Times-Roman", 1.2), ("Times-Roman", 1.35))
     ),
     EdgeCase("spaced-out.pdf", drawn(spaced_out), FERRY),
-    EdgeCase("initial.pdf", lambda: initial("T", RIVER[1:]), RIVER),
-    EdgeCase(
-        "initial-word.pdf", lambda: initial("A", f"{BRIDGE[2:]} The bridge stands."), f"{BRIDGE} The bridge stands."
-    ),
-    EdgeCase(
-        "columns-with-notes.pdf",
-        drawn(columns_with_notes),
-        f"Waters\n\n{RIVER}\n\n1 See the book of the mill, page 7.\n\n{BRIDGE}\n\n2 By order of the council.",
-    ),
-    EdgeCase("wide-table.pdf", drawn(wide_table), "\n".join([f"{FERRY}\n", *map("  ".join, ROWS)])),
 )

@@ -19,9 +19,10 @@ _COMBINING = dict(
     )
 )
 _ACCENT = re.compile(f"[{''.join(_COMBINING)}]")
+_LETTER = re.compile("[A-Za-zıȷ]")
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 _BUTTON = re.compile(r"\b(?:nmlkj(i)?|gfedc(b)?)\b")
-_NEAR = 0.1  # of the height of a letter: a space is wider
+_NEAR = 0.05  # of the height of a letter: a space is wider
 _RAISED = 0.5  # of the height of a letter: how far the accents of capitals are above their place
 
 
@@ -31,7 +32,7 @@ def put_together(glyphs: Glyphs, text: str) -> dict[int, str]:
     for match in _ACCENT.finditer(text):
         at = match.start()
         for near in (at + 1, at - 1):
-            if 0 <= near < len(text) and text[near].isalpha() and near not in found and _is_on(glyphs, at, near):
+            if 0 <= near < len(text) and _LETTER.match(text, near) and near not in found and _is_on(glyphs, at, near):
                 letter = _DOTLESS.get(text[near], text[near]) + _COMBINING[match[0]]
                 if len(letter := unicodedata.normalize("NFC", letter)) == 1:
                     found |= {at: "", near: letter}

@@ -16,7 +16,6 @@ from typing import Any, TypedDict
 
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.cells import find_cells, parts
-from specextend_cli.documents.pdf.double_strike import KIND, doubled_words, drop_doubled_letters
 from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
@@ -93,15 +92,13 @@ def lines_of(
     divided = list(split_at_jumps(glyphs, lines_of_text))
     jumps = len(divided) - len(lines_of_text)
     found = [_glyph_line(glyphs, part, first) for part, first in divided]
-    found, repairs = _without_copies(found)
     find_cells(found, jumps)
     found = _split_by_size(found)
     for line in found if replaced else ():
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
             at = place - line.first
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
-    repairs += [repair for line in found if (repair := drop_doubled_letters(line))]
-    repairs += put_spaces(found) + order_letters(found)
+    repairs = put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     found, struck = without_struck(found, strokes)
     repairs += struck
@@ -134,21 +131,6 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     if left > right and RIGHT_TO_LEFT.search(body):
         left, right = ends[1].left, ends[0].right
     return GlyphLine(glyphs, body, first, left, right, head, tail)
-
-
-def _without_copies(lines: list[GlyphLine]) -> tuple[list[GlyphLine], list[Repair]]:
-    """The lines without words that are drawn on the same words of other lines, and the repairs."""
-    copied = {id(line): end for line, end in doubled_words(lines)}
-    kept: list[GlyphLine] = []
-    repairs: list[Repair] = []
-    for line in lines:
-        end = copied.get(id(line), 0)
-        rest = line.body[end:].lstrip()
-        if end:
-            repairs.append((KIND, line.body, rest))
-        if rest:
-            kept.append(_glyph_line(line.glyphs, rest, line.first + len(line.body) - len(rest)) if end else line)
-    return kept, repairs
 
 
 def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
