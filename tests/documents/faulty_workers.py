@@ -14,21 +14,21 @@ from specextend_cli.documents.sandbox import Send
 
 def slow_pdf(job: dict[str, Any], send: Send) -> None:
     """No page is finished."""
-    pdf.lines_of = lambda *_: time.sleep(60)  # type: ignore[assignment]
+    pdf.page_lines = lambda *_: time.sleep(60)  # type: ignore[assignment]
     worker.respond(job, send)
 
 
 def deadly_pdf(job: dict[str, Any], send: Send) -> None:
     """PDFium crashes on page 2 of a report."""
-    lines_of = pdf.lines_of
+    page_lines = pdf.page_lines
 
     def lines(*parameters: Any) -> Any:
-        found = lines_of(*parameters)
+        found = page_lines(*parameters)
         if any("page 2 of" in line.text for line in found["lines"]):
             os.abort()
         return found
 
-    pdf.lines_of = lines
+    pdf.page_lines = lines
     worker.respond(job, send)
 
 

@@ -6,7 +6,6 @@ import random
 
 import pytest
 
-from specextend_cli.documents.pdf.word_gaps import is_one_number, is_two_numbers
 from specextend_cli.documents.read import read_bytes
 from tests.documents.raw_pdf import raw_pdf, show, show_apart, width
 
@@ -116,19 +115,3 @@ def test_a_raised_decimal_after_an_integer_is_an_exponent() -> None:
     content = show(72, 700, "About 10") + show(72 + width("About 10", 12), 704, "4.5", 8)
     content += show(72 + width("About 10", 12) + width("4.5", 8), 700, " litres")
     assert read_bytes("a.pdf", raw_pdf([content])).text == "About 10^4.5 litres"
-
-
-@pytest.mark.parametrize("text", ["14,918,000", "12:15:45", "1.5e-3", "($1,234.50)", "-1,000"])
-def test_forms_of_one_number(text: str) -> None:
-    assert all(is_one_number(f"Mill {text} 7", at) for at in range(6, 5 + len(text)))
-    assert not any(is_two_numbers(f"Mill {text} 7", at) for at in range(6, 5 + len(text)))
-
-
-@pytest.mark.parametrize("text", ["47,812,289|72,101,069", "12.50|1,000", "12:15:45|13:00:01"])
-def test_forms_of_two_numbers(text: str) -> None:
-    assert is_two_numbers(text.replace("|", ""), text.index("|"))
-
-
-@pytest.mark.parametrize("text", ["14,9|18,000", "2033|1", "1" * 90 + "|2"])
-def test_forms_that_do_not_divide(text: str) -> None:
-    assert not is_two_numbers(text.replace("|", ""), text.index("|"))

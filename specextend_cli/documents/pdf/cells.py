@@ -14,7 +14,7 @@ from statistics import median
 
 from specextend_cli.documents.line import runs
 from specextend_cli.documents.pdf.glyphs import GlyphLine
-from specextend_cli.documents.pdf.word_gaps import is_one_number, joints
+from specextend_cli.documents.pdf.word_gaps import joints
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
 _LONG = 24  # characters of a line that may span two columns
@@ -31,7 +31,6 @@ _NUMBER = re.compile(
 _SPACE, _WIDER = 0.4, 1.3  # least gap before a figure, in sizes and in spaces of its line
 _JOINT = 0.03  # in sizes: additional width of a gap between a letter and a figure
 _DIGITS = 0.1  # and of one between the digits of two figures; kerning within a figure is narrower
-_CLEAR = 0.18  # a gap that wide may divide even what reads as one number
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
 _FAR = 1.5  # sizes: least gap between two lines that were joined
 _WORD = re.compile(r"[^\W\d_]{3}")
@@ -188,11 +187,8 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
                 yield _Gap(line.spans[start - 2][1], line.spans[start][0], line, start - 1)
     between_digits = joints(line, _DIGITS)
     for at in joints(line, _JOINT):
-        left, right = line.spans[at - 1][1], line.spans[at][0]
-        if line.body[at - 1].isdigit() and at not in between_digits:
-            continue
-        if line.body[at].isdigit() and (right - left > _CLEAR * line.size or not is_one_number(line.body, at)):
-            yield _Gap(left, right, line, at)
+        if line.body[at].isdigit() and (at in between_digits or not line.body[at - 1].isdigit()):
+            yield _Gap(line.spans[at - 1][1], line.spans[at][0], line, at)
 
 
 def _followed(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:

@@ -26,15 +26,14 @@ _LAYER_NAME = 6  # bytes of "OC" in UTF-16
 _LETTERS = 2  # of a word; a full stop or a dash fills its box
 
 
-class Suspect(NamedTuple):
+class _Suspect(NamedTuple):
     """A text object that may be invisible; `layered`: it is on a layer, which may be switched off."""
 
     box: Box
     layered: bool
 
 
-Suspects = Mapping[int, Suspect]
-"""Those of a page by their addresses."""
+_Suspects = Mapping[int, _Suspect]  # by their addresses
 
 
 class _Objects:
@@ -74,7 +73,7 @@ class _Objects:
         return False
 
 
-def suspects_of(page: Any) -> Suspects:
+def _suspects_of(page: Any) -> _Suspects:
     """The text objects of a PDFium page that may be invisible, and lie on no picture."""
     from pypdfium2 import raw
 
@@ -111,7 +110,7 @@ def suspects_of(page: Any) -> Suspects:
             unseen.add(number)
     boxes = {number: told.box(objects[number]) for number in white | unseen | layered}
     return {
-        ctypes.cast(objects[number], ctypes.c_void_p).value or 0: Suspect(box, number in layered)
+        ctypes.cast(objects[number], ctypes.c_void_p).value or 0: _Suspect(box, number in layered)
         for number, box in boxes.items()
         if not _meets(box, [*pictures, *colored] if number in white else pictures)
     }
@@ -127,12 +126,13 @@ def _meets(box: Box, others: Iterable[Box]) -> bool:
     )
 
 
-def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> tuple[list[GlyphLine], list[str]]:
+def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
     """The lines of a PDFium text page without invisible words, and these; all lines where nothing else is left.
 
     Words are invisible if the page is the same without them, and if one of those beside them has a plain box: others
     are drawn on where it has not, and may be copies of them.
     """
+    suspects = _suspects_of(page.page)
     words = list(_words(lines, suspects))
     boxes = [box for _, _, box in words if box]
     if not boxes:
@@ -159,7 +159,7 @@ def without_invisible(lines: list[GlyphLine], page: Any, suspects: Suspects) -> 
     return without_parts(lines, parts), [line.body[start:end] for line, start, end in parts]
 
 
-def _words(lines: Iterable[GlyphLine], suspects: Suspects) -> Iterator[tuple[GlyphLine, re.Match[str], Box | None]]:
+def _words(lines: Iterable[GlyphLine], suspects: _Suspects) -> Iterator[tuple[GlyphLine, re.Match[str], Box | None]]:
     """The words of lines, and the boxes of those that are suspects."""
     heights = {(suspect.box.bottom, suspect.box.top) for suspect in suspects.values()}
     for line in lines if suspects else ():
@@ -177,7 +177,7 @@ def _ink(line: GlyphLine, places: Iterable[int]) -> Box:
     return Box(min(lefts), min(bottoms), max(rights), max(tops))
 
 
-def _is_layered(line: GlyphLine, start: int, suspects: Suspects) -> bool:
+def _is_layered(line: GlyphLine, start: int, suspects: _Suspects) -> bool:
     found = suspects.get(line.glyphs.object(line.first + start) or 0)
     return found is not None and found.layered
 

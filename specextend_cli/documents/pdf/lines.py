@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from itertools import compress, pairwise
 from operator import not_
 from struct import unpack
-from types import MappingProxyType
 from typing import Any, TypedDict
 
 from specextend_cli.documents.line import HYPHEN, Line
@@ -19,9 +18,9 @@ from specextend_cli.documents.pdf.cells import find_cells, parts
 from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
-from specextend_cli.documents.pdf.invisible import Suspects, suspects_of, without_invisible
+from specextend_cli.documents.pdf.invisible import without_invisible
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.pdf.struck import Stroke, strokes_of, without_struck
+from specextend_cli.documents.pdf.struck import strokes_of, without_struck
 from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
 from specextend_cli.documents.pdf.word_gaps import put_spaces
 
@@ -49,24 +48,20 @@ class PageLines(TypedDict):
     unmapped: float
 
 
-def page_lines(page: Any, text: Any, number: int, maps: MappedPages) -> PageLines:
-    """What page `number` holds, a PDFium page with its `text`; with maps for its fonts where it is doubtful."""
-    found = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
-    doubtful = is_doubtful("\n".join(line.text for line in found["lines"]), found["unmapped"])
-    if doubtful and (mapped := maps.page(number)):
-        return lines_of(mapped.get_textpage(), page.get_cropbox(), number, strokes_of(mapped), suspects_of(mapped))
-    return found
-
-
-def lines_of(
-    page: Any, box: Box, number: int, strokes: Sequence[Stroke] = (), suspects: Suspects = MappingProxyType({})
-) -> PageLines:
-    """What the PDFium text page of page `number` holds, without words that one of the `strokes` goes through.
-
-    The words of `suspects` are left out if they are invisible.
+def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
+    """What the PDFium text page of page `number` holds; where it is doubtful, with maps for its fonts.
 
     Turned lines are measured as if the page were turned.
     """
+    box = text.page.get_cropbox()
+    found = _lines(text, box, number)
+    doubtful = is_doubtful("\n".join(line.text for line in found["lines"]), found["unmapped"])
+    if doubtful and (mapped := maps.page(number)):
+        return _lines(mapped.get_textpage(), box, number)
+    return found
+
+
+def _lines(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
@@ -86,7 +81,7 @@ def lines_of(
             replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + letters
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
-        body = match[0].strip(" \t\xa0")
+        body = match[0].strip()
         if body and body != HYPHEN:
             lines_of_text.append((body, match.start() + match[0].index(body)))
     divided = list(split_at_jumps(glyphs, lines_of_text))
@@ -100,9 +95,9 @@ def lines_of(
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
     repairs = put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
-    found, struck = without_struck(found, strokes)
+    found, struck = without_struck(found, strokes_of(page.page))
     repairs += struck
-    found, invisible = without_invisible(found, page, suspects)
+    found, invisible = without_invisible(found, page)
     lines = [_line(line, number) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong

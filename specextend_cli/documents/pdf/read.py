@@ -126,7 +126,7 @@ class _Reader:
             if text.count_chars() > MAX_CHARACTERS:
                 self.fail(number, "more text than a page can hold")
                 return
-            read = page_lines(page, text, number, self._maps)
+            read = page_lines(text, number, self._maps)
             if len(read["lines"]) > MAX_LINES:
                 self.fail(number, "more lines than a page can hold")
                 return

@@ -26,13 +26,6 @@ _JOINT = re.compile(r"(?=\d\d|\d[^\W\d_]|[^\W\d_]\d|[a-zà-öø-ÿ][A-ZÀ-ÖØ-�
 _TOO_LONG = re.compile(r"[^\W\d_]{15,}")
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer; Chinese, Japanese.
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\uff00-\uffef]")
-_LONGEST = 40  # characters of a number
-_AROUND = "($€£¥~≈±<>+−–-)%*†‡.,;:"
-_GROUPED = re.compile(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?")
-_TIME = re.compile(r"\d{1,2}:\d\d(?::\d\d)?(?:\.\d+)?")
-_SCIENTIFIC = re.compile(r"\d+(?:\.\d+)?[eE][+−-]?\d+")
-_PLAIN = re.compile(r"\d+(?:\.\d+)?")
-_SEPARATED = re.compile(r"[\d.,:]+")
 
 
 def put_spaces(lines: Sequence[GlyphLine]) -> list[Repair]:
@@ -86,8 +79,8 @@ def _is_tight(line: GlyphLine) -> bool:
 def joints(line: GlyphLine, least: float) -> set[int]:
     """Positions in a line between two digits, a digit and a letter, or a small and a capital letter with a gap.
 
-    The gap is by `least` wider than the median gap of the line and than the gaps on both sides of it (the digits of a
-    number may all be apart), or what is around it can only be two numbers.
+    The gap is by `least` wider than the median gap of the line and than the gaps on both sides of it: the digits of a
+    number may all be apart.
     """
     places = [match.start() + 1 for match in _JOINT.finditer(line.body)]
     found = {at for at in places if line.spans[at][0] - line.spans[at - 1][1] > least * line.size}
@@ -95,11 +88,7 @@ def joints(line: GlyphLine, least: float) -> set[int]:
     if not gaps:
         return set()
     usual = median(gaps.values())
-    return {
-        at
-        for at in found
-        if gaps[at] > least + max(usual, gaps.get(at - 1, 0.0), gaps.get(at + 1, 0.0)) or is_two_numbers(line.body, at)
-    }
+    return {at for at in found if gaps[at] > least + max(usual, gaps.get(at - 1, 0.0), gaps.get(at + 1, 0.0))}
 
 
 def missing_spaces(line: GlyphLine) -> set[int]:
@@ -120,33 +109,3 @@ def missing_spaces(line: GlyphLine) -> set[int]:
     words = "".join(f" {letter}" if at in wide else letter for at, letter in enumerate(body)).split()
     single = sum(len(word) == 1 and word.isalpha() for word in words)
     return wide if single <= _SINGLE * len(words) else set()
-
-
-def is_one_number(body: str, at: int) -> bool:
-    """True if the word around a position has the form of one number: 14,918,000, 12:15:45, 1.5e-3."""
-    word, _ = _word_at(body, at)
-    word = word.strip(_AROUND)
-    return any(form.fullmatch(word) for form in (_GROUPED, _TIME, _SCIENTIFIC))
-
-
-def is_two_numbers(body: str, at: int) -> bool:
-    """True if the word around a position is no number, and both of its parts are: 47,812,289|72,101,069."""
-    word, place = _word_at(body, at)
-    if not _SEPARATED.fullmatch(word.strip(_AROUND)) or _is_number(word):
-        return False
-    return _is_number(word[:place]) and _is_number(word[place:])
-
-
-def _is_number(word: str) -> bool:
-    word = word.strip(_AROUND)
-    return any(form.fullmatch(word) for form in (_GROUPED, _TIME, _PLAIN))
-
-
-def _word_at(body: str, at: int) -> tuple[str, int]:
-    """The word around a position and the position in it; "" for one that is too long for a number."""
-    start, end = at, at
-    while start > 0 and at - start <= _LONGEST and not body[start - 1].isspace():
-        start -= 1
-    while end < len(body) and end - at <= _LONGEST and not body[end].isspace():
-        end += 1
-    return (body[start:end], at - start) if end - start <= _LONGEST else ("", 0)
