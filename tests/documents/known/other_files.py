@@ -24,7 +24,11 @@ _NUMBERING = word(
 )
 _PROPERTIES = {
     **{"struck": "<w:strike/>", "bold": "<w:b/>", "sub": '<w:vertAlign w:val="subscript"/>'},
-    **{"super": '<w:vertAlign w:val="superscript"/>', "spaced": '<w:spacing w:val="60"/>', "small caps": "<w:smallCaps/>"},
+    **{
+        "super": '<w:vertAlign w:val="superscript"/>',
+        "spaced": '<w:spacing w:val="60"/>',
+        "small caps": "<w:smallCaps/>",
+    },
 }
 _MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 
@@ -36,7 +40,10 @@ class Word:
         self._tracked, self._hidden = tracked, hidden
         self._notes: list[str] = []
         body = "".join(map(self._block, story.blocks)) + more
-        texts = (f'<w:footnote w:id="{at}">{self._paragraph([Run(note)])}</w:footnote>' for at, note in enumerate(self._notes))
+        texts = (
+            f'<w:footnote w:id="{at}">{self._paragraph([Run(note)])}</w:footnote>'
+            for at, note in enumerate(self._notes)
+        )
         self.data = docx(body, styles=_STYLES, numbering=_NUMBERING, footnotes=word("footnotes", "".join(texts)))
 
     def _run(self, run: Run) -> str:
@@ -96,6 +103,13 @@ def word_files() -> Iterator[Known]:
     )
     one.truth.items += ["e²=a/b", "x³=a/b"]
     yield known("formulas", one, Word(one, more=formula))
+    one = story().paragraph()
+    angle = '<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>'
+    box = '<w:r><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr><w:t>\uf0fe</w:t></w:r>'
+    one.truth.items += ["The angle α was measured twice.", "☑ The bridge is open."]
+    turned = f"<w:p><w:r><w:t>The angle </w:t></w:r>{angle}<w:r><w:t> was measured twice.</w:t></w:r></w:p>"
+    boxed = f"<w:p>{box}<w:r><w:t> The bridge is open.</w:t></w:r></w:p>"
+    yield known("symbols", one, Word(one, more=turned.replace("<w:t>", '<w:t xml:space="preserve">') + boxed))
 
 
 def epub_files() -> Iterator[Known]:
@@ -133,7 +147,9 @@ def html_files() -> Iterator[Known]:
         yield known(f"article-{at}", one, page(f"{_MENU}<article>{Html(one).body}</article>{_SHARE}"), *around)
     one = Story(next(seeds)).chapters(1, 2)
     teasers = [Story(next(seeds)).prose.title() for _ in range(8)]
-    links = "".join(f'<div class="card"><h3><a href="/{at}">{teaser}</a></h3></div>' for at, teaser in enumerate(teasers))
+    links = "".join(
+        f'<div class="card"><h3><a href="/{at}">{teaser}</a></h3></div>' for at, teaser in enumerate(teasers)
+    )
     yield known("among-headlines", one, page(f"{_MENU}<main>{Html(one).body}</main><aside>{links}</aside>"), *teasers)
     one = Story(next(seeds)).paragraph().table(8, columns=5, empty=0.2).paragraph()
     spans = '<table><tr><th colspan="2">Both stations</th><th>Days</th></tr><tr><td rowspan="2">Upper</td><td>a</td><td>31</td></tr><tr><td>b</td><td>32</td></tr></table>'

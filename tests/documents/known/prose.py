@@ -2,41 +2,47 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 
 _PEOPLE = (
-    *("Ada Miller", "Thomas Wright", "Grégory Marié", "José Fernández", "Ruth Oakley", "Klaus Brückner", "Mary-Ann Shaw"),
-    *("Deputy Commissioner Hale", "Dr. Winifred Pryce", "Councillor Osborne", "Justice Whitfield", "Señora Ibáñez"),
-)
+    "Ada Miller|Thomas Wright|Grégory Marié|José Fernández|Ruth Oakley|Klaus Brückner|Mary-Ann Shaw|"
+    "Deputy Commissioner Hale|Dr. Winifred Pryce|Councillor Osborne|Justice Whitfield|Señora Ibáñez"
+).split("|")
 _PLACES = (
-    *("Northgate", "Upper Fennimore", "the Harrowdale valley", "Millbrook", "Saint-Rémy", "Great Offley", "Kirkhaven"),
-    *("the lower Ettrick", "Wexcombe", "Tollbridge", "the southern district", "Ashford-on-Weir", "Brackwater"),
-)
+    "Northgate|Upper Fennimore|the Harrowdale valley|Millbrook|Saint-Rémy|Great Offley|Kirkhaven|the lower Ettrick|"
+    "Wexcombe|Tollbridge|the southern district|Ashford-on-Weir|Brackwater"
+).split("|")
 _THINGS = (
-    *("administration of the waterworks", "long-term maintenance agreement", "investigation", "hydrological observatory"),
-    *("compensation for the affected families", "electricity supply", "reconstruction of the embankment", "inspectorate"),
-    *("third-party insurance", "official correspondence", "self-recording instrument", "transportation authority"),
-    *("workflow of the measuring office", "interdepartmental committee", "well-being of the residents", "precipitation"),
-    *("cross-border navigation", "classification of the sediments", "refurbishment of the filters", "communication line"),
-    *("environmental assessment", "low-lying farmland", "representation of the leaseholders", "infrastructure"),
-)
+    "administration of the waterworks|long-term maintenance agreement|investigation|hydrological observatory|"
+    "compensation for the affected families|electricity supply|reconstruction of the embankment|inspectorate|"
+    "third-party insurance|official correspondence|self-recording instrument|transportation authority|"
+    "workflow of the measuring office|interdepartmental committee|well-being of the residents|precipitation|"
+    "cross-border navigation|classification of the sediments|refurbishment of the filters|communication line|"
+    "environmental assessment|low-lying farmland|representation of the leaseholders|infrastructure"
+).split("|")
 _QUALITIES = (
-    *("considerable", "insufficient", "extraordinarily difficult", "provisional", "well-documented", "unprecedented"),
-    *("fundamentally different", "comparatively inexpensive", "final", "well-established", "disproportionate", "flexible"),
-    *("internationally recognized", "far-reaching", "administrative", "technologically advanced", "responsible"),
-)
+    "considerable|insufficient|extraordinarily difficult|provisional|well-documented|unprecedented|"
+    "fundamentally different|comparatively inexpensive|final|well-established|disproportionate|flexible|"
+    "internationally recognized|far-reaching|administrative|technologically advanced|responsible"
+).split("|")
 _VERBS = (
-    *("investigated", "recommended", "underestimated", "reorganized", "acknowledged", "supplemented", "characterized"),
-    *("contradicted", "strengthened", "superseded", "accelerated", "redistributed", "documented", "affected", "defined"),
-)
-_UNITS = ("kilometres", "households", "thousand dollars", "cubic metres", "observations", "certificates", "days", "vessels")
+    "investigated|recommended|underestimated|reorganized|acknowledged|supplemented|characterized|contradicted|"
+    "strengthened|superseded|accelerated|redistributed|documented|affected|defined"
+).split("|")
+_UNITS = ("kilometres|households|thousand dollars|cubic metres|observations|certificates|days|vessels").split("|")
 _CLAUSES = (
-    *("although nobody had anticipated the circumstances", "because the measurements were independently confirmed"),
-    *("while the neighbouring municipalities hesitated", "which the representatives considered satisfactory"),
-    *("so that the superintendent could reconsider the schedule", "even though the underlying figures were unofficial"),
-    *("whenever the atmospheric conditions were favourable", "as the predecessors of the committee had suggested"),
-    *("until sufficient financial contributions were available", "provided that the five offices find a workable answer"),
-)
+    "although nobody had anticipated the circumstances|because the measurements were independently confirmed|"
+    "while the neighbouring municipalities hesitated|which the representatives considered satisfactory|"
+    "so that the superintendent could reconsider the schedule|even though the underlying figures were unofficial|"
+    "whenever the atmospheric conditions were favourable|as the predecessors of the committee had suggested|"
+    "until sufficient financial contributions were available|provided that the five offices find a workable answer"
+).split("|")
+_TITLES = (
+    "Responsibilities of the {thing}|Findings near {place}|Observations after {year}|Recommendations for {place}|"
+    "Background of the {thing}|How {place} Measured the Water|Expenditure until {year}|Methods and Instruments|"
+    "Consequences for {place}|A Comparison with {year}|Open Questions|Summary of the Evidence"
+).split("|")
 _TEMPLATES = (
     "{who} {verb} the {quality} {thing} in {year}, {clause}.",
     "In {place}, the {thing} {verb} {number} {unit} within {small} months.",
@@ -50,11 +56,6 @@ _TEMPLATES = (
     "What the {thing} had {verb} in {year} was not the {thing2} but {number} {unit} near {place}.",
     "The inhabitants of {place} described the {thing} as {quality}, {clause}.",
     "Without the {thing}, {who} argued, {place} would have lost {number} {unit}.",
-)
-_TITLES = (
-    *("Responsibilities of the {thing}", "Findings near {place}", "Observations after {year}", "Recommendations for {place}"),
-    *("Background of the {thing}", "How {place} Measured the Water", "Expenditure until {year}", "Methods and Instruments"),
-    *("Consequences for {place}", "A Comparison with {year}", "Open Questions", "Summary of the Evidence"),
 )
 GERMAN = (
     "Die Wasserstandsvorhersage für {number} Gemeinden wurde im Jahr {year} von {who} grundsätzlich überarbeitet.",
@@ -92,59 +93,54 @@ class Prose:
         self._said: set[str] = set()
 
     def _filled(self, template: str) -> str:
-        pick, random = self.random.choice, self.random
-        return template.format(
-            who=pick(_PEOPLE),
-            person2=pick(_PEOPLE),
-            place=pick(_PLACES),
-            thing=pick(_THINGS),
-            thing2=pick(_THINGS),
-            quality=pick(_QUALITIES),
-            verb=pick(_VERBS),
-            unit=pick(_UNITS),
-            clause=pick(_CLAUSES),
-            number=f"{random.randrange(1_000, 99_999):,}",
-            percent=f"{random.randrange(10, 999) / 10}",
-            small=random.randrange(2, 90),
-            year=random.randrange(1850, 1940),
-            year2=random.randrange(1940, 1999),
-        )
+        pick, number = self.random.choice, self.random.randrange
+        words = {"who": _PEOPLE, "person2": _PEOPLE, "place": _PLACES, "thing": _THINGS, "thing2": _THINGS}
+        words |= {"quality": _QUALITIES, "verb": _VERBS, "unit": _UNITS, "clause": _CLAUSES}
+        figures = {
+            "number": f"{number(1_000, 99_999):,}",
+            "percent": f"{number(10, 999) / 10}",
+            "small": f"{number(2, 90)}",
+        }
+        years = {"year": number(1850, 1940), "year2": number(1940, 1999)}
+        return template.format(**{name: pick(some) for name, some in words.items()}, **figures, **years)
 
-    def _new(self, templates: tuple[str, ...]) -> str:
+    def new(self, templates: Sequence[str]) -> str:
+        """A text by one of the templates that was not there yet."""
         while (text := self._filled(self.random.choice(templates))) in self._said:
             pass
         self._said.add(text)
         return text[0].upper() + text[1:]
 
-    def sentence(self, templates: tuple[str, ...] = _TEMPLATES) -> str:
-        return self._new(templates)
+    def sentence(self) -> str:
+        return self.new(_TEMPLATES)
 
-    def paragraph(self, sentences: int, templates: tuple[str, ...] = _TEMPLATES) -> list[str]:
-        return [self._new(templates) for _ in range(sentences)]
+    def paragraph(self, sentences: int, templates: Sequence[str] = ()) -> list[str]:
+        return [self.new(templates or _TEMPLATES) for _ in range(sentences)]
 
     def title(self) -> str:
-        return self._new(_TITLES)
+        return self.new(_TITLES)
 
     def item(self) -> str:
-        """The text of a list's item: no sentence, or a short one."""
-        return self._new(("{quality} {thing} of {number} {unit}", "{verb} by {who} in {year}", "{small} {unit} for {place}"))
+        """The text of a list's item, which is no sentence."""
+        return self.new(
+            ("{quality} {thing} of {number} {unit}", "{verb} by {who} in {year}", "{small} {unit} for {place}")
+        )
 
-    def words(self, least: int = 2, most: int = 5) -> str:
-        """A phrase."""
+    def words(self, least: int, most: int) -> str:
+        """A phrase of so many words."""
         words = self._filled("{quality} {thing} near {place} {clause}").split()
         return " ".join(words[: self.random.randint(least, most)])
 
     def figure(self) -> str:
         """A figure as in a table's cell."""
-        random = self.random
-        forms = ("{:,}", "{:.1f}%", "({:,})", "${:,}", "{}")
-        number = random.randrange(10, 60_000)
-        form = random.choice(forms)
+        form, number = (
+            self.random.choice(("{:,}", "{:.1f}%", "({:,})", "${:,}", "{}")),
+            self.random.randrange(10, 60_000),
+        )
         return form.format(number / 100 if "f" in form else number)
 
     def name(self) -> str:
         return self.random.choice(_PEOPLE)
 
     def place(self) -> str:
-        place = self.random.choice(_PLACES)
-        return place[0].upper() + place[1:]
+        return self.random.choice(_PLACES).removeprefix("the ")

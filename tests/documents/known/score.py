@@ -10,7 +10,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 _EQUAL = str.maketrans(
-    dict.fromkeys("“”„", '"') | dict.fromkeys("‘’`", "'") | dict.fromkeys("–—‐‑−", "-") | dict.fromkeys("\xad\u200b\ufeff")
+    dict.fromkeys("“”„", '"')
+    | dict.fromkeys("‘’`", "'")
+    | dict.fromkeys("–—‐‑−", "-")
+    | dict.fromkeys("\xad\u200b\ufeff")
 )
 _DIVIDED = re.compile(r"(?<=[a-z])[-\u2010\u00ad]\s*\n\s*(?=[a-z])")
 _PAGE_NUMBER = re.compile(r"(- ?)?(Page )?\d{1,3}( of \d+| ?[-/] ?\d+)?( ?-)?|[ivx]{1,5}")

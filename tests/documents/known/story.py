@@ -2,33 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
+
+from pypdfium2 import PdfDocument
 
 from tests.documents.known.prose import Prose
 from tests.documents.known.score import Truth
 
-Style = Literal["", "struck", "bold", "small caps", "spaced", "sub", "super"]
-Kind = Literal["heading", "paragraph", "quote", "items", "table", "figure", "box", "side", "formula"]
-
 
 class Run(NamedTuple):
-    """Words in one style, and the text of the note that they bear a mark of."""
+    """Words in one style ("bold", "struck", "spaced", "caps", "sub", "super"), and the note that they bear a mark of."""
 
     text: str
-    style: Style = ""
+    style: str = ""
     note: str = ""
 
 
 @dataclass
 class Block:
-    """A part of a document: `runs` of a text, or the `rows` of a table or a list; `level` of a heading."""
+    """A part of a document: `runs` of a text, or the `rows` of a table or of a list with a `marker`.
 
-    kind: Kind
+    Kinds: "heading", "side" (a heading in the margin), "paragraph", "quote", "box", "items", "table", "figure".
+    """
+
+    kind: str
     runs: list[Run] = field(default_factory=list)
     rows: list[list[str]] = field(default_factory=list)
-    level: int = 1
     marker: str = ""
 
     @property
@@ -52,100 +53,120 @@ class Known:
 
 
 class Story:
-    """A document under construction, from a seed."""
+    """A document from a seed; each letter of `recipe` is a block, see `_RECIPES`."""
 
-    def __init__(self, seed: int) -> None:
-        self.prose, self.truth = Prose(seed), Truth()
-        self.random = self.prose.random
-        self.blocks: list[Block] = []
+    def __init__(self, seed: int, recipe: str = "", templates: Sequence[str] = ()) -> None:
+        self.prose, self.truth, self.blocks = Prose(seed), Truth(), list[Block]()
+        self._templates = templates
+        for letter in recipe:
+            _RECIPES[letter](self)
 
-    def heading(self, level: int = 1, kind: Kind = "heading") -> Story:
+    def heading(self, kind: str = "heading") -> None:
         title = self.prose.title()
         self.truth.heads.append(title)
-        self.blocks.append(Block(kind, [Run(title)], level=level))
-        return self
+        self.blocks.append(Block(kind, [Run(title)]))
 
-    def paragraph(
-        self,
-        sentences: int = 5,
-        *,
-        notes: int = 0,
-        struck: int = 0,
-        spaced: int = 0,
-        sub: bool = False,
-        kind: Kind = "paragraph",
-        templates: Sequence[str] = (),
-    ) -> Story:
-        """Prose; `notes`: how many of its sentences bear the mark of one, `struck`: have struck words."""
-        said = self.prose.paragraph(sentences, tuple(templates)) if templates else self.prose.paragraph(sentences)
+    def paragraph(self, sentences: int = 5, *, notes: int = 0, style: str = "", kind: str = "paragraph") -> None:
+        """Prose; `notes`: of so many of its sentences. `style`: that of some words; those that are struck are put in."""
         runs: list[Run] = []
+        said = self.prose.paragraph(sentences, self._templates)
         for at, sentence in enumerate(said):
             words = sentence.split(" ")
-            middle = len(words) // 2
-            start, end = " ".join(words[:middle]) + " ", " ".join(words[middle:]) + " "
+            start, middle, end = (" ".join(part) for part in (words[:4], words[4:5], words[5:]))
             if at < notes:
                 note = self.prose.sentence()
                 self.truth.notes.append(note)
-                # After a word within the sentence, or at its end.
-                runs += [Run(start.rstrip(), note=note), Run(f" {end}")] if at % 2 else [Run(sentence, note=note), Run(" ")]
-            elif at < struck:
+                # At the end of a sentence, or after a word within it.
+                runs += (
+                    [Run(f"{start} {middle}", note=note), Run(f" {end} ")]
+                    if at % 2
+                    else [Run(sentence, note=note), Run(" ")]
+                )
+            elif at < 2 and style == "struck":
                 gone = self.prose.words(3, 6)
                 self.truth.absent.append(gone)
-                runs += [Run(start), Run(gone, "struck"), Run(f" {end}")]
-            elif at < spaced:
-                runs += [Run(start), Run(words[middle], "spaced"), Run(" " + " ".join(words[middle + 1 :]) + " ")]
+                runs += [Run(f"{start} "), Run(gone, style), Run(f" {middle} {end} ")]
+            elif at < 1 and style:
+                runs += (
+                    [Run(start, style), Run(f" {middle} {end} ")]
+                    if style != "spaced"
+                    else [Run(f"{start} "), Run(middle, style), Run(f" {end} ")]
+                )
             else:
                 runs.append(Run(f"{sentence} "))
-        if sub:
-            for base, style, index in (("CO", "sub", "2"), ("10", "super", "6"), ("H", "sub", "2"), ("m", "super", "2")):
-                runs += [Run(f"The value of {base}"), Run(index, style), Run(f" was {self.prose.figure()} then. ")]  # type: ignore[arg-type]
         self.truth.sentences += said
         self.blocks.append(Block(kind, runs))
-        return self
 
-    def items(self, marker: str, count: int = 5) -> Story:
+    def formulas(self) -> None:
+        """Prose with powers and indices."""
+        self.paragraph(4)
+        for base, style, index in (("CO", "sub", "2"), ("10", "super", "6"), ("H", "sub", "2"), ("m", "super", "2")):
+            runs = [Run(f"The value of {base}"), Run(index, style), Run(f" was {self.prose.figure()} then. ")]
+            self.blocks[-1].runs += runs
+
+    def items(self, marker: str) -> None:
         """A list: `marker` is a bullet, or the first number or letter with what follows it."""
-        texts = [self.prose.item() for _ in range(count)]
+        texts = [self.prose.item() for _ in range(4)]
         self.truth.items += texts
         self.blocks.append(Block("items", rows=[[text] for text in texts], marker=marker))
-        return self
 
-    def table(self, rows: int = 6, *, columns: int = 4, empty: float = 0, dots: float = 0, wrapped: bool = False) -> Story:
+    def table(
+        self, rows: int = 9, columns: int = 5, *, empty: float = 0, dots: float = 0, wrapped: bool = False
+    ) -> None:
         """A table with a head: a name, then figures; `empty` and `dots`: the shares of such cells."""
-        head = ["Station", *("Households", "Expenditure", "Share", "Vessels", "Days")[: columns - 1]]
-        body = []
+        body = [["Station", *("Households", "Expenditure", "Share", "Vessels", "Days")[: columns - 1]]]
         for number in range(rows):
-            cells = [f"{self.prose.place()} {self.random.choice('IVX')}{number}"]
-            cells += [self.prose.figure() for _ in range(columns - 1)]
-            if wrapped:
-                cells[1] = self.prose.words(6, 9)
-            for at in range(1, columns):
-                chance = self.random.random()
-                if chance < empty and at < columns - 1:
-                    cells[at] = ""
-                elif empty <= chance < empty + dots:
-                    cells[at] = "..."
+            place = self.prose.place().split()[-1]
+            cells = [f"{place} {self.prose.random.choice('IVX')}{number}"]
+            cells += [self.prose.words(6, 9) if wrapped else self.prose.figure()]
+            for at in range(2, columns):
+                chance = self.prose.random.random() if at < columns - 1 else 1
+                cells.append("" if chance < empty else "..." if chance < empty + dots else self.prose.figure())
             body.append(cells)
-        self.truth.rows += [head, *body]
-        self.blocks.append(Block("table", rows=[head, *body]))
-        return self
+        self.truth.rows += body
+        self.blocks.append(Block("table", rows=body))
 
-    def figure(self) -> Story:
+    def figure(self) -> None:
         """A figure with labels, and its caption."""
         caption = self.prose.sentence()
         self.truth.notes.append(caption)
-        labels = [self.prose.place() for _ in range(3)]
-        self.blocks.append(Block("figure", [Run(caption)], rows=[labels]))
-        return self
+        self.blocks.append(Block("figure", [Run(caption)], rows=[[self.prose.place() for _ in range(3)]]))
 
-    def chapters(self, count: int, paragraphs: int = 4, **options: int) -> Story:
-        """Headings with paragraphs of five sentences each."""
-        for _ in range(count):
-            self.heading()
-            for _ in range(paragraphs):
-                self.paragraph(**options)
-        return self
+    def fields(self) -> list[tuple[str, str]]:
+        """Labels and values for a form."""
+        found = [(f"{self.prose.place()} {at}", self.prose.name()) for at in range(5)]
+        self.truth.rows += map(list, found)
+        return found
 
     def known(self, producer: str, kind: str, suffix: str, data: bytes, *junk: str) -> Known:
-        self.truth.junk += junk
+        """The file; a single page shows no running heads."""
+        self.truth.junk += junk if suffix != ".pdf" or len(PdfDocument(data)) > 1 else ()
         return Known(producer, kind, suffix, data, self.truth)
+
+
+_RECIPES: dict[str, Callable[[Story], None]] = {
+    **{"h": Story.heading, "s": lambda story: story.heading("side"), "p": Story.paragraph, "m": Story.formulas},
+    **{letter: lambda story, n=n: story.paragraph(notes=n) for n, letter in enumerate("123", 1)},
+    **{
+        letter: lambda story, style=style: story.paragraph(style=style)
+        for letter, style in zip("xwkB", ("struck", "spaced", "caps", "bold"), strict=True)
+    },
+    **{"q": lambda story: story.paragraph(kind="quote"), "b": lambda story: story.paragraph(kind="box")},
+    **{
+        letter: lambda story, mark=mark: story.items(mark)
+        for letter, mark in zip("•–#ai", ("•", "–", "1.", "a)", "(i)"), strict=True)
+    },
+    **{
+        "t": Story.table,
+        "e": lambda story: story.table(8, 5, empty=0.25),
+        "d": lambda story: story.table(8, 5, dots=0.4),
+    },
+    **{
+        "v": lambda story: story.table(7, 4, wrapped=True),
+        "T": lambda story: story.table(80, 5),
+        "c": lambda story: story.table(6, 3),
+    },
+    "f": Story.figure,
+}
+"""h heading, s side heading, p paragraph, m formulas, 1 to 3 notes, x struck, w spaced, k small capitals, B bold, q quote,
+b box, •–#ai lists, t table, e with empty cells, d with dots, v with wrapped cells, T long, c narrow, f figure."""
