@@ -2,14 +2,15 @@
 
 python -m tests.scripts.reading_rules [--rule NAME] [FOLDER ...]
 
-Read are the made files of `tests/documents/known`, and those of the folders: NAME.json with the truth (sentences, notes,
-items, rows, heads, junk) beside NAME.pdf, .docx, .epub or .html. Printed is for each rule how many of them are lost (-)
-or found (+) without it, how much junk is left (junk +), and in which files. Nothing is run in another process.
+Read are the made files of `tests/documents/known`, and those of the folders: NAME.json with the truth (sentences,
+notes, items, rows, heads, junk) beside NAME.pdf, .docx, .epub or .html. Printed is for each rule how many of them are
+lost (-) or found (+) without it, how much junk is left (junk +), and in which files. Nothing is run in another process.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import multiprocessing
 from collections import Counter, deque
@@ -36,6 +37,12 @@ SANDBOXES = ("pdf", "structured", "cleaning")
 """The modules that start processes."""
 REPAIRS = "repairs", "_ORDER"
 """Where the repairs of lines are listed, each of which is a rule."""
+PARSING = ("pdf_lines", "cell_gaps", "glyphs", "pdf_worker")
+"""The modules of which a rule changes what the parser of pages says."""
+MARKUP = ("docx", "visibility", "html", "structured")
+"""The modules of which a rule changes no PDF."""
+KEPT: dict[str, list[str]] = {}
+"""What the parsers of pages said, by the reader and the content of the file."""
 
 
 def same(first: Any, *others: Any, **options: Any) -> Any:
@@ -107,10 +114,11 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
 
 
 class InProcess:
-    """Stands in for a process of the sandbox."""
+    """Stands in for a process of the sandbox; `kept` has its responses, or gets them."""
 
-    def __init__(self, target: str, job: Mapping[str, object]) -> None:
+    def __init__(self, target: str, job: Mapping[str, object], kept: list[str]) -> None:
         self._sent: deque[Any] = deque()
+        self._kept, self._at = kept, 0
         self._responses = iter(load(target)(json.loads(_json(job)), iter(self._sent.popleft, None)))
         self.head = self.receive()
 
@@ -118,7 +126,10 @@ class InProcess:
         self._sent.append(json.loads(_json(request)))
 
     def receive(self) -> Any:
-        return json.loads(_json(next(self._responses)))
+        if self._at == len(self._kept):
+            self._kept.append(_json(next(self._responses)))
+        self._at += 1
+        return json.loads(self._kept[self._at - 1])
 
 
 def _json(value: object) -> str:
@@ -126,9 +137,11 @@ def _json(value: object) -> str:
 
 
 @contextmanager
-def in_process(target: str, job: Mapping[str, object], **limits: object) -> Iterator[InProcess]:
-    """As `sandbox`, without a process and without limits."""
-    yield InProcess(target, job)
+def in_process(keep: bool, target: str, job: Mapping[str, Any], **limits: object) -> Iterator[InProcess]:
+    """As `sandbox`, without a process and without limits; `keep`: what parsers of pages say is always the same."""
+    parses = keep and "reader" in job
+    key = job["reader"] + hashlib.sha256(Path(job["path"]).read_bytes()).hexdigest() if parses else ""
+    yield InProcess(target, job, KEPT.setdefault(key, []) if parses else [])
 
 
 def repairs() -> Sequence[Callable[..., Any]]:
@@ -139,14 +152,14 @@ def repairs() -> Sequence[Callable[..., Any]]:
 @contextmanager
 def switched_off(rule: str) -> Iterator[None]:
     """No process is started, and a rule ("" for none) does nothing."""
+    module, name, other = RULES.get(rule, ("", "", same))
     with ExitStack() as stack:
-        for module in SANDBOXES:
-            stack.enter_context(patch(f"{PACKAGE}{module}.sandbox", in_process))
-        if rule in RULES:
-            module, name, other = RULES[rule]
+        for place in SANDBOXES:
+            stack.enter_context(patch(f"{PACKAGE}{place}.sandbox", partial(in_process, module not in PARSING)))
+        if module:
             stack.enter_context(patch(f"{PACKAGE}{module}.{name}", other))
         elif rule:
-            kept = tuple(repair for repair in repairs() if getattr(repair, "__name__", "") != rule)
+            kept = tuple(repair for repair in repairs() if repair.__name__ != rule)
             stack.enter_context(patch(f"{PACKAGE}{'.'.join(REPAIRS)}", kept))
         yield
 
@@ -161,17 +174,26 @@ def folder_files(folder: Path) -> Iterator[Known]:
         yield Known(folder.name, path.stem, path.suffix, path.read_bytes(), truth)
 
 
-def scores(files: Sequence[Known], rule: str) -> list[Score]:
+def concerns(rule: str, file: Known) -> bool:
+    """Whether a rule may change a file."""
+    module = RULES.get(rule, ("",))[0]
+    return not module or module.startswith("repairs") or (module in MARKUP) != (file.suffix == ".pdf")
+
+
+def scores(files: Sequence[Known], rule: str) -> list[Score | None]:
+    """The scores of those files that a rule concerns, without the rule."""
     with switched_off(rule):
-        return [score(read_bytes(file.name, file.data).text, file.truth) for file in files]
+        return [
+            score(read_bytes(file.name, file.data).text, file.truth) if concerns(rule, file) else None for file in files
+        ]
 
 
-def difference(files: Sequence[Known], before: Sequence[Score], after: Sequence[Score]) -> str:
+def difference(files: Sequence[Known], before: Sequence[Score | None], after: Sequence[Score | None]) -> str:
     """What changes in all, and the files in which it changes most."""
     total, places = Counter[str](), list[tuple[int, str]]()
     for file, one, other in zip(files, before, after, strict=True):
-        changed = {name: other.found[name] - one.found[name] for name in (*MEASURES, "junk")}
-        changed = {name: by for name, by in changed.items() if by}
+        found = {name: other.found[name] - one.found[name] for name in (*MEASURES, "junk")} if one and other else {}
+        changed = {name: by for name, by in found.items() if by}
         total.update(changed)
         if changed:
             said = " ".join(f"{name} {by:+}" for name, by in changed.items() if name != "ordered" or len(changed) == 1)
@@ -192,13 +214,15 @@ def main() -> None:
     files = [*typst_files(), *weasy_files(), *reportlab_files(), *other_files()]
     files += [file for folder in options.folders for file in folder_files(folder)]
     rules = options.rule or [*(repair.__name__ for repair in repairs()), *RULES]
+    before = scores(files, "")
+    for producer in dict.fromkeys(file.producer for file in files):
+        one = sum(
+            (found for file, found in zip(files, before, strict=True) if found and file.producer == producer), Score()
+        )
+        shares = (f"{name} {one.found[name]}/{one.total[name]}" for name in MEASURES if one.total[name])
+        print(f"{producer}: {' · '.join(shares)} · junk {one.found['junk']}", flush=True)
     with multiprocessing.get_context("fork").Pool(options.processes) as pool:
-        before, *after = pool.imap(partial(scores, files), ["", *rules], chunksize=1)
-        for producer in dict.fromkeys(file.producer for file in files):
-            one = sum((found for file, found in zip(files, before, strict=True) if file.producer == producer), Score())
-            shares = (f"{name} {one.found[name]}/{one.total[name]}" for name in MEASURES if one.total[name])
-            print(f"{producer}: {' · '.join(shares)} · junk {one.found['junk']}")
-        for rule, found in zip(rules, after, strict=True):
+        for rule, found in zip(rules, pool.imap(partial(scores, files), rules, chunksize=1), strict=True):
             print(f"\n{rule}: {difference(files, before, found)}", flush=True)
 
 

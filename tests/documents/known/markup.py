@@ -18,7 +18,7 @@ _LISTS = {"•": "disc", "–": "square", "1.": "decimal", "a)": "lower-alpha", 
 
 
 class Html:
-    """The blocks of a story as elements. `linked`: notes stand at the end, linked; else they are where their marks are."""
+    """The blocks of a story as elements; notes stand at the end, `linked`, or else where their marks are."""
 
     def __init__(self, story: Story, *, linked: bool = True) -> None:
         self._linked, self._notes = linked, list[str]()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from html import escape
-from itertools import count
 
 from tests.documents.known.markup import Html, page
 from tests.documents.known.story import Block, Known, Run, Story
@@ -27,7 +26,7 @@ _PROPERTIES = {
     **{
         "super": '<w:vertAlign w:val="superscript"/>',
         "spaced": '<w:spacing w:val="60"/>',
-        "small caps": "<w:smallCaps/>",
+        "caps": "<w:smallCaps/>",
     },
 }
 _MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
@@ -73,128 +72,104 @@ class Word:
         return self._paragraph(block.runs, "H1" if block.kind == "heading" else "")
 
 
+def _math(base: str) -> str:
+    power = f"<m:sSup><m:e><m:r><m:t>{base}</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup>"
+    parts = (f"<m:{part}><m:r><m:t>{letter}</m:t></m:r></m:{part}>" for part, letter in (("num", "a"), ("den", "b")))
+    return f"<w:p><m:oMath {_MATH}>{power}<m:r><m:t>=</m:t></m:r><m:f>{''.join(parts)}</m:f></m:oMath></w:p>"
+
+
 def word_files() -> Iterator[Known]:
-    seeds = count(700)
-
-    def story() -> Story:
-        return Story(next(seeds))
-
-    def known(kind: str, one: Story, made: Word) -> Known:
-        return one.known("word", kind, ".docx", made.data)
-
-    one = story().chapters(3).items("•").paragraph().items("1.").paragraph().items("a)")
-    yield known("report", one, Word(one))
-    one = story().chapters(3, notes=2)
-    yield known("notes", one, Word(one))
-    one = story().paragraph().table(9, columns=5).paragraph().table(7, empty=0.3, wrapped=True)
-    yield known("tables", one, Word(one))
-    for kind in ("tracked", "hidden", "struck"):
-        one = story().chapters(2, struck=2)
-        yield known(kind, one, Word(one, tracked=kind == "tracked", hidden=kind == "hidden"))
-    one = story().chapters(1).paragraph(kind="box").chapters(1)
-    yield known("boxes", one, Word(one))
-    one = story().paragraph(3, sub=True)
-    runs = [("e", "2"), ("x", "3")]
-    formula = "".join(
-        f"<w:p><m:oMath {_MATH}><m:sSup><m:e><m:r><m:t>{base}</m:t></m:r></m:e><m:sup><m:r><m:t>{power}</m:t></m:r></m:sup>"
-        "</m:sSup><m:r><m:t>=</m:t></m:r><m:f><m:num><m:r><m:t>a</m:t></m:r></m:num><m:den><m:r><m:t>b</m:t></m:r></m:den>"
-        "</m:f></m:oMath></w:p>"
-        for base, power in runs
-    )
-    one.truth.items += ["e²=a/b", "x³=a/b"]
-    yield known("formulas", one, Word(one, more=formula))
-    one = story().paragraph()
-    angle = '<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>'
-    box = '<w:r><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr><w:t>\uf0fe</w:t></w:r>'
-    one.truth.items += ["The angle α was measured twice.", "☑ The bridge is open."]
-    turned = f"<w:p><w:r><w:t>The angle </w:t></w:r>{angle}<w:r><w:t> was measured twice.</w:t></w:r></w:p>"
-    boxed = f"<w:p>{box}<w:r><w:t> The bridge is open.</w:t></w:r></w:p>"
-    yield known("symbols", one, Word(one, more=turned.replace("<w:t>", '<w:t xml:space="preserve">') + boxed))
+    recipes = {"report": "hppphppp•p#pa", "notes": "h222" * 3, "tables": "ptpepv", "boxes": "hpbphp"}
+    recipes |= {"tracked": "hxxp" * 2, "hidden": "hxxp" * 2, "struck": "hxxp" * 2, "formulas": "m", "symbols": "p"}
+    for seed, (kind, recipe) in enumerate(recipes.items(), 700):
+        story, more = Story(seed, recipe), ""
+        if kind == "formulas":
+            more = _math("e") + _math("x")
+            story.truth.items += ["e²=a/b", "x²=a/b"]
+        elif kind == "symbols":
+            angle = '<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>'
+            box = '<w:r><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr><w:t>\uf0fe</w:t></w:r>'
+            more = f"<w:p><w:r><w:t>An angle of </w:t></w:r>{angle}</w:p><w:p>{box}<w:r><w:t> Open</w:t></w:r></w:p>"
+            story.truth.items += ["An angle of α", "☑ Open"]
+        made = Word(story, tracked=kind == "tracked", hidden=kind == "hidden", more=more)
+        yield story.known("word", kind, ".docx", made.data)
 
 
 def epub_files() -> Iterator[Known]:
-    for at in range(5):
-        one = Story(800 + at)
-        parts: dict[str, str] = {}
-        for number in range(4):
-            begun = len(one.blocks)
-            one.chapters(1, 3, notes=at % 2).items("1." if at < 2 else "•", 3)
-            if at in (2, 3):
-                one.table(5, empty=0.2)
+    for seed, recipe in enumerate(("hppp#", "h111#", "hppp•e", "h111•e", "hxpp•"), 800):
+        story, files = Story(seed, recipe * 4), dict[str, str]()
+        contents = "".join(f'<li><a href="c{at}.xhtml">Part {at}</a></li>' for at in range(4))
+        size = len(story.blocks) // 4
+        for at in range(4):
             part = Story(0)
-            part.blocks = one.blocks[begun:]
-            parts[f"c{number}.xhtml"] = chapter(Html(part).body)
-        contents = "".join(f'<li><a href="c{n}.xhtml">Part {n}</a></li>' for n in range(4))
-        nav = chapter(f'<nav xmlns:epub="http://www.idpf.org/2007/ops" epub:type="toc"><ol>{contents}</ol></nav>')
-        yield one.known("epub", f"book-{at}", ".epub", epub({**parts, "nav.xhtml": nav}, aside=("nav.xhtml",)))
+            part.blocks = story.blocks[at * size : at * size + size]
+            files[f"c{at}.xhtml"] = chapter(Html(part).body)
+        files["nav.xhtml"] = chapter(
+            f'<nav xmlns:epub="http://www.idpf.org/2007/ops" epub:type="toc"><ol>{contents}</ol></nav>'
+        )
+        yield story.known("epub", f"book-{recipe}", ".epub", epub(files, aside=("nav.xhtml",)))
 
 
 _SHARE = '<ul class="share"><li><a href="/f">Share on Facebook</a></li><li><a href="/t">Tweet this</a></li></ul>'
-_MENU = '<nav><ul><li><a href="/a">Home</a></li><li><a href="/b">Politics</a></li><li><a href="/c">Weather</a></li></ul></nav>'
-_MATHML = "<math><msup><mi>e</mi><mn>2</mn></msup><mo>=</mo><mfrac><mi>a</mi><mi>b</mi></mfrac></math>"
+_MENU = '<nav><ul><li><a href="/a">Home</a></li><li><a href="/b">Politics</a></li></ul></nav>'
+_MATHML = "<p><math><msup><mi>e</mi><mn>2</mn></msup><mo>=</mo><mfrac><mi>a</mi><mi>b</mi></mfrac></math></p>"
+_SPANS = (
+    '<table><tr><th colspan="2">Both stations</th><th>Days</th></tr>'
+    '<tr><td rowspan="2">Upper</td><td>a</td><td>31</td></tr><tr><td>b</td><td>32</td></tr></table>'
+)
+_HIDING = {
+    **{"style": '<p style="display: none">{}</p>', "class": '<p class="gone">{}</p>', "attribute": "<p hidden>{}</p>"},
+}
 
 
 def html_files() -> Iterator[Known]:
-    seeds = count(900)
+    recipes = {"article": "hpppphpp•", "article-notes": "h1111h11•", "among-headlines": "hpp", "tables": "ptpe"}
+    recipes |= {f"hidden-{way}": "hpppphpppp" for way in _HIDING} | {"formulas": "hxpm"}
+    for seed, (kind, recipe) in enumerate(recipes.items(), 900):
+        story = Story(seed, recipe)
+        html, absent, prose = Html(story), story.truth.absent, story.prose
+        source = page(html.body)
+        if kind.startswith("article"):
+            absent += ["Share on Facebook", "Tweet this", "Politics"]
+            source = page(f"{_MENU}<article>{html.body}</article>{_SHARE}")
+        elif kind == "among-headlines":
+            teasers = [prose.title() for _ in range(8)]
+            absent += teasers
+            cards = (f'<div class="card"><h3><a href="/a">{teaser}</a></h3></div>' for teaser in teasers)
+            source = page(f"{_MENU}<main>{html.body}</main><aside>{''.join(cards)}</aside>")
+        elif kind == "tables":
+            story.truth.rows += [["Upper", "a", "31"], ["Upper", "b", "32"]]
+            source = page(html.body + _SPANS)
+        elif kind == "formulas":
+            story.truth.items.append("e²=a/b")
+            source = page(html.body + _MATHML)
+        elif hiding := _HIDING.get(kind.removeprefix("hidden-")):
+            gone = [prose.sentence() for _ in range(3)]
+            absent += gone
+            html.blocks[3:3] = [hiding.format(escape(text)) for text in gone]
+            source = page("".join(html.blocks), ".gone { display: none; }")
+        yield story.known("html", kind, ".html", source.encode())
 
-    def known(kind: str, one: Story, source: str, *absent: str) -> Known:
-        one.truth.absent += absent
-        return one.known("html", kind, ".html", source.encode())
 
-    around = ("Share on Facebook", "Tweet this", "Politics")
-    for at in range(2):
-        one = Story(next(seeds)).chapters(2, notes=at).items("•")
-        yield known(f"article-{at}", one, page(f"{_MENU}<article>{Html(one).body}</article>{_SHARE}"), *around)
-    one = Story(next(seeds)).chapters(1, 2)
-    teasers = [Story(next(seeds)).prose.title() for _ in range(8)]
-    links = "".join(
-        f'<div class="card"><h3><a href="/{at}">{teaser}</a></h3></div>' for at, teaser in enumerate(teasers)
-    )
-    yield known("among-headlines", one, page(f"{_MENU}<main>{Html(one).body}</main><aside>{links}</aside>"), *teasers)
-    one = Story(next(seeds)).paragraph().table(8, columns=5, empty=0.2).paragraph()
-    spans = '<table><tr><th colspan="2">Both stations</th><th>Days</th></tr><tr><td rowspan="2">Upper</td><td>a</td><td>31</td></tr><tr><td>b</td><td>32</td></tr></table>'
-    one.truth.rows += [["Upper", "a", "31"], ["Upper", "b", "32"]]
-    yield known("tables", one, page(Html(one).body + spans))
-    for kind, hide in (
-        ("hidden-style", '<p style="display: none">{}</p>'),
-        ("hidden-class", '<p class="gone">{}</p>'),
-        ("hidden-attribute", "<p hidden>{}</p>"),
-    ):
-        one = Story(next(seeds)).chapters(2)
-        gone = [one.prose.sentence() for _ in range(3)]
-        parts = "".join(hide.format(escape(text)) for text in gone)
-        body = Html(one).blocks
-        yield known(kind, one, page("".join([*body[:3], parts, *body[3:]]), ".gone { display: none; }"), *gone)
-    one = Story(next(seeds)).chapters(1, struck=2).paragraph(3, sub=True)
-    one.truth.items.append("e²=a/b")
-    yield known("formulas", one, page(f"{Html(one).body}<p>{_MATHML}</p>"))
+def _plain(story: Story, sign: str = "") -> str:
+    return "\n".join(f"{sign}{line}" for block in story.blocks for line in (block.text, ""))
 
 
 def eml_files() -> Iterator[Known]:
-    seeds = count(1000)
-
-    def known(kind: str, one: Story, data: bytes) -> Known:
-        return one.known("mail", kind, ".eml", data)
-
-    def quoted(story: Story) -> str:
-        return "\n".join(f"> {line}" for block in story.blocks for line in (block.text, ""))
-
-    def plain(story: Story) -> str:
-        return "\n\n".join(block.text for block in story.blocks)
-
-    for kind in ("above", "below"):
-        one, other = Story(next(seeds)).paragraph(3).paragraph(2), Story(next(seeds)).paragraph(4).paragraph(4)
-        said = "On Mon, 2 Mar 2026 at 10:00, Bo wrote:\n" + quoted(other)
-        text = f"{plain(one)}\n\n{said}" if kind == "above" else f"{said}\n\n{plain(one)}"
-        both = (one, other) if kind == "above" else (other, one)
-        one.truth.sentences = [sentence for part in both for sentence in part.truth.sentences]
-        yield known(f"reply-{kind}", one, message(text).as_bytes())
-    one = Story(next(seeds)).chapters(2).items("•").table(5)
-    yield known("html", one, message(None, page(Html(one).body)).as_bytes())
-    one = Story(next(seeds)).chapters(1)
-    yield known("both", one, message(plain(one), page(Html(one).body)).as_bytes())
-    one = Story(next(seeds)).paragraph().paragraph()
-    yield known("attachment", one, message(plain(one), cte="base64", plan_bin=b"\x00\x01" * 400).as_bytes())
+    for kind in ("reply-above", "reply-below"):
+        one, other = Story(1000, "pp"), Story(1001, "pp")
+        parts = [_plain(one), f"On Mon, 2 Mar 2026 at 10:00, Bo wrote:\n{_plain(other, '> ')}"]
+        both = (one, other)
+        if kind == "reply-below":
+            both = (other, one)
+            parts.reverse()
+        one.truth.sentences = [sentence for story in both for sentence in story.truth.sentences]
+        yield one.known("mail", kind, ".eml", message("\n".join(parts)).as_bytes())
+    one, other, third = Story(1002, "hpphpp•c"), Story(1003, "hpppp"), Story(1004, "pp")
+    yield one.known("mail", "html", ".eml", message(None, page(Html(one).body)).as_bytes())
+    yield other.known("mail", "both", ".eml", message(_plain(other), page(Html(other).body)).as_bytes())
+    attached = message(_plain(third), cte="base64", plan_bin=b"\x00\x01" * 400)
+    yield third.known("mail", "attachment", ".eml", attached.as_bytes())
 
 
 def other_files() -> Iterator[Known]:

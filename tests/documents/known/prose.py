@@ -5,44 +5,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-_PEOPLE = (
+
+def _listed(texts: str) -> list[str]:
+    return texts.split("|")
+
+
+_PEOPLE = _listed(
     "Ada Miller|Thomas Wright|Grégory Marié|José Fernández|Ruth Oakley|Klaus Brückner|Mary-Ann Shaw|"
     "Deputy Commissioner Hale|Dr. Winifred Pryce|Councillor Osborne|Justice Whitfield|Señora Ibáñez"
-).split("|")
-_PLACES = (
+)
+_PLACES = _listed(
     "Northgate|Upper Fennimore|the Harrowdale valley|Millbrook|Saint-Rémy|Great Offley|Kirkhaven|the lower Ettrick|"
     "Wexcombe|Tollbridge|the southern district|Ashford-on-Weir|Brackwater"
-).split("|")
-_THINGS = (
+)
+_THINGS = _listed(
     "administration of the waterworks|long-term maintenance agreement|investigation|hydrological observatory|"
     "compensation for the affected families|electricity supply|reconstruction of the embankment|inspectorate|"
     "third-party insurance|official correspondence|self-recording instrument|transportation authority|"
     "workflow of the measuring office|interdepartmental committee|well-being of the residents|precipitation|"
     "cross-border navigation|classification of the sediments|refurbishment of the filters|communication line|"
     "environmental assessment|low-lying farmland|representation of the leaseholders|infrastructure"
-).split("|")
-_QUALITIES = (
+)
+_QUALITIES = _listed(
     "considerable|insufficient|extraordinarily difficult|provisional|well-documented|unprecedented|"
     "fundamentally different|comparatively inexpensive|final|well-established|disproportionate|flexible|"
     "internationally recognized|far-reaching|administrative|technologically advanced|responsible"
-).split("|")
-_VERBS = (
+)
+_VERBS = _listed(
     "investigated|recommended|underestimated|reorganized|acknowledged|supplemented|characterized|contradicted|"
     "strengthened|superseded|accelerated|redistributed|documented|affected|defined"
-).split("|")
-_UNITS = ("kilometres|households|thousand dollars|cubic metres|observations|certificates|days|vessels").split("|")
-_CLAUSES = (
+)
+_UNITS = _listed("kilometres|households|thousand dollars|cubic metres|observations|certificates|days|vessels")
+_CLAUSES = _listed(
     "although nobody had anticipated the circumstances|because the measurements were independently confirmed|"
     "while the neighbouring municipalities hesitated|which the representatives considered satisfactory|"
     "so that the superintendent could reconsider the schedule|even though the underlying figures were unofficial|"
     "whenever the atmospheric conditions were favourable|as the predecessors of the committee had suggested|"
     "until sufficient financial contributions were available|provided that the five offices find a workable answer"
-).split("|")
-_TITLES = (
+)
+_TITLES = _listed(
     "Responsibilities of the {thing}|Findings near {place}|Observations after {year}|Recommendations for {place}|"
     "Background of the {thing}|How {place} Measured the Water|Expenditure until {year}|Methods and Instruments|"
     "Consequences for {place}|A Comparison with {year}|Open Questions|Summary of the Evidence"
-).split("|")
+)
 _TEMPLATES = (
     "{who} {verb} the {quality} {thing} in {year}, {clause}.",
     "In {place}, the {thing} {verb} {number} {unit} within {small} months.",
@@ -59,7 +64,7 @@ _TEMPLATES = (
 )
 GERMAN = (
     "Die Wasserstandsvorhersage für {number} Gemeinden wurde im Jahr {year} von {who} grundsätzlich überarbeitet.",
-    "Außerdem beschloss die Bezirksverwaltung, {number} Überschwemmungsgebiete zu veröffentlichen, bevor {who} zurücktrat.",
+    "Außerdem beschloss die Bezirksverwaltung, {number} Überschwemmungsgebiete auszuweisen, bevor {who} zurücktrat.",
     "„Größere Schäden“, schrieb {who} im Frühjahr {year}, „ließen sich durch {small} Schöpfwerke verhüten.“",
     "Nach {small} Jahren übernahm die Genossenschaft {number} Grundstücke, obwohl der Beschwerdeausschuss widersprach.",
 )
@@ -67,7 +72,7 @@ FRENCH = (
     "En {year}, {who} a présenté à l’assemblée départementale {number} propositions concernant les digues.",
     "Le préfet de la région n’a reçu que {number} réponses, bien que {who} eût déjà protesté à plusieurs reprises.",
     "« Les inondations de {year} étaient prévisibles », écrivait {who} après {small} années d’observations régulières.",
-    "Malgré l’opposition des propriétaires, la municipalité a acquis {number} hectares en {year} pour y élever un réservoir.",
+    "Malgré l’opposition des propriétaires, la municipalité a acquis {number} hectares en {year} pour un réservoir.",
 )
 ARABIC = (
     "أعلنت إدارة المياه في المدينة عن خطة جديدة لحماية {number} قرية من الفيضانات.",

@@ -26,6 +26,10 @@ def _heads(sheet: Sheet, head: str = HEAD, foot: str = "{}", size: float = 9) ->
     sheet.text(290, 40, foot.format(sheet.number), size)
 
 
+def _number(sheet: Sheet) -> None:
+    sheet.text(760, 20, str(sheet.number), 10)
+
+
 def _docket(sheet: Sheet) -> None:
     sheet.text(100, 812, f"Case 3:31-cv-02033   Document 71   {HEAD}   Page {sheet.number} of 9", 10.5)
     sheet.canvas.line(72, 790, 523, 790)
@@ -44,7 +48,7 @@ _PLAIN = Look(decorate=_heads)
 _WIDE = replace(_PLAIN, leading=24, line_numbers=True)
 _ROWS = replace(_PLAIN, rules=True)
 _SIDE = replace(_PLAIN, frames=((170, 370),))
-_SLIDES = replace(_PLAIN, page=landscape(A4), top=500, size=22, leading=30, frames=((60, 700),))
+_SLIDES = replace(_PLAIN, decorate=_number, page=landscape(A4), top=500, size=22, leading=30, frames=((60, 700),))
 _FILES: tuple[tuple[str, str, Look], ...] = (
     ("pages", "hpppp" * 3, _PLAIN),
     ("pages-dashes", "hpppp" * 3, replace(_PLAIN, decorate=partial(_heads, foot="- {} -"))),
@@ -88,14 +92,15 @@ _FILES: tuple[tuple[str, str, Look], ...] = (
     ("struck", "xxp", _PLAIN),
     ("double-strike", "hBBBB" * 2, _PLAIN),
     ("double-strike-letters", "hBBBB" * 2, replace(_PLAIN, draw="words")),
+    ("double-strike-late", "hBBBB" * 2, replace(_PLAIN, late="copies")),
     ("late-heads", "hpp" * 6, replace(_PLAIN, late="heads")),
     ("watermark", "hpppp" * 3, replace(_PLAIN, decorate=partial(_mark, angle=45))),
     ("watermark-flat", "hpppp" * 3, replace(_PLAIN, decorate=partial(_mark, angle=0))),
     ("court", "h1111qh1111qpp", replace(_PLAIN, decorate=_docket, leading=20, size=11.5, top=750)),
     ("bill", "happ" * 4, replace(_WIDE, size=13, decorate=partial(_heads, foot="• HR 2033 IH {}"))),
     ("transcript", "pppppp", replace(_WIDE, font="Courier", size=11, justified=False, hyphen="")),
-    ("slides", "h•" * 6, replace(_SLIDES, decorate=lambda sheet: sheet.text(760, 20, f"{sheet.number}", 10))),
-    ("turned", "hpppp" * 2 + "c", replace(_PLAIN, turned=90, page=landscape(A4))),
+    ("slides", "h•" * 6, _SLIDES),
+    ("turned", "hpppp" * 2 + "c", replace(_PLAIN, turned=90, page=landscape(A4), top=520, decorate=_number)),
     ("ligatures", "hpppp" * 2, replace(_PLAIN, font=DEJAVU, size=9.5)),
     ("formulas", "mm1", _PLAIN),
     ("hidden", "hpppp" * 2, _PLAIN),

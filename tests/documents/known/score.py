@@ -16,7 +16,7 @@ _EQUAL = str.maketrans(
     | dict.fromkeys("\xad\u200b\ufeff")
 )
 _DIVIDED = re.compile(r"(?<=[a-z])[-\u2010\u00ad]\s*\n\s*(?=[a-z])")
-_PAGE_NUMBER = re.compile(r"(- ?)?(Page )?\d{1,3}( of \d+| ?[-/] ?\d+)?( ?-)?|[ivx]{1,5}")
+_PAGE_NUMBER = re.compile(r"(- ?)?(Page )?\d{1,3}( of \d+| ?[-/] ?\d+)?( ?-)?|[ivx]{1,5}|\d{1,3}( \d{1,3})+")
 _BETWEEN = r"(?!\S).{0,12}?(?<!\S)"  # a cell begins and ends at white space
 _EMPTY = "-"
 
@@ -25,7 +25,7 @@ MEASURES = ("sentences", "ordered", "notes", "items", "rows", "heads")
 
 @dataclass
 class Truth:
-    """What a file says: `junk` should be in the text once at most, and `absent` never. Of `rows` "" is an empty cell."""
+    """What a file says: `junk` may be in the text once, `absent` never; in `rows` "" is an empty cell."""
 
     sentences: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

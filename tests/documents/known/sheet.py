@@ -44,7 +44,7 @@ class Look:
 
     `frames`: the left ends and the widths of the columns, drawn line by line across all columns if `by_rows`. `hyphen`
     ends the lines that divide words; "" divides none. `draw`: "lines", "words" by themselves, "tight" words, or letters
-    and "accents" by themselves. `late`: what is drawn at the end of a page: "marks", "sides", "numbers", "caps", "heads".
+    and "accents" by themselves. `late`: what is drawn at the end of a page (marks, sides, numbers, caps, heads, copies).
     `turned`: degrees. `decorate` draws what is around the text of each page.
     """
 
@@ -64,7 +64,7 @@ class Look:
     rules: bool = False
     centred: bool = False
     turned: int = 0
-    decorate: Callable[[Sheet], None] = lambda sheet: None
+    decorate: Callable[[Sheet], object] = lambda sheet: None
 
 
 @dataclass
@@ -83,12 +83,12 @@ class Sheet:
     def _begin(self) -> None:
         self.number += 1
         self._frame, self.y, self._foot, self._counted = 0, self.look.top, 80.0, 0
-        self._lines: list[tuple[int, float, Callable[[], None]]] = []
-        self._later: list[Callable[[], None]] = []
+        self._lines: list[tuple[int, float, Callable[[], object]]] = []
+        self._later: list[Callable[[], object]] = []
         self._below: list[Line] = []
         if self.look.turned:
             self.canvas.setPageRotation(self.look.turned)
-            self.canvas.translate(self.look.page[0], 0)
+            self.canvas.translate(self.look.page[1], 0)
             self.canvas.rotate(self.look.turned)
         self.look.decorate(self)
 
@@ -128,13 +128,14 @@ class Sheet:
         font, size = font or self.look.font, size or self.look.size
         self.canvas.setFont(font, size)
         self.canvas.drawString(x, y, text)
-        return x + stringWidth(text, font, size)
+        return x + float(stringWidth(text, font, size))
 
-    def _late(self, what: str, draw: Callable[[], object]) -> None:
-        if what in self.look.late:
+    def _queue(self, what: str, y: float, draw: Callable[[], object]) -> None:
+        """Draw at the end of the page, or when the next lines of the story are drawn."""
+        if what and what in self.look.late:
             self._later.append(draw)
         else:
-            draw()
+            self._lines.append((self._frame, y, draw))
 
     # Lines
 
@@ -181,14 +182,11 @@ class Sheet:
             self._foot += need
             last = at == len(lines) - 1 or plain or not look.justified
             draw = partial(self._draw, x + left, self.y, line, 0 if last else width - left, font, size)
-            if "heads" in look.late and size > look.size:
-                self._later.append(draw)
-            else:
-                self._lines.append((self._frame, self.y, draw))
             if look.line_numbers:
                 self._counted += 1
-                self._late("numbers", partial(self.text, x - 24, self.y, str(self._counted)))
-            self.y -= look.leading * max(size / look.size, 1)
+                self._queue("numbers", self.y, partial(self.text, x - 24, self.y, str(self._counted)))
+            self._queue("heads" if size > look.size else "", self.y, draw)
+            self.y -= look.leading * (1 if look.line_numbers else max(size / look.size, 1))
 
     def _draw(self, x: float, y: float, words: Line, width: float, font: str, size: float) -> None:
         space = stringWidth(" ", font, size) if self.look.draw != "tight" else 0.13 * size
@@ -209,7 +207,8 @@ class Sheet:
             elif word:
                 x = self._styled(x, y, word, font, size)
                 if word.note:
-                    self._late("marks", partial(self.text, x, y + 0.35 * size, str(word.note), 0.65 * size))
+                    draw = partial(self.text, x, y + 0.35 * size, str(word.note), 0.65 * size)
+                    self._later.append(draw) if "marks" in self.look.late else draw()
                     x += stringWidth(str(word.note), font, size * 0.65)
                 x += space
 
@@ -221,7 +220,8 @@ class Sheet:
             return x - 0.28 * size
         if word.style == "bold":  # struck twice, by drivers without bold type: words, or their letters one by one
             for part in word.text if self.look.draw == "words" else [word.text]:
-                self.text(x + 0.35, y, part, size, font)
+                draw = partial(self.text, x + 0.35, y, part, size, font)
+                self._later.append(draw) if "copies" in self.look.late else draw()
                 x = self.text(x, y, part, size, font)
             return x
         if word.style in ("sub", "super"):
@@ -229,7 +229,7 @@ class Sheet:
             return self.text(x - 0.2 * size, y + up * size, word.text, 0.65 * size, font)
         if self.look.draw == "accents":  # before the letters below them, as TeX does
             for letter in word.text:
-                base, *marks = unicodedata.normalize("NFD", letter)
+                base, *marks = list(unicodedata.normalize("NFD", letter))
                 if accent := _ACCENTS.get("".join(marks)):
                     over = (stringWidth(base, font, size) - stringWidth(accent, font, size)) / 2
                     self.text(x + over, y + (0.2 * size if base.isupper() else 0), accent, size, font)
@@ -246,21 +246,21 @@ class Sheet:
     def story(self, story: Story) -> Sheet:
         for block in story.blocks:
             self._block(block)
-            self.y -= 6
+            self.y -= 0 if self.look.line_numbers else 6  # numbered lines stand in a grid
         return self
 
     def _block(self, block: Block) -> None:
         look, bold = self.look, _BOLD[self.look.font]
         if block.kind == "heading":
             _, width = self._room(5)
-            self.y -= 8
+            self.y -= 0 if look.line_numbers else 8
             lines = list(self.wrap(words_of(block.text), width, look.size + 3, bold))
             self.set(lines, 0, look.size + 3, bold, plain=True)
         elif block.kind == "side":
             (x, _), y = self._room(5), self.y
             for line in self.wrap(words_of(block.text), 88, look.size - 1, bold):
                 said = " ".join(word.text for word in line)
-                self._late("sides", partial(self.text, x - 100, y, said, look.size - 1, bold))
+                self._queue("sides", y, partial(self.text, x - 100, y, said, look.size - 1, bold))
                 y -= look.leading
         elif block.kind == "items":
             for number, [text] in enumerate(block.rows, 1):
@@ -297,7 +297,7 @@ class Sheet:
             self.set(list(self.wrap(words, width - left)), left)
             return
         letter, size = words[0].text[0], 2.6 * look.size
-        self._late("caps", partial(self.text, x, self.y - look.leading, letter, size))
+        self._queue("caps", self.y, partial(self.text, x, self.y - look.leading, letter, size))
         indent = stringWidth(letter, look.font, size) + 3
         lines = list(self.wrap([Word(words[0].text[1:]), *words[1:]], width, first=indent))
         self.set(lines[:2], indent, plain=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 from pypdfium2 import PdfDocument
@@ -13,7 +14,7 @@ from tests.documents.known.score import Truth
 
 
 class Run(NamedTuple):
-    """Words in one style ("bold", "struck", "spaced", "caps", "sub", "super"), and the note that they bear a mark of."""
+    """Words in a style ("bold", "struck", "spaced", "caps", "sub", "super"), and the note that they bear a mark of."""
 
     text: str
     style: str = ""
@@ -67,31 +68,26 @@ class Story:
         self.blocks.append(Block(kind, [Run(title)]))
 
     def paragraph(self, sentences: int = 5, *, notes: int = 0, style: str = "", kind: str = "paragraph") -> None:
-        """Prose; `notes`: of so many of its sentences. `style`: that of some words; those that are struck are put in."""
+        """Prose; `notes`: of so many of its sentences. `style`: of some words; those that are struck are put in."""
         runs: list[Run] = []
         said = self.prose.paragraph(sentences, self._templates)
         for at, sentence in enumerate(said):
             words = sentence.split(" ")
-            start, middle, end = (" ".join(part) for part in (words[:4], words[4:5], words[5:]))
+            start, middle, end = " ".join(words[:4]), words[4], " ".join(words[5:]) + " "
             if at < notes:
                 note = self.prose.sentence()
                 self.truth.notes.append(note)
-                # At the end of a sentence, or after a word within it.
-                runs += (
-                    [Run(f"{start} {middle}", note=note), Run(f" {end} ")]
-                    if at % 2
-                    else [Run(sentence, note=note), Run(" ")]
-                )
-            elif at < 2 and style == "struck":
+                # Of every second note, the mark is within the sentence.
+                texts = (f"{start} {middle}", f" {end}") if at % 2 else (sentence, " ")
+                runs += [Run(texts[0], note=note), Run(texts[1])]
+            elif style == "struck" and at < 2:
                 gone = self.prose.words(3, 6)
                 self.truth.absent.append(gone)
-                runs += [Run(f"{start} "), Run(gone, style), Run(f" {middle} {end} ")]
-            elif at < 1 and style:
-                runs += (
-                    [Run(start, style), Run(f" {middle} {end} ")]
-                    if style != "spaced"
-                    else [Run(f"{start} "), Run(middle, style), Run(f" {end} ")]
-                )
+                runs += [Run(f"{start} "), Run(gone, style), Run(f" {middle} {end}")]
+            elif style == "spaced" and at < 1:
+                runs += [Run(f"{start} "), Run(middle, style), Run(f" {end}")]
+            elif style and at < 1:
+                runs += [Run(start, style), Run(f" {middle} {end}")]
             else:
                 runs.append(Run(f"{sentence} "))
         self.truth.sentences += said
@@ -144,29 +140,16 @@ class Story:
         return Known(producer, kind, suffix, data, self.truth)
 
 
+_P, _T, _L = Story.paragraph, Story.table, Story.items
 _RECIPES: dict[str, Callable[[Story], None]] = {
-    **{"h": Story.heading, "s": lambda story: story.heading("side"), "p": Story.paragraph, "m": Story.formulas},
-    **{letter: lambda story, n=n: story.paragraph(notes=n) for n, letter in enumerate("123", 1)},
-    **{
-        letter: lambda story, style=style: story.paragraph(style=style)
-        for letter, style in zip("xwkB", ("struck", "spaced", "caps", "bold"), strict=True)
-    },
-    **{"q": lambda story: story.paragraph(kind="quote"), "b": lambda story: story.paragraph(kind="box")},
-    **{
-        letter: lambda story, mark=mark: story.items(mark)
-        for letter, mark in zip("•–#ai", ("•", "–", "1.", "a)", "(i)"), strict=True)
-    },
-    **{
-        "t": Story.table,
-        "e": lambda story: story.table(8, 5, empty=0.25),
-        "d": lambda story: story.table(8, 5, dots=0.4),
-    },
-    **{
-        "v": lambda story: story.table(7, 4, wrapped=True),
-        "T": lambda story: story.table(80, 5),
-        "c": lambda story: story.table(6, 3),
-    },
-    "f": Story.figure,
+    **{"h": Story.heading, "s": partial(Story.heading, kind="side"), "f": Story.figure, "m": Story.formulas},
+    **{"p": _P, "1": partial(_P, notes=1), "2": partial(_P, notes=2), "3": partial(_P, notes=3)},
+    **{"x": partial(_P, style="struck"), "w": partial(_P, style="spaced"), "k": partial(_P, style="caps")},
+    **{"B": partial(_P, style="bold"), "q": partial(_P, kind="quote"), "b": partial(_P, kind="box")},
+    **{"•": partial(_L, marker="•"), "–": partial(_L, marker="–"), "#": partial(_L, marker="1.")},
+    **{"a": partial(_L, marker="a)"), "i": partial(_L, marker="(i)"), "t": _T, "c": partial(_T, rows=6, columns=3)},
+    **{"e": partial(_T, empty=0.25), "d": partial(_T, dots=0.4), "T": partial(_T, rows=80)},
+    "v": partial(_T, rows=7, columns=4, wrapped=True),
 }
-"""h heading, s side heading, p paragraph, m formulas, 1 to 3 notes, x struck, w spaced, k small capitals, B bold, q quote,
-b box, •–#ai lists, t table, e with empty cells, d with dots, v with wrapped cells, T long, c narrow, f figure."""
+"""h heading, s in the margin, f figure, m formulas, p paragraph, 1 to 3 with notes, x struck, w spaced, k small
+capitals, B bold, q quote, b box, •–#ai lists, t table, c narrow, e with empty cells, d dots, T long, v with wrapped cells."""

@@ -19,7 +19,7 @@ _STYLES = {
     **{"struck": "#strike[{}]", "bold": "#strong[{}]", "caps": "#smallcaps[{}]", "sub": "#sub[{}]"},
     **{"super": "#super[{}]", "spaced": "#text(tracking: 0.25em)[{}]"},
 }
-_SIDE = '#place(left, dx: -4.2cm, block(width: 3.8cm, text(weight: "bold", hyphenate: false)[#set par(justify: false)\n{}]))'
+_SIDE = "#place(left, dx: -4.2cm, block(width: 3.8cm)[#set par(justify: false)\n#set text(hyphenate: false)\n*{}*])"
 _KINDS = {
     **{"heading": "= {}", "side": _SIDE, "quote": "#pad(x: 1cm, text(size: 9.5pt)[{}])"},
     "box": "#block(fill: rgb(220, 230, 250), inset: 9pt, [{}])",
@@ -124,10 +124,12 @@ _LANGUAGES = (
 def _known(kind: str, story: Story, preamble: str) -> Known:
     if kind == "letterspacing":
         story.truth.heads = [head.upper() for head in story.truth.heads]
-    junk = {HEAD, _OTHER} if HEAD in preamble else set(story.truth.heads) if kind == "chapter-heads" else set()
+    junk = story.truth.heads if kind == "chapter-heads" else [HEAD, _OTHER] if _NUMBER in preamble else []
     blocks = "\n\n".join(map(_block, story.blocks))
     source = f"#set page({_PAGE})\n{_TEXT}{preamble}\n\n{blocks}\n"
-    return story.known("typst", kind, ".pdf", _compiler().compile(source.encode(), format="pdf"), *junk)
+    data = _compiler().compile(source.encode(), format="pdf")
+    assert isinstance(data, bytes)
+    return story.known("typst", kind, ".pdf", data, *junk)
 
 
 def typst_files() -> Iterator[Known]:
