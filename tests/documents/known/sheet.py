@@ -44,7 +44,7 @@ class Look:
 
     `frames`: the left ends and the widths of the columns, drawn line by line across all columns if `by_rows`. `hyphen`
     ends the lines that divide words; "" divides none. `draw`: "lines", "words" by themselves, "tight" words, or letters
-    and "accents" by themselves. `late`: what is drawn at the end of a page (marks, sides, numbers, caps, heads, copies).
+    and "accents" by themselves. `late`: what ends a page (marks, sides, numbers, caps, heads, copies).
     `turned`: degrees. `decorate` draws what is around the text of each page.
     """
 
