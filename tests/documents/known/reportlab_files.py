@@ -75,6 +75,7 @@ _FILES: tuple[tuple[str, str, Look], ...] = (
     ("table-close", "ptpep", replace(_PLAIN, frames=((72, 270),), size=9.5)),
     ("table-long", "pTp", _PLAIN),
     ("table-long-ruled", "pTp", _ROWS),
+    ("table-first", "Tp", _PLAIN),
     ("table-wrapped", "pvp", _ROWS),
     ("table-centred", "pvp", replace(_ROWS, centred=True)),
     ("side-headings", "sp" * 7, _SIDE),

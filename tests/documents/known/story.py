@@ -152,4 +152,4 @@ _RECIPES: dict[str, Callable[[Story], None]] = {
     "v": partial(_T, rows=7, columns=4, wrapped=True),
 }
 """h heading, s in the margin, f figure, m formulas, p paragraph, 1 to 3 with notes, x struck, w spaced, k small
-capitals, B bold, q quote, b box, •–#ai lists, t table, c narrow, e with empty cells, d dots, T long, v wrapped cells."""
+capitals, B bold, q quote, b box, •–#ai lists, t table, c narrow, e with empty cells, d dots, T long, v wrapped."""

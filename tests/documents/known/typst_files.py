@@ -94,6 +94,11 @@ _FILES = (
     ("large-head", "hpppp" * 3, f"#set page(header: text(size: 10.5pt)[{HEAD}])\n" + _PLAIN),
     ("alternating", "hpppp" * 4, _ALTERNATING),
     ("chapter-heads", "hppppppp" * 5, _CHAPTER_HEADS),
+    (
+        "chapter-heads-plain",
+        "hppppppp" * 5,
+        _CHAPTER_HEADS.replace(" #h(1fr) #counter(page).display()", "") + "\n" + _PLAIN,
+    ),
     *((f"columns-{at}", "hpppphppppchp1p1hppp1", _TWO + _TITLE) for at in range(3)),
     ("floats", "pf" * 8, _FLOAT + _PLAIN),
     ("floats-columns", "pf" * 8, _FLOAT + _TWO),
@@ -104,6 +109,7 @@ _FILES = (
     ("table-wrapped", "pvp", _UNRULED),
     ("table-wrapped-ruled", "pvp", _RULED),
     ("table-long", "pTp", _UNRULED + _PLAIN),
+    ("table-first", "Tp", _UNRULED + _PLAIN),
     ("contents", "hpppp" * 6, _PLAIN + "#outline()"),
     ("side-headings", "spp" * 6, "#set page(margin: (left: 6cm, right: 2cm))\n" + _PLAIN),
     ("line-numbers", "hppppp" * 2, _NUMBERED + _PLAIN),
@@ -124,7 +130,7 @@ _LANGUAGES = (
 def _known(kind: str, story: Story, preamble: str) -> Known:
     if kind == "letterspacing":
         story.truth.heads = [head.upper() for head in story.truth.heads]
-    junk = story.truth.heads if kind == "chapter-heads" else [HEAD, _OTHER] if _NUMBER in preamble else []
+    junk = story.truth.heads if "chapter-heads" in kind else [HEAD, _OTHER] if _NUMBER in preamble else []
     blocks = "\n\n".join(map(_block, story.blocks))
     source = f"#set page({_PAGE})\n{_TEXT}{preamble}\n\n{blocks}\n"
     data = _compiler().compile(source.encode(), format="pdf")
