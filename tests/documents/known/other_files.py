@@ -81,8 +81,8 @@ def _math(base: str) -> str:
 def word_files() -> Iterator[Known]:
     recipes = {"report": "hppphppp•p#pa", "notes": "h222" * 3, "tables": "ptpepv", "boxes": "hpbphp"}
     recipes |= {"tracked": "hxxp" * 2, "hidden": "hxxp" * 2, "struck": "hxxp" * 2, "formulas": "m", "symbols": "p"}
-    for seed, (kind, recipe) in enumerate(recipes.items(), 700):
-        story, more = Story(seed, recipe), ""
+    for kind, recipe in recipes.items():
+        story, more = Story(kind, recipe), ""
         if kind == "formulas":
             more = _math("e") + _math("x")
             story.truth.items += ["e²=a/b", "x²=a/b"]
@@ -96,12 +96,12 @@ def word_files() -> Iterator[Known]:
 
 
 def epub_files() -> Iterator[Known]:
-    for seed, recipe in enumerate(("hppp#", "h111#", "hppp•e", "h111•e", "hxpp•"), 800):
-        story, files = Story(seed, recipe * 4), dict[str, str]()
+    for recipe in ("hppp#", "h111#", "hppp•e", "h111•e", "hxpp•"):
+        story, files = Story(recipe, recipe * 4), dict[str, str]()
         contents = "".join(f'<li><a href="c{at}.xhtml">Part {at}</a></li>' for at in range(4))
         size = len(story.blocks) // 4
         for at in range(4):
-            part = Story(0)
+            part = Story("")
             part.blocks = story.blocks[at * size : at * size + size]
             files[f"c{at}.xhtml"] = chapter(Html(part).body)
         files["nav.xhtml"] = chapter(
@@ -125,8 +125,8 @@ _HIDING = {
 def html_files() -> Iterator[Known]:
     recipes = {"article": "hpppphpp•", "article-notes": "h1111h11•", "among-headlines": "hpp", "tables": "ptpe"}
     recipes |= {f"hidden-{way}": "hpppphpppp" for way in _HIDING} | {"formulas": "hxpm"}
-    for seed, (kind, recipe) in enumerate(recipes.items(), 900):
-        story = Story(seed, recipe)
+    for kind, recipe in recipes.items():
+        story = Story(kind, recipe)
         html, absent, prose = Html(story), story.truth.absent, story.prose
         source = page(html.body)
         if kind.startswith("article"):
@@ -157,7 +157,7 @@ def _plain(story: Story, sign: str = "") -> str:
 
 def eml_files() -> Iterator[Known]:
     for kind in ("reply-above", "reply-below"):
-        one, other = Story(1000, "pp"), Story(1001, "pp")
+        one, other = Story("reply", "pp"), Story("notice", "pp")
         parts = [_plain(one), f"On Mon, 2 Mar 2026 at 10:00, Bo wrote:\n{_plain(other, '> ')}"]
         both = (one, other)
         if kind == "reply-below":
@@ -165,7 +165,7 @@ def eml_files() -> Iterator[Known]:
             parts.reverse()
         one.truth.sentences = [sentence for story in both for sentence in story.truth.sentences]
         yield one.known("mail", kind, ".eml", message("\n".join(parts)).as_bytes())
-    one, other, third = Story(1002, "hpphpp•c"), Story(1003, "hpppp"), Story(1004, "pp")
+    one, other, third = Story("html", "hpphpp•c"), Story("both", "hpppp"), Story("attachment", "pp")
     yield one.known("mail", "html", ".eml", message(None, page(Html(one).body)).as_bytes())
     yield other.known("mail", "both", ".eml", message(_plain(other), page(Html(other).body)).as_bytes())
     attached = message(_plain(third), cte="base64", plan_bin=b"\x00\x01" * 400)

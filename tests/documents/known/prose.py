@@ -93,7 +93,7 @@ HEBREW = (
 class Prose:
     """Text from a seed; no sentence, title or item is part of another one."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: str) -> None:
         self.random = Random(seed)
         self._said: set[str] = set()
 

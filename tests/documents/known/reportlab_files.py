@@ -164,15 +164,15 @@ def _before(sheet: Sheet, kind: str, story: Story) -> None:
 
 
 def reportlab_files() -> Iterator[Known]:
-    for seed, (kind, recipe, look) in enumerate(_FILES, 500):
-        sheet, story = Sheet(look), Story(seed, recipe)
+    for kind, recipe, look in _FILES:
+        sheet, story = Sheet(look), Story(f"{kind} drawn", recipe)
         if kind.startswith("watermark"):
             story.truth.absent.append(MARK)
         _before(sheet, kind, story)
         junk = (HEAD,) if look.decorate != Look.decorate else ()
         yield story.known("reportlab", kind, ".pdf", sheet.story(story).data(), *junk)
     for kind, codes in (("type3-ot1", _OT1), ("type3-t1", _T1)):  # TeX's bitmap fonts, without names
-        story, sheet = Story(590, "pppp"), Sheet(Look(font="Courier"))
+        story, sheet = Story(kind, "pppp"), Sheet(Look(font="Courier"))
         lines = [line for block in story.blocks for line in sheet.wrap(words_of(block.text), 470)]
         data = bitmap_font_pdf([_replaced(" ".join(word.text for word in line), codes) for line in lines])
         yield story.known("reportlab", kind, ".pdf", data)

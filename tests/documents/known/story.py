@@ -56,7 +56,7 @@ class Known:
 class Story:
     """A document from a seed; each letter of `recipe` is a block, see `_RECIPES`."""
 
-    def __init__(self, seed: int, recipe: str = "", templates: Sequence[str] = ()) -> None:
+    def __init__(self, seed: str, recipe: str = "", templates: Sequence[str] = ()) -> None:
         self.prose, self.truth, self.blocks = Prose(seed), Truth(), list[Block]()
         self._templates = templates
         for letter in recipe:

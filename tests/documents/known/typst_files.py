@@ -139,7 +139,7 @@ def _known(kind: str, story: Story, preamble: str) -> Known:
 
 
 def typst_files() -> Iterator[Known]:
-    for seed, (kind, recipe, preamble) in enumerate(_FILES, 100):
-        yield _known(kind, Story(seed, recipe), preamble)
-    for seed, (kind, language, templates, font) in enumerate(_LANGUAGES, 150):
-        yield _known(kind, Story(seed, "ppppp", templates), f'#set text(lang: "{language}"{font})\n{_PLAIN}')
+    for kind, recipe, preamble in _FILES:
+        yield _known(kind, Story(kind, recipe), preamble)
+    for kind, language, templates, font in _LANGUAGES:
+        yield _known(kind, Story(kind, "ppppp", templates), f'#set text(lang: "{language}"{font})\n{_PLAIN}')

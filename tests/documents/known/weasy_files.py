@@ -122,7 +122,7 @@ def _known(kind: str, story: Story, style: str, before: str = "", language: str 
 
 
 def weasy_files() -> Iterator[Known]:
-    for seed, (kind, recipe, style, before) in enumerate(_FILES, 300):
-        yield _known(kind, Story(seed, recipe), style, before)
-    for seed, (kind, language, templates, style) in enumerate(_LANGUAGES, 350):
-        yield _known(kind, Story(seed, "ppppp", templates), _NUMBER + style, language=language)
+    for kind, recipe, style, before in _FILES:
+        yield _known(kind, Story(f"{kind} printed", recipe), style, before)
+    for kind, language, templates, style in _LANGUAGES:
+        yield _known(kind, Story(f"{kind} printed", "ppppp", templates), _NUMBER + style, language=language)
