@@ -13,7 +13,7 @@ def accented(text: str, *, behind: bool = False, rise: float = 0.0) -> str:
     content, x = "", 72.0
     for part in text.replace("}", "{").split("{"):
         if part[:1] in tuple("´`¨ˆ˜¸") and len(part) == 2:
-            accent, letter = part
+            accent, letter = part[0], part[1]
             middle = x + (width(letter, 12) - width(accent, 12)) / 2
             code = accent.encode("cp1252").decode("latin-1")
             shown = show(middle, 700 + rise, code), show(x, 700, letter)
