@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import pytest
+from pypdf.generic import DictionaryObject, NameObject
 
-from specextend_cli.documents.pdf.fonts import meaning
+from specextend_cli.documents.pdf.fonts import _fonts, meaning
 from specextend_cli.documents.read import read_bytes
 from tests.documents.raw_pdf import bitmap_font_pdf, font_pdf, unicode_map
 
@@ -93,3 +94,13 @@ def test_type_3_fonts_with_names_are_read(shift: int) -> None:
 )
 def test_names_of_glyphs(name: str, letters: str) -> None:
     assert meaning(name) == letters
+
+
+def test_fonts_of_forms_are_found_once() -> None:
+    """Also where forms hold themselves, many times."""
+    resources, font = DictionaryObject(), DictionaryObject()
+    form = DictionaryObject({NameObject("/Resources"): resources})
+    resources[NameObject("/Font")] = DictionaryObject({NameObject("/F0"): font})
+    resources[NameObject("/XObject")] = DictionaryObject({NameObject(f"/X{n}"): form for n in range(50)})
+    page = DictionaryObject({NameObject("/XObject"): DictionaryObject({NameObject("/X"): form})})
+    assert list(_fonts(page, set())) == [font]

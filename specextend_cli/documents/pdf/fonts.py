@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 _MOST_IN_VAIN = 3  # pages in a row without such a font
-_NESTED = 3  # forms within forms
+_MOST_NAMES = 1_000  # of the glyphs of a font
 _SYMBOLIC = 4  # a flag of a font
 _UNREADABLE = 0.05  # of the characters of a page
 
@@ -70,7 +70,7 @@ class MappedPages:
         for entry in ("/Annots", "/B", "/StructParents", "/Metadata", "/PieceInfo"):  # they lead to other pages
             page.pop(entry, None)
         writer = PdfWriter()
-        fonts = list(_fonts(writer.add_page(page)["/Resources"]))
+        fonts = list(_fonts(writer.add_page(page)["/Resources"], set()))
         mended = [font for font in fonts if (data := _map(font)) and _put(writer, font, data)]
         if not mended:
             return None
@@ -79,13 +79,21 @@ class MappedPages:
         return written.getvalue()
 
 
-def _fonts(resources: Any, depth: int = _NESTED) -> Iterator[Any]:
-    """The font dictionaries of resources, and of the forms in them."""
-    for font in resources.get("/Font", {}).values():
+def _fonts(resources: Any, seen: set[int]) -> Iterator[Any]:
+    """The font dictionaries of resources, and of the forms in them that are not `seen`."""
+    seen.add(id(resources))
+    for font in (_entry(resources, "/Font") or {}).values():
         yield font.get_object()
-    for form in resources.get("/XObject", {}).values() if depth else ():
-        if "/Resources" in form.get_object():
-            yield from _fonts(form.get_object()["/Resources"], depth - 1)
+    for form in (_entry(resources, "/XObject") or {}).values():
+        inner = _entry(form.get_object(), "/Resources")
+        if inner is not None and id(inner) not in seen:
+            yield from _fonts(inner, seen)
+
+
+def _entry(dictionary: Any, key: str) -> Any:
+    """What an entry refers to; None without it."""
+    value = dictionary.get(key)
+    return None if value is None else value.get_object()
 
 
 def _put(writer: Any, font: Any, data: bytes) -> bool:
@@ -99,7 +107,7 @@ def _put(writer: Any, font: Any, data: bytes) -> bool:
 
 def _map(font: Any) -> bytes | None:
     """A better map to Unicode for a font; None where it needs none."""
-    kind, names = font.get("/Subtype"), _glyph_names(font)
+    kind, names = _entry(font, "/Subtype"), _glyph_names(font)
     letters = {code: found for code, name in names.items() if (found := meaning(name))}
     if "/ToUnicode" in font:
         data: bytes = font["/ToUnicode"].get_data()
@@ -107,7 +115,7 @@ def _map(font: Any) -> bytes | None:
         return better if better != data else None
     if kind == "/Type3":
         return _written(letters) if 2 * len(letters) > len(names) else None
-    symbolic = int(font.get("/FontDescriptor", {}).get("/Flags", 0)) & _SYMBOLIC
+    symbolic = int(_entry(_entry(font, "/FontDescriptor") or {}, "/Flags") or 0) & _SYMBOLIC
     if kind == "/TrueType" and symbolic and "/Encoding" not in font:
         codes = range(32, 256)
         return _written({code: bytes([code]).decode("cp1252", "ignore") or "\ufffd" for code in codes})
@@ -126,8 +134,9 @@ def _pypdf_errors() -> tuple[type[Exception], ...]:
 
 def _glyph_names(font: Any) -> dict[int, str]:
     """The names of glyphs that a font of one-byte codes gives itself, by code."""
-    encoding, names, code = font.get("/Encoding"), dict[int, str](), 0
-    for entry in encoding.get("/Differences", ()) if hasattr(encoding, "get") else ():
+    encoding, names, code = _entry(font, "/Encoding"), dict[int, str](), 0
+    differences = _entry(encoding, "/Differences") if isinstance(encoding, dict) else None
+    for entry in islice(differences or (), _MOST_NAMES):
         if isinstance(entry, str):
             names[code] = entry.removeprefix("/")
             code += 1
