@@ -22,7 +22,7 @@ _UNREADABLE = 0.05  # of the characters of a page
 # What words become that lose a letter of their ligatures, and letters of Windows read as those of a Mac.
 _DAMAGED = re.compile(
     r"\b(?:irst|inal(?:ly)?|inan\w+|ive|ields?|igures?|looded|loods?|lour|loors?|frst|fnal(?:ly)?|fnan\w+|fve|felds?|fgures?"
-    r"|fnd)\b|iican|ifcan|eciic|ecifc|roits?\b|eneits?\b|enefts?\b|deini|defni|entii|entif[ce]|oicia|ofci?[ae]|iciency|uicien"
+    r"|fnd)\b|iican|ifcan|eciic|ecifc|\bproits?\b|eneits?\b|enefts?\b|deini|defni|entii|entif[ce]|oicia|ofci?[ae]|eicien|uicien"
     r"|iicul|\bofer|difer|efect|efort|sufer|\bafect|relect|onlict|inluen|\. h(?:e|is|ese|ere|ey)\b"
     r"|[a-z][ÈËÁÒÌÛÙ](?![A-Z])|[a-km-z][·˙ˆ¸‰‡][a-z]|nít\b|[b-df-hjkmpqstv-xz]ís\b|ì[a-z]+î"
 )
