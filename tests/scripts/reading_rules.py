@@ -10,21 +10,24 @@ lost (-) or found (+) without it, how much junk is left (junk +), and in which f
 from __future__ import annotations
 
 import argparse
-import hashlib
 import json
 import multiprocessing
-from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+import pickle
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import fields
 from functools import partial
 from importlib import import_module
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 from unittest.mock import patch
 
-from specextend_cli.documents.formats import load
-from specextend_cli.documents.read import read_bytes
+from specextend_cli.documents.decode import HEAD
+from specextend_cli.documents.formats import detect
+from specextend_cli.documents.source import Source
+from specextend_cli.documents.worker import document_of, parse
 from tests.documents.known.other_files import other_files
 from tests.documents.known.reportlab_files import reportlab_files
 from tests.documents.known.score import MEASURES, Score, Truth, score
@@ -33,16 +36,10 @@ from tests.documents.known.typst_files import typst_files
 from tests.documents.known.weasy_files import weasy_files
 
 PACKAGE = "specextend_cli.documents."
-SANDBOXES = ("pdf", "structured", "cleaning")
-"""The modules that start processes."""
 REPAIRS = "repairs", "_ORDER"
 """Where the repairs of lines are listed, each of which is a rule."""
-PARSING = ("pdf_lines", "cell_gaps", "glyphs", "pdf_worker")
-"""The modules of which a rule changes what the parser of pages says."""
-MARKUP = ("docx", "visibility", "html", "structured")
-"""The modules of which a rule changes no PDF."""
-KEPT: dict[str, list[str]] = {}
-"""What the parsers of pages said, by the reader and the content of the file."""
+PARSED: dict[str, bytes] = {}
+"""What the parsers said, by the name of the file."""
 
 
 def same(first: Any, *others: Any, **options: Any) -> Any:
@@ -78,70 +75,44 @@ class Joined:
 
 # Name: the module, what is replaced in it, and by what.
 RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
-    "letterspacing": ("pdf_lines", "join_letters", result(())),
-    "word gaps": ("pdf_lines", "repair_spaces", lambda lines: []),
-    "struck": ("pdf_lines", "without_struck", same_without_repairs),
-    "invisible": ("pdf_lines", "without_invisible", same_without_repairs),
-    "outside of the page": ("pdf_lines", "_outside", result(False)),
-    "double strike: letters": ("pdf_lines", "drop_doubled_letters", result(None)),
-    "double strike: words": ("pdf_lines", "_without_copies", same_without_repairs),
-    "split by size": ("pdf_lines", "_split_by_size", same),
-    "late note marks": ("pdf_lines", "place_late_marks", as_list),
-    "superscripts": ("pdf_lines", "mark_superscripts", lambda glyphs, text: (text, {})),
-    "right to left": ("pdf_lines", "order_letters", lambda lines: []),
-    "split at jumps": ("pdf_lines", "split_at_jumps", last),
-    "cells": ("pdf_lines", "find_cells", result(None)),
-    "cells: figures": ("cell_gaps", "_find_figures", result(None)),
-    "cells: justified": ("cell_gaps", "_is_justified", result(False)),
-    "tex fonts": ("glyphs", "letters_by_code", result({})),
-    "dropped characters": ("glyphs", "Glyphs.dropped", result(())),
-    "floating superscripts": ("glyphs", "Glyphs.floats", result(False)),
-    "ligatures": ("pdf", "repair_ligatures", same_without_repairs),
-    "forms": ("pdf_worker", "read_annotations", result(())),
-    "chapter heads": ("repairs.headers_footers", "chapter_heads", lambda pages, tops, body: []),
-    "table heads": ("repairs.headers_footers", "first_heads", lambda pages, removed: set()),
-    "running: counting": ("repairs.headers_footers", "_counting", result(())),
-    "running: few pages": ("repairs.headers_footers", "_repeated", result(())),
+    "word gaps": ("pdf.lines", "put_spaces", lambda lines: []),
+    "struck": ("pdf.lines", "without_struck", same_without_repairs),
+    "invisible": ("pdf.lines", "without_invisible", same_without_repairs),
+    "outside of the page": ("pdf.lines", "_outside", result(False)),
+    "accents": ("pdf.lines", "put_together", same),
+    "split by size": ("pdf.lines", "_split_by_size", same),
+    "late note marks": ("pdf.lines", "place_late_marks", as_list),
+    "superscripts": ("pdf.lines", "mark_superscripts", lambda glyphs, text: (text, {})),
+    "right to left": ("pdf.lines", "order_letters", lambda lines: []),
+    "split at jumps": ("pdf.lines", "split_at_jumps", last),
+    "cells": ("pdf.lines", "find_cells", result(None)),
+    "cells: figures": ("pdf.cells", "_find_figures", result(None)),
+    "cells: justified": ("pdf.cells", "_is_justified", result(False)),
+    "tex fonts": ("pdf.glyphs", "letters_by_code", result({})),
+    "fonts": ("pdf.lines", "is_doubtful", result(False)),
+    "dropped characters": ("pdf.glyphs", "Glyphs.dropped", result(())),
+    "floating superscripts": ("pdf.glyphs", "Glyphs.floats", result(False)),
+    "ligatures": ("pdf.read", "repair_ligatures", same_without_repairs),
+    "forms": ("pdf.read", "read_annotations", result(())),
+    "running: counting": ("repairs.running", "_counting", result(())),
+    "running: few pages": ("repairs.running", "_repeated", result(())),
     "compounds": ("repairs.hyphens", "compounds", lambda pages: Joined()),
-    "symbols": ("docx", "with_symbols", last),
-    "style sheets": ("visibility", "Stylesheet.hides", result(False)),
-    "formulas: OMML": ("docx", "omml", plain_text),
-    "formulas: MathML": ("html", "mathml", plain_text),
-    "numbering": ("docx", "Numbering.label", result(None)),
-    "note marks (marked up)": ("structured", "remove_note_marks", same),
-    "article": ("html", "article_of", same),
+    "formulas": ("html.formulas", "formula", plain_text),
+    "numbering": ("word.read", "Numbering.label", result(None)),
+    "note marks (marked up)": ("cleaning", "remove_note_marks", same),
+    "article": ("html.read", "article_of", same),
 }
 
 
-class InProcess:
-    """Stands in for a process of the sandbox; `kept` has its responses, or gets them."""
-
-    def __init__(self, target: str, job: Mapping[str, object], kept: list[str]) -> None:
-        self._sent: deque[Any] = deque()
-        self._kept, self._at = kept, 0
-        self._responses = iter(load(target)(json.loads(_json(job)), iter(self._sent.popleft, None)))
-        self.head = self.receive()
-
-    def send(self, request: object) -> None:
-        self._sent.append(json.loads(_json(request)))
-
-    def receive(self) -> Any:
-        if self._at == len(self._kept):
-            self._kept.append(_json(next(self._responses)))
-        self._at += 1
-        return json.loads(self._kept[self._at - 1])
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, default=lambda other: [getattr(other, name) for name in other.__slots__])
-
-
-@contextmanager
-def in_process(keep: bool, target: str, job: Mapping[str, Any], **limits: object) -> Iterator[InProcess]:
-    """As `sandbox`, without a process and without limits; `keep`: what parsers of pages say is always the same."""
-    parses = keep and "reader" in job
-    key = job["reader"] + hashlib.sha256(Path(job["path"]).read_bytes()).hexdigest() if parses else ""
-    yield InProcess(target, job, KEPT.setdefault(key, []) if parses else [])
+def text_of(file: Known, *, keep: bool) -> str:
+    """The text of a file, read in this process; `keep`: what its parser says is always the same."""
+    with NamedTemporaryFile() as place:
+        place.write(file.data)
+        place.flush()
+        source = Source(file.name, detect(file.data[:HEAD], file.suffix), Path(place.name))
+        if not keep or file.name not in PARSED:
+            PARSED[file.name] = pickle.dumps(parse(source))
+        return document_of(source, pickle.loads(PARSED[file.name])).text
 
 
 def repairs() -> Sequence[Callable[..., Any]]:
@@ -151,17 +122,15 @@ def repairs() -> Sequence[Callable[..., Any]]:
 
 @contextmanager
 def switched_off(rule: str) -> Iterator[None]:
-    """No process is started, and a rule ("" for none) does nothing."""
-    module, name, other = RULES.get(rule, ("", "", same))
-    with ExitStack() as stack:
-        for place in SANDBOXES:
-            stack.enter_context(patch(f"{PACKAGE}{place}.sandbox", partial(in_process, module not in PARSING)))
-        if module:
-            stack.enter_context(patch(f"{PACKAGE}{module}.{name}", other))
-        elif rule:
-            kept = tuple(repair for repair in repairs() if repair.__name__ != rule)
-            stack.enter_context(patch(f"{PACKAGE}{'.'.join(REPAIRS)}", kept))
-        yield
+    """A rule ("" for none) does nothing."""
+    if rule in RULES:
+        module, name, other = RULES[rule]
+        with patch(f"{PACKAGE}{module}.{name}", other):
+            yield
+    else:
+        left = tuple(repair for repair in repairs() if repair.__name__ != rule)
+        with patch(f"{PACKAGE}{'.'.join(REPAIRS)}", left):
+            yield
 
 
 def folder_files(folder: Path) -> Iterator[Known]:
@@ -176,16 +145,15 @@ def folder_files(folder: Path) -> Iterator[Known]:
 
 def concerns(rule: str, file: Known) -> bool:
     """Whether a rule may change a file."""
-    module = RULES.get(rule, ("",))[0]
-    return not module or module.startswith("repairs") or (module in MARKUP) != (file.suffix == ".pdf")
+    module = RULES.get(rule, ("repairs",))[0]
+    return module.startswith("repairs") or module.startswith("pdf.") == (file.suffix == ".pdf")
 
 
 def scores(files: Sequence[Known], rule: str) -> list[Score | None]:
     """The scores of those files that a rule concerns, without the rule."""
+    keep = RULES.get(rule, ("repairs",))[0].startswith(("repairs", "cleaning"))
     with switched_off(rule):
-        return [
-            score(read_bytes(file.name, file.data).text, file.truth) if concerns(rule, file) else None for file in files
-        ]
+        return [score(text_of(file, keep=keep), file.truth) if concerns(rule, file) else None for file in files]
 
 
 def difference(files: Sequence[Known], before: Sequence[Score | None], after: Sequence[Score | None]) -> str:
