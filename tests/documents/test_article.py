@@ -12,10 +12,10 @@ import pytest
 
 from specextend_cli.documents import structured
 from specextend_cli.documents.document import Document
-from specextend_cli.documents.html.article import OUTSIDE, article_of
+from specextend_cli.documents.html.article import OUTSIDE, outside_of_article
+from specextend_cli.documents.markup import html_root
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.sections import Parsed
 from tests.documents import faulty_workers
 from tests.documents.made_files import epub, message, page
 from tests.documents.made_pages import MadePage, made_pages
@@ -133,19 +133,6 @@ def test_books_and_mail_are_never_cut() -> None:
     assert "cookies" in read_bytes("a.eml", bytes(message(None, NEWS.html))).text
 
 
-def test_long_reports_are_not_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    import trafilatura
-
-    def never(*_: object, **__: object) -> None:
-        raise AssertionError("called")
-
-    monkeypatch.setattr(trafilatura, "bare_extraction", never)
-    parsed = Parsed("html")
-    for _ in range(3_100):
-        parsed.add("paragraph", "the river rose by three metres in one night again")
-    assert article_of(parsed, "<p>", "a.html") is parsed
-
-
 @pytest.mark.parametrize("error", [ValueError, RecursionError, MemoryError, RuntimeError])
 def test_a_page_that_trafilatura_cannot_read_stays_whole(
     error: type[Exception], monkeypatch: pytest.MonkeyPatch
@@ -156,10 +143,7 @@ def test_a_page_that_trafilatura_cannot_read_stays_whole(
         raise error
 
     monkeypatch.setattr(trafilatura, "bare_extraction", fail)
-    parsed = Parsed("html")
-    for _ in range(30):
-        parsed.add("paragraph", "the river rose by three metres in one night again")
-    assert article_of(parsed, "<p>", "a.html") is parsed
+    assert not outside_of_article(html_root(NEWS.html))
 
 
 @pytest.mark.usefixtures("own_processes")

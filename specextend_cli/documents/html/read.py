@@ -6,15 +6,14 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import chain, islice
 from typing import Any
 
 from lxml import etree
 
 from specextend_cli.documents.decode import codec, decode
-from specextend_cli.documents.gutenberg import book_of
-from specextend_cli.documents.html.article import article_of
+from specextend_cli.documents.html.article import OUTSIDE, outside_of_article, warn
 from specextend_cli.documents.html.formulas import mathml, subscript, superscript
 from specextend_cli.documents.html.marks import HEADINGS, NOTE_MARK, is_note_reference
 from specextend_cli.documents.html.visibility import VisibilityFilter
@@ -52,12 +51,13 @@ def parse(source: Source) -> Parsed:
     text, warnings = decode(source.name, data, declared(data))
     parsed.warnings += warnings
     try:
-        read_html(text, parsed)
+        root = html_root(text)
+        _read(root, parsed, set() if root is None or source.full_page else outside_of_article(root))
     except MarkupError as error:
         what = f"{source.name} is an HTML page that cannot be read"
         raise InputError(what, why=str(error), fix="print it to PDF") from None
-    parsed = book_of(parsed)
-    return parsed if source.full_page else article_of(parsed, text, source.name)
+    warn(parsed, source.name)
+    return parsed
 
 
 def declared(data: bytes) -> str | None:
@@ -84,12 +84,16 @@ def read_xhtml(data: bytes, parsed: Parsed) -> None:
     _read(root, parsed)
 
 
-def _read(root: Any | None, parsed: Parsed) -> None:
+def _read(root: Any | None, parsed: Parsed, outside: Collection[Any] = ()) -> None:
     if root is None:
         return
     titles = ("".join(head.itertext()) for head in root.iterfind(".//{*}head/{*}title"))
     parsed.title = parsed.title or " ".join(next(titles, "").split())
-    visibility = VisibilityFilter(root)
+    _walk(root, parsed, VisibilityFilter(root), outside)
+
+
+def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Collection[Any]) -> None:
+    """Add what is read in an element; of elements `outside` the items are recorded as removed."""
     builder = _ItemBuilder(parsed, visibility.letters)
     walk = etree.iterwalk(root, events=("start", "end"))
     skipped: Any = None
@@ -97,7 +101,12 @@ def _read(root: Any | None, parsed: Parsed) -> None:
         tag = name(element).lower()
         if event == "start":
             why = visibility.skip_reason(element, tag)
-            if why is None and tag == "math":
+            if why is None and element in outside:
+                part = Parsed("html")
+                _walk(element, part, visibility, ())
+                for text in (text for section in part.sections for _, text in section.items):
+                    parsed.remove(OUTSIDE, text)
+            elif why is None and tag == "math":
                 builder.data(mathml(element))
             elif why is None:
                 builder.start(tag, element)
