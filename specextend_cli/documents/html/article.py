@@ -24,13 +24,14 @@ _MIN_WORDS = 80  # of a page that is asked about
 _LONG = 30_000  # words; longer pages are reports, books and lists, of which no text is left out
 _MAX_MARKUP = 8_000_000  # characters
 _MAX_TEXTS = 1 << 16
-_SHORTEST = 40  # words of an article
+_SHORTEST = 40  # words of the paragraphs of an article
+_SHARE = 0.4  # of the words of an article that are in paragraphs; of lists and tables less are
 _LABEL = 8  # words: "Advertisement", "Read more", "Sign up for our letter"
-_PROSE = 25  # words of a paragraph that is no label, button or headline
+_PROSE = 20  # words of a paragraph that is no label, button or headline
 _OUTSIDE = 2  # times as much prose as in the article; a page with more outside of it is an index, a forum or the like
 _CELL = 60  # words; a table with larger cells may be the layout of a page
 _MOST = 0.95  # of the words of an article that its innermost element contains
-_LINKED = 0.5  # of the words of menus and teasers
+_LINKED, _LINKED_TABLE = 0.5, 0.8  # of the words of menus and teasers; rows of facts have many links
 _WARN_SHARE = 0.1  # of the words of a page: a warning is given where more are left out
 _WARN_WORDS = 300
 _RAW = frozenset(("iframe", "noscript", "script", "style", "svg", "template", "title"))
@@ -119,12 +120,12 @@ def outside_of_article(root: Any) -> set[Any]:
     while inner := [child for child in scope if words[child].article >= _MOST * words[root].article]:
         scope = inner[0]
     kept = _select(parts, set(scope.iter("*")), set(_words_of(root.findtext(".//{*}title"))))
+    read = [part for part, keep in zip(parts, kept, strict=True) if keep]
     left = [part for part, keep in zip(parts, kept, strict=True) if not keep]
-    inside = sum(part.words for part, keep in zip(parts, kept, strict=True) if keep)
-    prose = sum(part.words for part in left if part.is_prose)
-    if inside < _SHORTEST or prose > _OUTSIDE * inside or not any(
-        part.linked or part.comments or part.kind == "beside" for part in left
-    ):
+    inside, outside = (sum(part.words for part in found if part.is_prose) for found in (read, left))
+    if inside < max(_SHORTEST, _SHARE * sum(part.words for part in read)) or outside > _OUTSIDE * inside:
+        return set()
+    if not any(part.linked or part.comments or part.kind == "beside" for part in left):
         return set()
     if total > _LONG:
         left = [part for part in left if part.linked or part.comments or part.words < _LABEL]
@@ -223,11 +224,12 @@ def _parts(root: Any, words: dict[Any, _Words]) -> Iterator[_Part]:
         article = found.article > sum(block.article for block in blocks)
         if found.article and kind == "table":
             cells = (words[cell].all for cell in element.iter("td", "th"))
-            whole = article = max(cells, default=0) <= _CELL
+            whole = article = 2 * found.article < words[root].article or max(cells, default=0) <= _CELL
         else:
             whole = not found.article and (kind != "text" or own > 0)
         if whole or article:
-            linked, comments = found.linked > _LINKED * found.all, 2 * found.comments > found.all
+            linked = found.linked > (_LINKED_TABLE if kind == "table" else _LINKED) * found.all
+            comments = 2 * found.comments > found.all
             if whole and kind == "text" and blocks and tag != "blockquote":
                 kind = "beside"
             yield _Part(element, kind, found.all if whole else own, linked, article, comments)
@@ -247,15 +249,17 @@ def _select(parts: Sequence[_Part], scope: set[Any], title: set[str]) -> list[bo
     headline = next((at for at in before if parts[at].kind == "heading" and _is_headline(parts[at], title)), first)
     containers = {part.container for part in parts if part.article and part.is_prose}
     for at, part in enumerate(parts):
-        if kept[at] or part.linked or part.comments or part.words < _LABEL:
+        inside = part.element in scope
+        if kept[at] or part.comments or part.words < _LABEL or part.linked:
             continue
         if part.is_prose and (part.container in containers or (first < at < last and part.is_in("blockquote"))):
             kept[at] = True
         elif part.kind == "text" and headline < at < first:
             text = "".join(part.element.itertext()).rstrip()
             kept[at] = text[-1] in _ENDS and not part.is_in(*_PICTURES)
-        elif part.element in scope:
-            kept[at] = part.kind == "table" or (part.kind == "list" and at > last)
+        elif inside:
+            pictures = part.kind == "list" and next(part.element.iter("img"), None) is not None
+            kept[at] = part.kind in ("list", "table") and not pictures or name(part.element) == "pre"
     follows = False  # whether the next part that is no heading is read
     for at in range(len(parts) - 1, -1, -1):
         if parts[at].kind != "heading":
