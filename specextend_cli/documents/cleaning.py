@@ -14,7 +14,6 @@ from specextend_cli.documents.document import Block, Document, Edit, Extraction,
 from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.errors import places
 from specextend_cli.documents.formats import FORMATS
-from specextend_cli.documents.gutenberg import LICENCE, without_licence
 from specextend_cli.documents.layout import Outline, compose, keep_lines
 from specextend_cli.documents.line import HYPHEN, Pages, lines_from_json, lines_of_text
 from specextend_cli.documents.markdown import compose_markdown
@@ -64,8 +63,6 @@ class Cleaned:
         if encoded := [edit for edit in self.edits if edit.kind == ENCODED]:
             size = format_many(sum(len(edit.before) for edit in encoded), "character")
             warnings.append(f"Encoded data of {name} (base64 or the like) was left out: {size}.")
-        if licence := sum(len(edit.before.split()) for edit in self.edits if edit.kind == LICENCE):
-            warnings.append(f"The licence of Project Gutenberg in {name} was left out: {format_many(licence, 'word')}.")
         edits, diffs = tuple(self.edits), tuple(self.page_diffs)
         extraction = replace(extraction, changes=changes, warnings=tuple(warnings), edits=edits, page_diffs=diffs)
         title = plain_characters(" ".join(title[:_TITLE].split()), 0, [])
@@ -149,10 +146,8 @@ def _cleaned_markdown(pages: Sequence[tuple[int, str]]) -> Cleaned:
 
 
 def _readable(pages: Iterable[tuple[int, str]], edits: list[Edit]) -> Iterator[tuple[int, str]]:
-    """Numbered pages without encoded data and licences, each block of which is an edit."""
+    """Numbered pages without encoded data, each block of which is an edit."""
     for number, page in pages:
         text, removed = without_encoded(page)
         edits += [Edit(ENCODED, number, block) for block in removed]
-        text, removed = without_licence(text)
-        edits += [Edit(LICENCE, number, part) for part in removed]
         yield number, text

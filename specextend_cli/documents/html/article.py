@@ -125,10 +125,11 @@ def outside_of_article(root: Any) -> set[Any]:
     inside, outside = (sum(part.words for part in found if part.is_prose) for found in (read, left))
     if inside < max(_SHORTEST, _SHARE * sum(part.words for part in read)) or outside > _OUTSIDE * inside:
         return set()
-    if not any(part.linked or part.comments or part.kind == "beside" for part in left):
+    is_manual = any(next(part.element.iter("pre"), None) is not None for part in left if not part.comments)
+    if is_manual or not any(part.linked or part.comments or part.kind == "beside" for part in left):
         return set()
     if total > _LONG:
-        left = [part for part in left if part.linked or part.comments or part.words < _LABEL]
+        left = [part for part in left if part.kind != "table" and (part.linked or part.words < _LABEL)]
     return {part.element for part in left}
 
 
