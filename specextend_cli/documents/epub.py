@@ -13,7 +13,8 @@ from urllib.parse import unquote, urlsplit
 from specextend_cli.documents.archive import Archive, DamagedPartError
 from specextend_cli.documents.html.read import read_xhtml
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
-from specextend_cli.documents.sections import Parsed, Source
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many
 
