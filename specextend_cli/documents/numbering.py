@@ -18,6 +18,7 @@ FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperR
 """The forms of numbers by their first one."""
 _LEVELS = 9
 _GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
+_LEGAL = ("none", "decimalZero")  # forms that levels in figures alone ("Section 1.01") keep
 _PLACE = re.compile(r"%([1-9])")
 _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
@@ -131,7 +132,7 @@ class Numbering:
         def shown(place: re.Match[str]) -> str:
             above = found.levels.get(int(place[1]) - 1, _Level())
             count = counts.get(int(place[1]) - 1, above.start)
-            return figure(count, "decimal" if level.legal and above.form != "none" else above.form)
+            return figure(count, "decimal" if level.legal and above.form not in _LEGAL else above.form)
 
         label = _PLACE.sub(shown, text).strip()
         return label + level.gap if label else ""

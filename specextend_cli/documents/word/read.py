@@ -181,6 +181,9 @@ class _Reader:
                 yield symbol(attribute(child, "font"), attribute(child, "char")), script
             elif tag == "checkBox":
                 yield "[x]" if _is_on(child, "checked", _is_on(child, "default")) else "[ ]", script
+            elif tag == "ddList":
+                choices, at = [attribute(entry, "val") for entry in child.iterfind("{*}listEntry")], _chosen(child)
+                yield choices[at] if at < len(choices) else "", script
             elif tag == "oMath":
                 yield omml(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
@@ -249,6 +252,12 @@ def _is_on(element: Any, path: str, default: bool = False) -> bool:
     """True if a property is there and not switched off."""
     found = element.find("/".join("{*}" + part for part in path.split("/")))
     return default if found is None else attribute(found, "val") not in ("0", "false", "off")
+
+
+def _chosen(choices: Any) -> int:
+    """The place of the entry of a list that a form field shows."""
+    found = value(choices, "result") or value(choices, "default")
+    return int(found) if re.fullmatch(r"\d{1,3}", found) else 0
 
 
 def _is_placeholder(element: Any) -> bool:
