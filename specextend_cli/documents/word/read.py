@@ -15,7 +15,7 @@ from typing import Any
 from lxml import etree
 
 from specextend_cli.documents.archive import Archive
-from specextend_cli.documents.html.formulas import omml, subscript, superscript
+from specextend_cli.documents.html.formulas import formula, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Table
@@ -185,7 +185,7 @@ class _Reader:
                 choices, at = [attribute(entry, "val") for entry in child.iterfind("{*}listEntry")], _chosen(child)
                 yield choices[at] if at < len(choices) else "", script
             elif tag == "oMath":
-                yield omml(child), ""
+                yield formula(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
                 note = self._notes.pop((tag.removesuffix("Reference"), attribute(child, "id")), None)
                 if note is not None:
