@@ -15,6 +15,9 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.html.article import OUTSIDE, outside_of_article
 from specextend_cli.documents.markup import html_root
 from specextend_cli.documents.read import read, read_bytes
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
+from specextend_cli.documents.worker import parse
 from tests.documents import faulty_workers
 from tests.documents.made_files import epub, message, page
 from tests.documents.made_pages import MadePage, made_pages
@@ -78,17 +81,18 @@ def around(lead: str, *, before: str = "") -> Document:
     return read_bytes("a.html", (head + body).encode())
 
 
-def test_what_stands_before_the_first_paragraph_is_kept() -> None:
+def test_the_lead_is_kept_without_buttons_and_captions() -> None:
     lead = (
         "<h2>Nobody knows for how long the town will be without its only way over the river.</h2>"
-        "<div>By Ann Smith</div><div><a href=/f>Share on Facebook</a></div><button>Buy</button>"
-        "<figure><img src=a><figcaption>Sand on the old bridge</figcaption></figure><div>Photo: Bo</div><div>1</div>"
+        "<div>The oldest of its bridges was built in the year of the great flood.</div>"
+        "<div><a href=/f>Share on Facebook</a></div><button>Buy</button><div>Photo: Bo</div>"
+        "<figure><img src=a><figcaption>Men of the town carry sand to the old bridge on Sunday.</figcaption></figure>"
     )
     text = around(lead).text
     assert text.startswith(
         "The bridge of the old town is closed\n\n"
         "Nobody knows for how long the town will be without its only way over the river.\n\n"
-        "By Ann Smith\n\nSand on the old bridge\n\nPhoto: Bo\n\nThe river rose by 0 metres"
+        "The oldest of its bridges was built in the year of the great flood.\n\nThe river rose by 0 metres"
     )
     assert "miller" not in text
     assert "All of the news" not in text
@@ -118,6 +122,56 @@ def test_rows_with_links_are_data_and_rows_of_links_are_not() -> None:
 @pytest.mark.parametrize("name", ["report-0", "index-0", "forum-0"])
 def test_pages_that_are_no_articles_lose_no_text(name: str) -> None:
     assert not words(PAGES[name].wanted) - words(article(PAGES[name]).text)
+
+
+SENTENCE = "The council of the town heard both sides on three evenings and ordered that the weir be built anew before winter."
+LISTED = "".join(
+    f"<li><a href=https://{code}.example/x>{code.title()} wiki</a></li>" for code in ("de", "fr", "it") * 9
+)
+CARDS = "".join(
+    f"<div class=card><a href=/{n}><h3>Headline number {n} of today</h3></a><ul><li>By THE STAFF<li>11/{n}</ul></div>"
+    for n in range(12)
+)
+
+
+@pytest.mark.parametrize("paragraphs", [8, 1_900])  # of a long page text is never left out
+@pytest.mark.parametrize(
+    "junk",
+    [
+        f"<div class=x><label>27 languages</label><ul>{LISTED}</ul></div>",
+        "<div><a href=/f>Share this page</a> <a href=/m>Mail it</a> <a href=/p>Print it</a></div>",
+        "<div class=author><a href=/ann>All texts by Ann Smith</a></div>",
+        "",
+    ],
+)
+def test_what_is_around_an_article_is_left_out(junk: str, paragraphs: int) -> None:
+    story = "".join(f"<p>{n}. {SENTENCE}</p>" for n in range(paragraphs))
+    more = junk if paragraphs > 8 else f"{junk}<div class=latest><h2>More</h2>{CARDS}</div>"
+    main = f"<main><header><h1>The weir</h1>{junk}</header><div>{story}</div></main>"
+    body = f"<a href=#b>Skip to content</a>{main}{more}"
+    text = read_bytes("a.html", f"<html><title>The weir - Wiki</title><body>{body}".encode()).text
+    assert text.split("\n\n") == ["The weir", *(f"{n}. {SENTENCE}" for n in range(paragraphs))]
+
+
+@pytest.mark.parametrize("tag", ["article", "div class=story", "section"])
+def test_a_short_article_among_headlines(tag: str) -> None:
+    story = f"<{tag}><h1>Ferry hits pier</h1><p>{SENTENCE}</p><p>{SENTENCE} It is closed.</p></{tag.split()[0]}>"
+    body = f"<div><ul>{LISTED}</ul></div>{story}<div class=latest>{CARDS}</div>"
+    document = read_bytes("a.html", f"<html><title>Ferry hits pier | News</title><body>{body}".encode())
+    assert document.text.split("\n\n") == ["Ferry hits pier", SENTENCE, f"{SENTENCE} It is closed."]
+    assert document.extraction.changes[OUTSIDE] > 24
+    assert "of its" in document.extraction.warnings[0]
+
+
+def test_an_article_in_several_boxes_is_whole() -> None:
+    boxes = "".join(
+        f"<div class=ad><a href=/ad>Buy a boat</a></div><div class=body__box><p>{n}. {SENTENCE}</p></div>" * 4
+        for n in range(4)
+    )
+    quoted = f"<blockquote class=twitter-tweet><p>{SENTENCE} It is ours.</p>Ann, in May</blockquote>"
+    text = around(boxes + quoted).text
+    assert text.count(SENTENCE) == 17
+    assert "boat" not in text
 
 
 def test_short_pages_stay_whole() -> None:
@@ -170,6 +224,7 @@ def test_only_the_sandbox_imports_trafilatura(tmp_path: Path) -> None:
 def test_no_page_takes_for_ever(size: int) -> None:
     for body in (
         "<p>a b c d</p>" * 5 * size,
+        "<div><a>b c</a>" * 1_000 + "<p>river " * size,
         "<h2>a b</h2>" * 5 * size + "<p>c</p>",
         "<table>" + "<tr><td>1<td>2<td>3</tr>" * 3 * size + "</table>",
         "<a href=/>x y</a>" * 8 * size,

@@ -27,7 +27,7 @@ _MAX_TEXTS = 1 << 16
 _SHORTEST = 40  # words of the paragraphs of an article
 _SHARE = 0.4  # of the words of an article that are in paragraphs; of lists and tables less are
 _LABEL = 8  # words: "Advertisement", "Read more", "Sign up for our letter"
-_PROSE = 20  # words of a paragraph that is no label, button or headline
+_PROSE = 15  # words of a paragraph that is no label, button or headline
 _OUTSIDE = 2  # times as much prose as in the article; a page with more outside of it is an index, a forum or the like
 _CELL = 60  # words; a table with larger cells may be the layout of a page
 _MOST = 0.95  # of the words of an article that its innermost element contains
@@ -245,7 +245,8 @@ def _select(parts: Sequence[_Part], scope: set[Any], title: set[str]) -> list[bo
     others, what is quoted between them, tables and, at the end, lists of notes within its innermost element, `scope`.
     """
     kept = [part.article for part in parts]
-    first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
+    bodies = [at for at, part in enumerate(parts) if part.article and part.kind != "heading"]
+    first, last = (bodies[0], bodies[-1]) if bodies else (len(parts), len(parts))
     before = range(first - 1, -1, -1)
     headline = next((at for at in before if parts[at].kind == "heading" and _is_headline(parts[at], title)), first)
     containers = {part.container for part in parts if part.article and part.is_prose}
