@@ -59,18 +59,16 @@ class _Text(NamedTuple):
 
 @dataclass(slots=True)
 class _Words:
-    """The numbers of words of an element: all, in links, of the article, of comments."""
+    """The numbers of words of an element: all, in links, of the article."""
 
     all: int = 0
     linked: int = 0
     article: int = 0
-    comments: int = 0
 
     def add(self, other: _Words) -> None:
         self.all += other.all
         self.linked += other.linked
         self.article += other.article
-        self.comments += other.comments
 
 
 class _Part(NamedTuple):
@@ -81,14 +79,13 @@ class _Part(NamedTuple):
     words: int
     linked: bool
     article: bool
-    comments: bool
 
     def is_in(self, *tags: str) -> bool:
         return any(name(near).lower() in tags for near in (self.element, *self.element.iterancestors()))
 
     @property
     def is_prose(self) -> bool:
-        return self.kind == "text" and self.words >= _PROSE and not (self.linked or self.comments)
+        return self.kind == "text" and self.words >= _PROSE and not self.linked
 
     @property
     def container(self) -> tuple[str, str]:
@@ -111,8 +108,7 @@ def outside_of_article(root: Any) -> set[Any]:
     total = sum(text.words for text in texts)
     if total < _MIN_WORDS or len(texts) > _MAX_TEXTS:
         return set()
-    article, comments = _extracted(_marked(root, texts))
-    words = _count(root, texts, article, comments)
+    words = _count(root, texts, _extracted(_marked(root, texts)))
     parts = list(_parts(root, words))
     if not any(part.article for part in parts):
         return set()
@@ -125,8 +121,8 @@ def outside_of_article(root: Any) -> set[Any]:
     inside, outside = (sum(part.words for part in found if part.is_prose) for found in (read, left))
     if inside < max(_SHORTEST, _SHARE * sum(part.words for part in read)) or outside > _OUTSIDE * inside:
         return set()
-    is_manual = any(next(part.element.iter("pre"), None) is not None for part in left if not part.comments)
-    if is_manual or not any(part.linked or part.comments or part.kind == "beside" for part in left):
+    is_manual = any(next(part.element.iter("pre"), None) is not None for part in left)
+    if is_manual or not any(part.linked or part.kind == "beside" for part in left):
         return set()
     if total > _LONG:
         left = [part for part in left if part.kind != "table" and (part.linked or part.words < _LABEL)]
@@ -144,15 +140,16 @@ def warn(parsed: Parsed, name: str) -> None:
         )
 
 
-def _extracted(page: str) -> tuple[set[int], set[int]]:
-    """The numbers of the texts that the article and the comments of a marked page have, by trafilatura."""
+def _extracted(page: str) -> set[int]:
+    """The numbers of the texts that the article of a marked page has, by trafilatura."""
     import trafilatura
 
     try:
-        found: Any = trafilatura.bare_extraction(page, include_comments=True) if len(page) <= _MAX_MARKUP else None
+        found: Any = trafilatura.bare_extraction(page, include_comments=False) if len(page) <= _MAX_MARKUP else None
     except Exception:  # whatever fails in it, the page is read without it
         found = None
-    return (set(), set()) if found is None else (_marks(found.body), _marks(found.commentsbody))
+    signs = [] if found is None or found.body is None else _MARKS.findall("".join(found.body.itertext()))
+    return {(ord(high) - 0x2800 << 8) + ord(low) - 0x2800 for high, low in zip(signs[::2], signs[1::2], strict=False)}
 
 
 def _texts(root: Any) -> Iterator[_Text]:
@@ -186,23 +183,16 @@ def _marked(root: Any, texts: list[_Text]) -> str:
     return etree.tostring(copy, method="html", encoding="unicode")
 
 
-def _marks(body: Any | None) -> set[int]:
-    signs = _MARKS.findall("".join(body.itertext())) if body is not None else []
-    return {(ord(high) - 0x2800 << 8) + ord(low) - 0x2800 for high, low in zip(signs[::2], signs[1::2], strict=False)}
-
-
-def _count(root: Any, texts: list[_Text], article: set[int], comments: set[int]) -> dict[Any, _Words]:
+def _count(root: Any, texts: list[_Text], article: set[int]) -> dict[Any, _Words]:
     """The words of each element. A block of which the article has most of the own text is whole in it."""
     own = defaultdict[Any, _Words](_Words)
     for at, text in enumerate(texts):
-        count = text.words
-        own[text.block].add(_Words(count, 0, count * (at in article), count * (at in comments)))
+        own[text.block].add(_Words(text.words, 0, text.words * (at in article)))
     words = defaultdict[Any, _Words](_Words)
     for text in texts:
         block, count = own[text.block], text.words
-        in_article, in_comments = 2 * block.article >= block.all, 2 * block.comments > block.all
         element = text.element if text.place == "text" else text.element.getparent()
-        words[element].add(_Words(count, count * text.linked, count * in_article, count * in_comments))
+        words[element].add(_Words(count, count * text.linked, count * (2 * block.article >= block.all)))
     for element in reversed(list(root.iter("*"))):
         if (parent := element.getparent()) is not None:
             words[parent].add(words[element])
@@ -230,10 +220,9 @@ def _parts(root: Any, words: dict[Any, _Words]) -> Iterator[_Part]:
             whole = not found.article and (kind != "text" or own > 0)
         if whole or article:
             linked = found.linked > (_LINKED_TABLE if kind == "table" else _LINKED) * found.all
-            comments = 2 * found.comments > found.all
             if whole and kind == "text" and blocks and tag != "blockquote":
                 kind = "beside"
-            yield _Part(element, kind, found.all if whole else own, linked, article, comments)
+            yield _Part(element, kind, found.all if whole else own, linked, article)
         if whole:
             walk.skip_subtree()
 
@@ -252,7 +241,7 @@ def _select(parts: Sequence[_Part], scope: set[Any], title: set[str]) -> list[bo
     containers = {part.container for part in parts if part.article and part.is_prose}
     for at, part in enumerate(parts):
         inside = part.element in scope
-        if kept[at] or part.comments or part.words < _LABEL or part.linked:
+        if kept[at] or part.words < _LABEL or part.linked:
             continue
         if part.is_prose and (part.container in containers or (first < at < last and part.is_in("blockquote"))):
             kept[at] = True
@@ -261,7 +250,7 @@ def _select(parts: Sequence[_Part], scope: set[Any], title: set[str]) -> list[bo
             kept[at] = text[-1] in _ENDS and not part.is_in(*_PICTURES)
         elif inside:
             pictures = part.kind == "list" and next(part.element.iter("img"), None) is not None
-            kept[at] = part.kind in ("list", "table") and not pictures or name(part.element) == "pre"
+            kept[at] = (part.kind in ("list", "table") and not pictures) or name(part.element) == "pre"
     follows = False  # whether the next part that is no heading is read
     for at in range(len(parts) - 1, -1, -1):
         if parts[at].kind != "heading":

@@ -97,7 +97,7 @@ def _styled_names(root: Any) -> tuple[set[str], set[str]]:
     scripts = [part for part in root.iter("{*}script", "script") if part.get("type", "") not in _DATA]
     sheets = root.iter("{*}style", "style")
     css = "\n".join(part.text or "" for part in sheets if part.get("media", "all").lower() in ("", "all", "screen"))
-    if scripts or len(css) > _LONGEST or "display" not in css and "visibility" not in css:
+    if scripts or len(css) > _LONGEST or ("display" not in css and "visibility" not in css):
         return set(), set()
     hidden, shown, depth = set[str](), set[str](), 0
     for rule in _COMMENT.sub(" ", css).split("}"):
