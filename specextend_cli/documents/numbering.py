@@ -29,12 +29,11 @@ _MAX_ROMAN, _MAX_LETTERS = 3_999, 780  # higher numbers are written in figures
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One level of a list. It starts again after level `restart` (from 1) and those above; by default any, 0: never."""
+    """One level of a list."""
 
     form: str = "decimal"
     text: str | None = None
     start: int = 1
-    restart: int = _LEVELS
     legal: bool = False
     style: str = ""
     gap: str = " "
@@ -123,8 +122,7 @@ class Numbering:
             counts[at] = counts[at] + 1 if at in counts else level.start
         self._begun.add((number, at))
         for lower in [lower for lower in counts if lower > at]:
-            if at < found.levels.get(lower, _Level()).restart:
-                del counts[lower]
+            del counts[lower]
         if level.form == "bullet":
             return BULLET
         text = f"%{at + 1}." if level.text is None else level.text
@@ -155,12 +153,11 @@ def _index(element: Any) -> int:
 
 
 def _read_level(element: Any) -> _Level:
-    start, restart = value(element, "start"), value(element, "lvlRestart")
+    start = value(element, "start")
     return _Level(
         form=value(element, "numFmt") or "decimal",
         text=value(element, "lvlText", None),
         start=int(start[:9]) if start.isdigit() else 1,
-        restart=int(restart[:2]) if restart.isdigit() else _LEVELS,
         legal=element.find("{*}isLgl") is not None and value(element, "isLgl") not in ("0", "false"),
         style=value(element, "pStyle"),
         gap="" if value(element, "suff") == "nothing" else " ",
@@ -180,7 +177,4 @@ def figure(number: int, form: str) -> str:
             roman += digits * (number // size)
             number %= size
         return roman if form == "lowerRoman" else roman.upper()
-    if form == "ordinal":
-        teen = 10 < number % 100 < 20
-        return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
     return f"{number:02}" if form == "decimalZero" else f"{number}"

@@ -124,7 +124,9 @@ def test_pages_that_are_no_articles_lose_no_text(name: str) -> None:
     assert not words(PAGES[name].wanted) - words(article(PAGES[name]).text)
 
 
-SENTENCE = "The council of the town heard both sides on three evenings and ordered that the weir be built anew before winter."
+SENTENCE = (
+    "The council of the town heard both sides on three evenings and ordered that the weir be built anew before winter."
+)
 LISTED = "".join(
     f"<li><a href=https://{code}.example/x>{code.title()} wiki</a></li>" for code in ("de", "fr", "it") * 9
 )
