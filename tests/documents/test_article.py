@@ -98,15 +98,6 @@ def test_the_lead_is_kept_without_buttons_and_captions() -> None:
     assert "All of the news" not in text
 
 
-def test_what_article_mode_leaves_out_is_counted() -> None:
-    document = around("<p>By Ann Smith</p>")
-    extraction = document.extraction
-    assert extraction.left_out == sum(
-        len(edit.before.split()) for edit in extraction.edits if edit.kind in (OUTSIDE, "navigation")
-    )
-    assert extraction.left_out > 8
-
-
 def test_rows_with_links_are_data_and_rows_of_links_are_not() -> None:
     links = "<a href=/x>Bill Bates</a>", "<a href=/y>Paul Alden</a>"
     box = (
@@ -235,18 +226,3 @@ def test_no_page_takes_for_ever(size: int) -> None:
         "<p>\0river \ud800</p>".encode("utf-8", "replace").decode() * size,
     ):
         assert read_bytes("a.html", f"<html><body>{body}".encode()).text
-
-
-def test_a_page_from_a_file_and_from_memory_are_alike(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text(NEWS.html)
-    assert read(path).text == article(NEWS).text
-
-
-def test_a_short_paragraph_with_deleted_words_belongs_to_it() -> None:
-    paragraphs = re.finditer(r"<p>([^<]{80,})</p>", NEWS.html)
-    *_, last = (found for found in paragraphs if found[1] in NEWS.wanted)
-    for tag in ("del", "s"):
-        price = f"<p>Fee: 40 and <{tag}>fifty</{tag}> more.</p>"
-        changed = NEWS.html[: last.end()] + price + NEWS.html[last.end() :]
-        assert "Fee: 40 and more." in read_bytes("page.html", changed.encode()).text

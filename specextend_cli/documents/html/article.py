@@ -47,6 +47,9 @@ _MARKS = re.compile("[\u2800-\u28ff]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
 
+_Kind = Literal["heading", "table", "list", "beside", "text"]
+
+
 class _Text(NamedTuple):
     """The text in or behind an element, its number of words, the block that contains it, and whether it is a link."""
 
@@ -75,7 +78,7 @@ class _Part(NamedTuple):
     """What is left out or read as one: a paragraph, a heading, or a list, a table and the like without the article."""
 
     element: Any
-    kind: Literal["heading", "table", "list", "beside", "text"]
+    kind: _Kind
     words: int
     linked: bool
     article: bool
@@ -94,7 +97,7 @@ class _Part(NamedTuple):
         return ("", "") if parent is None else (name(parent), parent.get("class", ""))
 
 
-_KINDS: dict[str, Literal["heading", "table", "list", "beside"]] = {
+_KINDS: dict[str, _Kind] = {
     **dict.fromkeys(HEADINGS, "heading"),
     **dict.fromkeys(("dl", "ol", "ul"), "list"),
     **dict.fromkeys(_BESIDE, "beside"),
@@ -180,7 +183,8 @@ def _marked(root: Any, texts: list[_Text]) -> str:
         element = copies[number[text.element]]
         plain = _MARKS.sub("", getattr(element, text.place))
         setattr(element, text.place, chr(0x2800 + (at >> 8)) + chr(0x2800 + (at & 0xFF)) + plain)
-    return etree.tostring(copy, method="html", encoding="unicode")
+    page: str = etree.tostring(copy, method="html", encoding="unicode")
+    return page
 
 
 def _count(root: Any, texts: list[_Text], article: set[int]) -> dict[Any, _Words]:
@@ -211,7 +215,7 @@ def _parts(root: Any, words: dict[Any, _Words]) -> Iterator[_Part]:
         own = found.all - sum(block.all for block in blocks)
         if blocks:
             around.add(element)
-        kind = _KINDS.get(tag, "text")
+        kind: _Kind = _KINDS.get(tag, "text")
         article = found.article > sum(block.article for block in blocks)
         if found.article and kind == "table":
             cells = (words[cell].all for cell in element.iter("td", "th"))
