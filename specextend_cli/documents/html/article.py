@@ -43,6 +43,7 @@ _INLINE = {
 _BESIDE = ("aside", "footer", "form", "nav")
 _PICTURES = ("figcaption", "figure", "li")  # captions, and those of shows of pictures
 _ENDS = frozenset('.!?:…。！？”"')
+_COMMENTS = re.compile(r"comment|disqus", re.IGNORECASE)
 _MARKS = re.compile("[\u2800-\u28ff]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
@@ -91,6 +92,11 @@ class _Part(NamedTuple):
         return self.kind == "text" and self.words >= _PROSE and not self.linked
 
     @property
+    def is_comment(self) -> bool:
+        around = (self.element, *self.element.iterancestors())
+        return any(_COMMENTS.search(f"{near.get('class', '')} {near.get('id', '')}") for near in around)
+
+    @property
     def container(self) -> tuple[str, str]:
         """What the element around it is called."""
         parent = self.element.getparent()
@@ -121,7 +127,8 @@ def outside_of_article(root: Any) -> set[Any]:
     kept = _select(parts, set(scope.iter("*")), set(_words_of(root.findtext(".//{*}title"))))
     read = [part for part, keep in zip(parts, kept, strict=True) if keep]
     left = [part for part, keep in zip(parts, kept, strict=True) if not keep]
-    inside, outside = (sum(part.words for part in found if part.is_prose) for found in (read, left))
+    inside = sum(part.words for part in read if part.is_prose)
+    outside = sum(part.words for part in left if part.is_prose and not part.is_comment)
     if inside < max(_SHORTEST, _SHARE * sum(part.words for part in read)) or outside > _OUTSIDE * inside:
         return set()
     is_manual = any(next(part.element.iter("pre"), None) is not None for part in left)
@@ -245,7 +252,7 @@ def _select(parts: Sequence[_Part], scope: set[Any], title: set[str]) -> list[bo
     containers = {part.container for part in parts if part.article and part.is_prose}
     for at, part in enumerate(parts):
         inside = part.element in scope
-        if kept[at] or part.words < _LABEL or part.linked:
+        if kept[at] or part.words < _LABEL or part.linked or part.is_comment:
             continue
         if part.is_prose and (part.container in containers or (first < at < last and part.is_in("blockquote"))):
             kept[at] = True
