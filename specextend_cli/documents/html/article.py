@@ -242,7 +242,7 @@ def _select(parts: Sequence[_Part], scope: set[Any], title: set[str]) -> list[bo
     """Which parts are read: those of the article, and what trafilatura misses of it.
 
     These are headings before its paragraphs, the lead below its headline, paragraphs in containers like those of the
-    others, what is quoted between them, tables and, at the end, lists of notes within its innermost element, `scope`.
+    others, what is quoted between them and, within its innermost element (`scope`), tables, lists and code.
     """
     kept = [part.article for part in parts]
     bodies = [at for at, part in enumerate(parts) if part.article and part.kind != "heading"]
