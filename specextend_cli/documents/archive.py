@@ -23,6 +23,13 @@ _AGAIN = "download or copy it again"
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, OSError, RuntimeError, ValueError)
 
 
+class DamagedPartError(InputError):
+    """A part of a ZIP that cannot be read, while others may be."""
+
+    def __str__(self) -> str:
+        return self.why
+
+
 class Archive:
     """The parts of a ZIP file. InputError where it is damaged, encrypted, or unpacks to more than the limits.
 
@@ -52,7 +59,7 @@ class Archive:
         return part in self._members
 
     def read(self, part: str) -> bytes:
-        """The bytes of one part; KeyError where there is no such part."""
+        """The bytes of one part; KeyError where there is no such part, DamagedPartError where it is damaged."""
         member = self._members[part]
         if member.flag_bits & 1:
             why = "its parts open only with a password"
@@ -62,7 +69,8 @@ class Archive:
             with self._zip.open(member) as file:
                 data = file.read(limit + 1)
         except _BROKEN as error:
-            raise InputError(f"{self.name} is damaged", why=str(error) or f"{part} is cut off", fix=_AGAIN) from None
+            why = str(error) or f"{part} is cut off"
+            raise DamagedPartError(f"{self.name} is damaged", why=why, fix=_AGAIN) from None
         if len(data) > limit:
             most = MAX_PART if limit == MAX_PART else MAX_TOTAL
             raise self._bomb(f"its text has more than {most >> 20} MB")

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 LEFT_OUT = frozenset(
     (
-        *("deleted text", "encoded data", "hidden text", "licence", "navigation", "notice"),
+        *("deleted text", "encoded data", "hidden text", "navigation", "notice"),
         *("outside the article", "outside the parts", "placeholder", "text of a drawing"),
     )
 )

@@ -10,8 +10,7 @@ import posixpath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from specextend_cli.documents.archive import Archive
-from specextend_cli.documents.gutenberg import book_of
+from specextend_cli.documents.archive import Archive, DamagedPartError
 from specextend_cli.documents.html.read import read_xhtml
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.sections import Parsed
@@ -68,7 +67,7 @@ def parse(source: Source) -> Parsed:
     parsed.start_section()
     for part in aside:
         _read(archive, part, parsed)
-    return book_of(parsed)
+    return parsed
 
 
 def _readable(items: dict[str, Any], identity: str) -> Any | None:
@@ -87,7 +86,7 @@ def _read(archive: Archive, part: str, parsed: Parsed) -> None:
         read_xhtml(archive.read(part), parsed)
     except KeyError:
         parsed.fail("a file of the book is missing")
-    except MarkupError as error:
+    except (MarkupError, DamagedPartError) as error:
         parsed.fail(f"{part}: {error}")
     parsed.title = title
 

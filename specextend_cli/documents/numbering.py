@@ -18,6 +18,7 @@ FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperR
 """The forms of numbers by their first one."""
 _LEVELS = 9
 _GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
+_LEGAL = ("none", "decimalZero")  # forms that levels in figures alone ("Section 1.01") keep
 _PLACE = re.compile(r"%([1-9])")
 _ROMAN = (
     *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
@@ -28,12 +29,11 @@ _MAX_ROMAN, _MAX_LETTERS = 3_999, 780  # higher numbers are written in figures
 
 @dataclass(frozen=True, slots=True)
 class _Level:
-    """One level of a list. It starts again after level `restart` (from 1) and those above; by default any, 0: never."""
+    """One level of a list."""
 
     form: str = "decimal"
     text: str | None = None
     start: int = 1
-    restart: int = _LEVELS
     legal: bool = False
     style: str = ""
     gap: str = " "
@@ -122,8 +122,7 @@ class Numbering:
             counts[at] = counts[at] + 1 if at in counts else level.start
         self._begun.add((number, at))
         for lower in [lower for lower in counts if lower > at]:
-            if at < found.levels.get(lower, _Level()).restart:
-                del counts[lower]
+            del counts[lower]
         if level.form == "bullet":
             return BULLET
         text = f"%{at + 1}." if level.text is None else level.text
@@ -131,7 +130,7 @@ class Numbering:
         def shown(place: re.Match[str]) -> str:
             above = found.levels.get(int(place[1]) - 1, _Level())
             count = counts.get(int(place[1]) - 1, above.start)
-            return figure(count, "decimal" if level.legal and above.form != "none" else above.form)
+            return figure(count, "decimal" if level.legal and above.form not in _LEGAL else above.form)
 
         label = _PLACE.sub(shown, text).strip()
         return label + level.gap if label else ""
@@ -154,12 +153,11 @@ def _index(element: Any) -> int:
 
 
 def _read_level(element: Any) -> _Level:
-    start, restart = value(element, "start"), value(element, "lvlRestart")
+    start = value(element, "start")
     return _Level(
         form=value(element, "numFmt") or "decimal",
         text=value(element, "lvlText", None),
         start=int(start[:9]) if start.isdigit() else 1,
-        restart=int(restart[:2]) if restart.isdigit() else _LEVELS,
         legal=element.find("{*}isLgl") is not None and value(element, "isLgl") not in ("0", "false"),
         style=value(element, "pStyle"),
         gap="" if value(element, "suff") == "nothing" else " ",
@@ -179,7 +177,4 @@ def figure(number: int, form: str) -> str:
             roman += digits * (number // size)
             number %= size
         return roman if form == "lowerRoman" else roman.upper()
-    if form == "ordinal":
-        teen = 10 < number % 100 < 20
-        return f"{number}{'th' if teen else {1: 'st', 2: 'nd', 3: 'rd'}.get(number % 10, 'th')}"
     return f"{number:02}" if form == "decimalZero" else f"{number}"

@@ -40,5 +40,10 @@ def slow_order(job: dict[str, Any], send: Send) -> None:
 
 def slow_article(job: dict[str, Any], send: Send) -> None:
     """The article of a web page is never found."""
-    article._extracted = lambda _: time.sleep(60)
+
+    def slow(page: str) -> set[int]:
+        time.sleep(60)
+        return set()
+
+    article._extracted = slow
     worker.respond(job, send)

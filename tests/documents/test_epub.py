@@ -49,6 +49,23 @@ def test_a_missing_file_is_a_failed_section() -> None:
     assert error.why == "a file of the book is missing"
 
 
+@pytest.mark.parametrize("damage", ["crc", "cut", "method"])
+def test_a_damaged_file_is_a_failed_section(damage: str) -> None:
+    files = {f"{name}.xhtml": page(f"<h1>{name}</h1><p>Part {name} of the book. {'rain ' * 50}</p>") for name in "abc"}
+    book = bytearray(epub(files))
+    entry, central = book.index(b"OPS/b.xhtml"), book.rindex(b"OPS/b.xhtml")
+    if damage == "crc":
+        book[central - 30] ^= 0xFF
+    elif damage == "cut":
+        book[entry + 40 : entry + 60] = bytes(20)
+    else:
+        book[central - 36] = 99
+    document = read_bytes("a.epub", bytes(book))
+    assert [section.title for section in document.pages] == ["a", "c"]
+    assert document.extraction.failed == (2,)
+    assert document.extraction.warnings == ("Section 2 of a.epub could not be read.",)
+
+
 def test_files_that_are_not_xml_are_read_as_html() -> None:
     assert (
         read_bytes("a.epub", epub({"a.xhtml": "<html><p>one<br>two<p>three & four"})).text == "one\ntwo\n\nthree & four"

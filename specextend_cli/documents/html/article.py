@@ -1,214 +1,281 @@
-"""Select the article of a web page, without menus, teasers, comments and the like.
+"""Find the article of a web page: which elements are outside of it, as menus, teasers and comments are.
 
-trafilatura finds the article; the items that match it are kept with their tables, lists and formulas. A page without
-an article, or whose paragraphs are mostly outside of it, stays whole.
+trafilatura finds the article. Its texts are marked before, so that it is known which elements of the page they are of;
+these are then read as on any other page, with their tables, lists and formulas.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby, takewhile
-from operator import itemgetter
-from typing import Any, NamedTuple
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
 
-from specextend_cli.documents.markup import html_root
-from specextend_cli.documents.sections import ItemKind, Parsed
+from lxml import etree
+
+from specextend_cli.documents.html.marks import HEADINGS
+from specextend_cli.documents.markup import name
+from specextend_cli.documents.sections import Parsed
 
 OUTSIDE = "outside the article"
-_MIN_WORDS, _MAX_WORDS = 80, 30_000  # of a page with an article; longer ones are reports and books
+_MIN_WORDS = 80  # of a page that is asked about
+_LONG = 30_000  # words; longer pages are reports, books and lists, of which no text is left out
 _MAX_MARKUP = 8_000_000  # characters
-_NGRAM = 4  # words
+_MAX_TEXTS = 1 << 16
+_SHORTEST = 40  # words of the paragraphs of an article
+_SHARE = 0.4  # of the words of an article that are in paragraphs; of lists and tables less are
 _LABEL = 8  # words: "Advertisement", "Read more", "Sign up for our letter"
-_MATCH = 0.5  # of the n-grams of an item
-_PROSE = 25  # words of an item that is no label, button or headline
-_LEAD = 30  # items between a headline and the first paragraph: standfirst, byline, caption, buttons
-_NEAR = 4  # items before the first paragraph where no headline is found
+_PROSE = 15  # words of a paragraph that is no label, button or headline
+_OUTSIDE = 2  # times as much prose as in the article; a page with more outside of it is an index, a forum or the like
+_CELL = 60  # words; a table with larger cells may be the layout of a page
+_MOST = 0.95  # of the words of an article that its innermost element contains
+_LINKED, _LINKED_TABLE = 0.5, 0.8  # of the words of menus and teasers; rows of facts have many links
 _WARN_SHARE = 0.1  # of the words of a page: a warning is given where more are left out
 _WARN_WORDS = 300
-_SPANS = re.compile(r"\b(?:col|row)span\b", re.IGNORECASE)  # trafilatura repeats every spanned cell
-_DELETED = re.compile(r"<(del|s|strike)(?:\s[^<>]{0,500})?>[^<>]{0,2000}</\1\s*>", re.IGNORECASE)  # not read
-_BETWEEN_LINKS = re.compile(r"[\t\n|/·•»›→;]")
+_RAW = frozenset(("iframe", "noscript", "script", "style", "svg", "template", "title"))
+_INLINE = {
+    *("a", "abbr", "acronym", "b", "bdi", "bdo", "big", "br", "cite", "code", "data", "del", "dfn", "em", "font", "i"),
+    *("ins", "kbd", "label", "mark", "math", "q", "s", "samp", "small", "span", "strike", "strong", "sub", "sup"),
+    *("time", "tt", "u", "var", "wbr"),
+}
+_BESIDE = ("aside", "footer", "form", "nav")
+_PICTURES = ("figcaption", "figure", "li")  # captions, and those of shows of pictures
+_ENDS = frozenset('.!?:…。！？”"')
+_COMMENTS = re.compile(r"comment|disqus", re.IGNORECASE)
+_MARKS = re.compile("[\u2800-\u28ff]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 
-Words = tuple[str, ...]
+
+_Kind = Literal["heading", "table", "list", "beside", "text"]
 
 
-class _Item(NamedTuple):
-    """An item of a page: whether most of it is links (each cell of it), and whether article and comments contain it."""
+class _Text(NamedTuple):
+    """The text in or behind an element, its number of words, the block that contains it, and whether it is a link."""
 
-    kind: ItemKind
-    text: str
-    words: Words
+    element: Any
+    place: Literal["text", "tail"]
+    words: int
+    block: Any
     linked: bool
-    all_linked: bool
-    in_article: bool
-    comment: bool
 
 
-def article_of(parsed: Parsed, markup: str, name: str) -> Parsed:
-    """`parsed` without items outside of its article, which are recorded as removed; itself where there is none."""
-    texts = [(kind, text, _words(text)) for section in parsed.sections for kind, text in section.items]
-    total = sum(len(words) for _, _, words in texts)
-    if not _MIN_WORDS <= total <= _MAX_WORDS or len(markup) > _MAX_MARKUP or not (found := _extracted(markup)):
-        return parsed
-    article, comments = found
-    root = html_root(markup)
-    links = set() if root is None else {_words("".join(link.itertext())) for link in root.iter("a")}
-    items = [
-        _Item(kind, text, words, *_linked(text, links), article.has(words), comments.has(words))
-        for kind, text, words in texts
-    ]
-    kept = _select(items, set(_words(parsed.title)))
-    surrounded = any(kind == "navigation" for kind, _, _ in parsed.removed) or any(
-        item.linked or item.comment for item, keep in zip(items, kept, strict=True) if not keep
-    )
-    return _without(parsed, kept, name, total) if surrounded and _is_article(items, kept) else parsed
+@dataclass(slots=True)
+class _Words:
+    """The numbers of words of an element: all, in links, of the article."""
+
+    all: int = 0
+    linked: int = 0
+    article: int = 0
+
+    def add(self, other: _Words) -> None:
+        self.all += other.all
+        self.linked += other.linked
+        self.article += other.article
 
 
-def _extracted(markup: str) -> tuple[_WordIndex, _WordIndex] | None:
-    """The text of the article and of its comments by trafilatura; None where there is none."""
-    import trafilatura
+class _Part(NamedTuple):
+    """What is left out or read as one: a paragraph, a heading, or a list, a table and the like without the article."""
 
-    try:
-        shown = _DELETED.sub("", _SPANS.sub("data-span", markup))
-        found: Any = trafilatura.bare_extraction(shown, include_comments=True)
-    except Exception:  # whatever fails in it, the page is read without it
-        return None
-    if found is None or found.body is None:
-        return None
-    return _WordIndex(_blocks(found.body)), _WordIndex(_blocks(found.commentsbody))
+    element: Any
+    kind: _Kind
+    words: int
+    linked: bool
+    article: bool
 
+    def is_in(self, *tags: str) -> bool:
+        return any(name(near).lower() in tags for near in (self.element, *self.element.iterancestors()))
 
-class _WordIndex:
-    """The blocks and the n-grams of a text."""
+    @property
+    def is_prose(self) -> bool:
+        return self.kind == "text" and self.words >= _PROSE and not self.linked
 
-    def __init__(self, blocks: Iterable[Words]) -> None:
-        self._blocks = set(blocks)
-        everything = [word for block in sorted(self._blocks) for word in (*block, "")]
-        self._ngrams = set(_ngrams(everything))
+    @property
+    def is_comment(self) -> bool:
+        around = (self.element, *self.element.iterancestors())
+        return any(_COMMENTS.search(f"{near.get('class', '')} {near.get('id', '')}") for near in around)
 
-    def has(self, words: Words) -> bool:
-        """True if the text contains these words: most of their n-grams, or the same block where they are few."""
-        if len(words) < _NGRAM:
-            return words in self._blocks
-        ngrams = list(_ngrams(words))
-        return sum(ngram in self._ngrams for ngram in ngrams) >= _MATCH * len(ngrams)
+    @property
+    def container(self) -> tuple[str, str]:
+        """What the element around it is called."""
+        parent = self.element.getparent()
+        return ("", "") if parent is None else (name(parent), parent.get("class", ""))
 
 
-def _blocks(root: Any | None) -> Iterator[Words]:
-    """The words of each paragraph, item, cell, row and heading."""
-    for element in () if root is None else root.iter():
-        if element.tag in ("p", "head", "item", "cell", "row", "quote", "code", "ab"):
-            if words := _words(" ".join(element.itertext())):
-                yield words
-        elif element.tag == "lb" and (words := _words(element.tail or "")):
-            yield words
+_KINDS: dict[str, _Kind] = {
+    **dict.fromkeys(HEADINGS, "heading"),
+    **dict.fromkeys(("dl", "ol", "ul"), "list"),
+    **dict.fromkeys(_BESIDE, "beside"),
+    "table": "table",
+}
 
 
-def _linked(text: str, links: set[Words]) -> tuple[bool, bool]:
-    """True if most of an item is links, and whether some part of each of its cells is one."""
-    cells = [[words for words in map(_words, _BETWEEN_LINKS.split(cell)) if words] for cell in text.split("\t")]
-    parts = [words for cell in cells for words in cell]
-    most = 0 < sum(map(len, parts)) <= 2 * sum(len(words) for words in parts if words in links)
-    return most, all(any(words in links for words in cell) for cell in cells if cell)
+def outside_of_article(root: Any) -> set[Any]:
+    """The elements outside of the article of a page, of which none contains another; none where it has no article."""
+    texts = list(_texts(root))
+    total = sum(text.words for text in texts)
+    if total < _MIN_WORDS or len(texts) > _MAX_TEXTS:
+        return set()
+    words = _count(root, texts, _extracted(_marked(root, texts)))
+    parts = list(_parts(root, words))
+    if not any(part.article for part in parts):
+        return set()
+    scope = root
+    while inner := [child for child in scope if words[child].article >= _MOST * words[root].article]:
+        scope = inner[0]
+    kept = _select(parts, set(scope.iter("*")), set(_words_of(root.findtext(".//{*}title"))))
+    read = [part for part, keep in zip(parts, kept, strict=True) if keep]
+    left = [part for part, keep in zip(parts, kept, strict=True) if not keep]
+    inside = sum(part.words for part in read if part.is_prose)
+    outside = sum(part.words for part in left if part.is_prose and not part.is_comment)
+    if inside < max(_SHORTEST, _SHARE * sum(part.words for part in read)) or outside > _OUTSIDE * inside:
+        return set()
+    is_manual = any(next(part.element.iter("pre"), None) is not None for part in left)
+    if is_manual or not any(part.linked or part.kind == "beside" for part in left):
+        return set()
+    if total > _LONG:
+        left = [part for part in left if part.kind != "table" and (part.linked or part.words < _LABEL)]
+    return {part.element for part in left}
 
 
-def _belongs(run: Sequence[_Item]) -> bool:
-    """True if adjacent items are lists and paragraphs of the article: menus and teasers are links."""
-    words = sum(len(item.words) for item in run if item.kind != "heading")
-    return words >= _LABEL and not any(item.linked or item.comment for item in run)
-
-
-def _select(items: Sequence[_Item], title: set[str]) -> list[bool]:
-    """Which items belong to the article. Tables are always kept, so that no figures are lost."""
-    kept = []
-    for item in items:
-        is_data = not item.all_linked and sum(any(map(str.isalnum, cell)) for cell in item.text.split("\t")) > 1
-        kept.append(item.kind != "heading" and bool(item.words) and (item.in_article or is_data))
-    if True not in kept:
-        return kept
-    first, last = kept.index(True), len(kept) - 1 - kept[::-1].index(True)
-    for run in [list(run) for keep, run in groupby(range(len(items)), key=kept.__getitem__) if not keep]:
-        within = first < run[0] < last
-        notes = run[0] > last and all(items[at].kind in ("heading", "row") for at in run)  # at the end of the article
-        own = (within or notes) and _belongs([items[at] for at in run])
-        for at in run:
-            prose = within and len(items[at].words) >= _PROSE and not items[at].linked
-            kept[at] = items[at].kind != "heading" and (own or prose)
-    lead = _lead(items, first, title)
-    follows = False  # whether the next item that is no heading is kept
-    for at in range(len(items) - 1, -1, -1):
-        item = items[at]
-        if item.kind == "heading":
-            named = _is_headline(item, title) if at < first else item.in_article
-            kept[at] = follows or (named and at < last) or at in lead
-        else:
-            follows = kept[at]  # not that of the lead, whose headings are buttons as often
-            kept[at] = kept[at] or at in lead
-    return kept
-
-
-def _is_headline(item: _Item, title: set[str]) -> bool:
-    return item.kind == "heading" and len(title & set(item.words)) >= _MATCH * len(item.words)
-
-
-def _lead(items: Sequence[_Item], first: int, title: set[str]) -> set[int]:
-    """What stands before the first paragraph, at `first`: standfirst, byline and caption, without links and buttons."""
-    near = range(first - 1, max(first - 1 - _LEAD, -1), -1)
-    headline = next((at for at in near if items[at].words and _is_headline(items[at], title)), None)
-    if headline is None:
-        run = takewhile(lambda at: items[at].kind == "paragraph" and not items[at].linked, near[:_NEAR])
-        return {at for at in run if not items[at].comment}
-    return {
-        at
-        for at in range(headline + 1, first)
-        if not items[at].linked
-        and not items[at].comment
-        and len(items[at].words) >= {"paragraph": 2, "heading": _LABEL}.get(items[at].kind, len(items[at].words) + 1)
-    }
-
-
-def _is_article(items: Sequence[_Item], kept: Sequence[bool]) -> bool:
-    """True if the kept items are long enough, and their paragraphs outweigh the removed ones without comments."""
-    size = inside = outside = 0
-    for item, keep in zip(items, kept, strict=True):
-        length = len(item.words)
-        size += keep * length
-        if length >= _PROSE and keep:
-            inside += length
-        elif length >= _PROSE and not item.comment:
-            outside += length
-    return size >= _MIN_WORDS and inside >= outside
-
-
-def _without(parsed: Parsed, kept: Sequence[bool], name: str, total: int) -> Parsed:
-    """The kept items in their sections, without sections that are empty then."""
-    left = Parsed(parsed.kind, parsed.title, warnings=parsed.warnings)
-    removed = {number: list(texts) for number, texts in groupby(parsed.removed, key=itemgetter(1))}
-    choice, dropped = iter(kept), 0
-    for number, section in enumerate(parsed.sections, 1):
-        left.start_section()
-        for kind, _, text in removed.get(number, ()):
-            left.remove(kind, text)
-        for item, text in section.items:
-            if next(choice):
-                left.add(item, text)
-            else:
-                left.remove(OUTSIDE, text)
-                dropped += len(_words(text))
-    if dropped >= min(_WARN_SHARE * total, _WARN_WORDS):
-        left.warnings.append(
+def warn(parsed: Parsed, name: str) -> None:
+    """Say how many words of a page were left out, where they are many."""
+    dropped = sum(len(_words_of(text)) for kind, _, text in parsed.removed if kind == OUTSIDE)
+    total = dropped + sum(len(_words_of(text)) for section in parsed.sections for _, text in section.items)
+    if dropped and dropped >= min(_WARN_SHARE * total, _WARN_WORDS):
+        parsed.warnings.append(
             f"{name} is read as an article: {dropped:,} of its {total:,} words were left out (menus, teasers, comments "
             "and the like around it)."
         )
-    return left
 
 
-def _words(text: str) -> Words:
+def _extracted(page: str) -> set[int]:
+    """The numbers of the texts that the article of a marked page has, by trafilatura."""
+    import trafilatura
+
+    try:
+        found: Any = trafilatura.bare_extraction(page, include_comments=False) if len(page) <= _MAX_MARKUP else None
+    except Exception:  # whatever fails in it, the page is read without it
+        found = None
+    signs = [] if found is None or found.body is None else _MARKS.findall("".join(found.body.itertext()))
+    return {(ord(high) - 0x2800 << 8) + ord(low) - 0x2800 for high, low in zip(signs[::2], signs[1::2], strict=False)}
+
+
+def _texts(root: Any) -> Iterator[_Text]:
+    """The texts of a page that are read, in order of the elements."""
+    linked, raw, blocks = set[Any](), set[Any](), dict[Any, Any]()
+    for element in root.iter("*"):
+        tag, parent = name(element).lower(), element.getparent()
+        if tag == "a" or parent in linked:
+            linked.add(element)
+        if tag in _RAW or parent in raw:
+            raw.add(element)
+        blocks[element] = blocks[parent] if tag in _INLINE and parent is not None else element
+        if element not in raw and (count := len(_words_of(element.text))):
+            yield _Text(element, "text", count, blocks[element], element in linked)
+        if parent is not None and parent not in raw and (count := len(_words_of(element.tail))):
+            yield _Text(element, "tail", count, blocks[parent], parent in linked)
+
+
+def _marked(root: Any, texts: list[_Text]) -> str:
+    """The page with the number of each text before it, as two signs that are no words and stay as they are."""
+    number = {element: at for at, element in enumerate(root.iter("*"))}
+    copy = deepcopy(root)
+    copies = list(copy.iter("*"))
+    for element in copies:
+        element.attrib.pop("colspan", None)  # trafilatura repeats every spanned cell
+        element.attrib.pop("rowspan", None)
+    for at, text in enumerate(texts):
+        element = copies[number[text.element]]
+        plain = _MARKS.sub("", getattr(element, text.place))
+        setattr(element, text.place, chr(0x2800 + (at >> 8)) + chr(0x2800 + (at & 0xFF)) + plain)
+    page: str = etree.tostring(copy, method="html", encoding="unicode")
+    return page
+
+
+def _count(root: Any, texts: list[_Text], article: set[int]) -> dict[Any, _Words]:
+    """The words of each element. A block of which the article has most of the own text is whole in it."""
+    own = defaultdict[Any, _Words](_Words)
+    for at, text in enumerate(texts):
+        own[text.block].add(_Words(text.words, 0, text.words * (at in article)))
+    words = defaultdict[Any, _Words](_Words)
+    for text in texts:
+        block, count = own[text.block], text.words
+        element = text.element if text.place == "text" else text.element.getparent()
+        words[element].add(_Words(count, count * text.linked, count * (2 * block.article >= block.all)))
+    for element in reversed(list(root.iter("*"))):
+        if (parent := element.getparent()) is not None:
+            words[parent].add(words[element])
+    return words
+
+
+def _parts(root: Any, words: dict[Any, _Words]) -> Iterator[_Part]:
+    """The parts of a page in order; blocks around others are none, but for the text of their own."""
+    around = set[Any]()  # elements that contain blocks
+    walk = etree.iterwalk(root, events=("start",))
+    for _, element in walk:
+        tag, found = name(element).lower(), words[element]
+        if (tag in _INLINE and element.getparent() not in around) or not found.all:
+            continue
+        blocks = [words[child] for child in element if name(child).lower() not in _INLINE and words[child].all]
+        own = found.all - sum(block.all for block in blocks)
+        if blocks:
+            around.add(element)
+        kind: _Kind = _KINDS.get(tag, "text")
+        article = found.article > sum(block.article for block in blocks)
+        if found.article and kind == "table":
+            cells = (words[cell].all for cell in element.iter("td", "th"))
+            whole = article = 2 * found.article < words[root].article or max(cells, default=0) <= _CELL
+        else:
+            whole = not found.article and (kind != "text" or own > 0)
+        if whole or article:
+            linked = found.linked > (_LINKED_TABLE if kind == "table" else _LINKED) * found.all
+            if whole and kind == "text" and blocks and tag != "blockquote":
+                kind = "beside"
+            yield _Part(element, kind, found.all if whole else own, linked, article)
+        if whole:
+            walk.skip_subtree()
+
+
+def _select(parts: Sequence[_Part], scope: set[Any], title: set[str]) -> list[bool]:
+    """Which parts are read: those of the article, and what trafilatura misses of it.
+
+    These are headings before its paragraphs, the lead below its headline, paragraphs in containers like those of the
+    others, what is quoted between them and, within its innermost element (`scope`), tables, lists and code.
+    """
+    kept = [part.article for part in parts]
+    bodies = [at for at, part in enumerate(parts) if part.article and part.kind != "heading"]
+    first, last = (bodies[0], bodies[-1]) if bodies else (len(parts), len(parts))
+    before = range(first - 1, -1, -1)
+    headline = next((at for at in before if parts[at].kind == "heading" and _is_headline(parts[at], title)), first)
+    containers = {part.container for part in parts if part.article and part.is_prose}
+    for at, part in enumerate(parts):
+        inside = part.element in scope
+        if kept[at] or part.words < _LABEL or part.linked or part.is_comment:
+            continue
+        if part.is_prose and (part.container in containers or (first < at < last and part.is_in("blockquote"))):
+            kept[at] = True
+        elif part.kind == "text" and headline < at < first:
+            text = "".join(part.element.itertext()).rstrip()
+            kept[at] = text[-1] in _ENDS and not part.is_in(*_PICTURES)
+        elif inside:
+            pictures = part.kind == "list" and next(part.element.iter("img"), None) is not None
+            kept[at] = (part.kind in ("list", "table") and not pictures) or name(part.element) == "pre"
+    follows = False  # whether the next part that is no heading is read
+    for at in range(len(parts) - 1, -1, -1):
+        if parts[at].kind != "heading":
+            follows = kept[at]
+        elif not kept[at]:
+            kept[at] = at == headline or (follows and (at > first or parts[at].element in scope))
+    return kept
+
+
+def _is_headline(part: _Part, title: set[str]) -> bool:
+    words = _words_of("".join(part.element.itertext()))
+    return 2 * sum(word in title for word in words) >= len(words)
+
+
+def _words_of(text: str | None) -> list[str]:
     """The words in lower case; each Chinese, Japanese or Korean character is one."""
-    return tuple(_WORD.findall(text.casefold()))
-
-
-def _ngrams(words: Sequence[str]) -> Iterator[int]:
-    return (hash(tuple(words[at : at + _NGRAM])) for at in range(max(len(words) - _NGRAM + 1, 1)))
+    return _WORD.findall(text.casefold()) if text else []

@@ -78,7 +78,7 @@ def index(base: str, below: str) -> str:
     return base + (below.translate(_LOWERED) if _NUMBER.fullmatch(below) else f"_{grouped(below)}")
 
 
-def _index_and_power(base: str, below: str, above: str) -> str:
+def limits(base: str, below: str, above: str) -> str:
     """∑_(i=1)^n."""
     return index(base, below) + power("", above)
 
@@ -115,129 +115,65 @@ def _run_together(end: str, part: str) -> bool:
     return left.isalpha() and right.isalpha() and names
 
 
-def mathml(element: Any) -> str:
-    """The text of a `math` element; only that of its parts where it is nested too deeply."""
-    return _formula(_mathml, element)
+_FORMS: dict[str, tuple[Callable[..., str], int | tuple[str, ...]]] = {
+    **{"mfrac": (fraction, 2), "msup": (power, 2), "mover": (power, 2), "msub": (index, 2), "munder": (index, 2)},
+    **{"msubsup": (limits, 3), "munderover": (limits, 3), "mroot": (root, 2), "f": (fraction, ("num", "den"))},
+    **{"sSup": (power, ("e", "sup")), "sSub": (index, ("e", "sub")), "sSubSup": (limits, ("e", "sub", "sup"))},
+    **{"limLow": (index, ("e", "lim")), "limUpp": (power, ("e", "lim")), "rad": (root, ("e", "deg"))},
+}
+"""The function of an element, and how many children (MathML) or which of its parts (OMML) are the arguments."""
+_ROWS = {"mtable": "; ", "m": "; ", "eqArr": "; ", "mtr": ", ", "mlabeledtr": ", ", "mr": ", "}
+_UNREAD = frozenset(("annotation", "annotation-xml", "mphantom", "none", "mprescripts", "del", "moveFrom", "instrText"))
 
 
-def omml(element: Any) -> str:
-    """The text of an `oMath` element of a Word document, likewise."""
-    return _formula(_omml, element)
-
-
-_Child = Callable[[Any], str]
-"""The text of a child element."""
-
-
-def _formula(convert: Callable[[str, Any, _Child], str], element: Any) -> str:
-    depth = 0
-
-    def text(element: Any) -> str:
-        nonlocal depth
-        depth += 1
-        if depth > _MAX_DEPTH:
-            raise RecursionError
-        made = convert(name(element), element, text)
-        depth -= 1
-        return made
-
+def formula(element: Any) -> str:
+    """The text of a formula in MathML or in OMML (Word); only that of its parts where it is nested too deeply."""
     try:
-        return " ".join(text(element).split())
+        return " ".join(_text(element, 0).split())
     except RecursionError:
         return " ".join(" ".join(element.itertext()).split())
 
 
-def _mathml(tag: str, element: Any, text: _Child) -> str:
-    """The text of a MathML element by its name; of an unknown one that of its children."""
-    tag = tag.lower()
-    if tag in ("mi", "mn", "mo", "mtext", "ms"):
-        body = " ".join("".join(element.itertext()).translate(_INVISIBLE).split())
-        return f" {body} " if tag == "mtext" and body else body
-    if tag in ("annotation", "annotation-xml", "mphantom", "none", "mprescripts"):
+def _text(element: Any, depth: int) -> str:
+    """The text of an element; of an unknown one that of its children."""
+    if depth > _MAX_DEPTH:
+        raise RecursionError
+    tag = name(element)
+    if tag in ("mi", "mn", "mo", "mtext", "ms", "t"):
+        body = "".join(element.itertext()).translate(_INVISIBLE)
+        return body if tag == "t" else f" {body} " if tag == "mtext" else body.strip()
+    if tag in _UNREAD:
         return ""
-    children = [child for child in element if name(child)]
-    if tag == "semantics":
-        return text(children[0]) if children else ""
-    if tag in _MATHML and len(children) == _MATHML[tag][0]:
-        parts = [text(child) for child in children]
-        # Accents are left out; what stands above an operator or a name is a limit of it.
-        accent = tag == "mover" and attribute(element, "accent") == "true"
-        if tag in ("mover", "munder") and (accent or parts[1].strip() in _ACCENTS):
-            return parts[0]
-        if tag == "mfrac" and attribute(element, "linethickness").strip().startswith("0"):
-            return fraction(*parts, bar=False)
-        return _MATHML[tag][1](*parts)
-    if tag in ("msqrt", "mroot"):
-        return root(joined([text(child) for child in children]))
-    if tag in ("mtable", "mtr", "mlabeledtr"):
-        return ("; " if tag == "mtable" else ", ").join(filter(None, map(text, children)))
-    if tag == "mfenced":
-        separator = (attribute(element, "separators") or ",").strip()[:1]
-        inner = f"{separator} ".join(map(text, children))
-        return (attribute(element, "open") or "(") + inner + (attribute(element, "close") or ")")
-    return joined([*filter(None, [" ".join((element.text or "").split())]), *map(text, children)])
-
-
-_MATHML: dict[str, tuple[int, Callable[..., str]]] = {
-    "mfrac": (2, fraction),
-    "msup": (2, power),
-    "msub": (2, index),
-    "msubsup": (3, _index_and_power),
-    "munder": (2, index),
-    "mover": (2, power),
-    "munderover": (3, _index_and_power),
-    "mroot": (2, root),
-}
-"""The number of children of an element, and its text from theirs."""
-
-
-def _omml(tag: str, element: Any, text: _Child) -> str:
-    """The text of an OMML element; properties (names that end in Pr) have none."""
+    children = [child for child in element if name(child) and not name(child).endswith("Pr")]
+    texts = [_text(child, depth + 1) for child in (children[:1] if tag == "semantics" else children)]
 
     def part(key: str) -> str:
-        return joined(map(text, element.iterfind("{*}" + key)))
+        return joined(text for child, text in zip(children, texts, strict=True) if name(child) == key)
 
-    def setting(key: str) -> str:
-        """The value of a property, or ""."""
-        for properties in element:
-            if name(properties).endswith("Pr"):
-                return next((attribute(found, "val") for found in properties if name(found) == key), "")
-        return ""
+    def setting(key: str, default: str = "") -> str:
+        """A property of an OMML element."""
+        found = element.find(f"{{*}}{tag}Pr/{{*}}{key}")
+        return default if found is None else attribute(found, "val") or default
 
-    if tag == "t":
-        return (element.text or "").translate(_INVISIBLE)
-    if tag.endswith("Pr") or tag in ("del", "moveFrom", "instrText"):
-        return ""
-    if tag in _OMML:
-        function, keys = _OMML[tag]
-        return function(*map(part, keys))
-    if tag == "f":
-        return fraction(part("num"), part("den"), bar=setting("type") != "noBar")
+    if tag in _ROWS:
+        return _ROWS[tag].join(filter(None, texts))
+    if tag in ("mfenced", "d"):
+        begin, end = setting("begChr") or attribute(element, "open"), setting("endChr") or attribute(element, "close")
+        return (begin or "(") + ", ".join(texts) + (end or ")")
     if tag == "nary":
-        return f"{_index_and_power(setting('chr') or '∫', part('sub'), part('sup'))} {part('e')}"
-    if tag == "d":
-        inner = (setting("sepChr") or ", ").join(map(text, element.iterfind("{*}e")))
-        return (setting("begChr") or "(") + inner + (setting("endChr") or ")")
-    if tag == "func":
-        return joined([part("fName"), part("e")])
-    if tag in ("m", "eqArr"):
-        return "; ".join(filter(None, (text(row) for row in element if not name(row).endswith("Pr"))))
-    if tag == "mr":
-        return ", ".join(map(text, element))
-    # Runs may be divided anywhere, even within a number.
-    parts: list[str] = []
-    for is_run, children in groupby(element, key=lambda child: name(child) == "r"):
-        texts = map(text, children)
-        parts += ["".join(texts)] if is_run else texts
+        return f"{limits(setting('chr', '∫'), part('sub'), part('sup'))} {part('e')}"
+    if tag == "msqrt":
+        return root(joined(texts))
+    function, wanted = _FORMS.get(tag, (None, 0))
+    if function and (isinstance(wanted, tuple) or len(texts) == wanted):
+        arguments = [part(key) for key in wanted] if isinstance(wanted, tuple) else texts
+        if tag in ("mover", "munder") and (attribute(element, "accent") == "true" or texts[1].strip() in _ACCENTS):
+            return texts[0]  # without its accent; what stands above an operator or a name is a limit of it
+        if setting("type") == "noBar" or attribute(element, "linethickness").startswith("0"):
+            return fraction(*arguments, bar=False)
+        return function(*arguments)
+    parts = [(element.text or "").strip()]
+    for kind, run in groupby(zip(children, texts, strict=False), key=lambda pair: name(pair[0])):
+        inner = [text for _, text in run]
+        parts += ["".join(inner)] if kind == "r" else inner  # Word divides runs anywhere, even within a number
     return joined(parts)
-
-
-_OMML: dict[str, tuple[Callable[..., str], tuple[str, ...]]] = {
-    "sSup": (power, ("e", "sup")),
-    "sSub": (index, ("e", "sub")),
-    "sSubSup": (_index_and_power, ("e", "sub", "sup")),
-    "limLow": (index, ("e", "lim")),
-    "limUpp": (power, ("e", "lim")),
-    "rad": (root, ("e", "deg")),
-}
-"""The function of an element, and which of its parts are the arguments."""

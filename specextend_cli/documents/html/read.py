@@ -6,16 +6,15 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import chain, islice
 from typing import Any
 
 from lxml import etree
 
 from specextend_cli.documents.decode import codec, decode
-from specextend_cli.documents.gutenberg import book_of
-from specextend_cli.documents.html.article import article_of
-from specextend_cli.documents.html.formulas import mathml, subscript, superscript
+from specextend_cli.documents.html.article import OUTSIDE, outside_of_article, warn
+from specextend_cli.documents.html.formulas import formula, subscript, superscript
 from specextend_cli.documents.html.marks import HEADINGS, NOTE_MARK, is_note_reference
 from specextend_cli.documents.html.visibility import VisibilityFilter
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
@@ -33,14 +32,12 @@ _BLOCKS = {
     *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
     *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
 }
-_INLINE = frozenset(("a", "span", "sub", "sup"))
+_INLINE = frozenset(("a", "sub", "sup"))
 _BREAKS_ROW = frozenset(("table", "ul", "ol", "dl", "pre", "blockquote")) | HEADINGS
 _CHARSET = re.compile(
     rb"<(?:meta\b[^>]{0,512}?charset|\?xml\b[^>]{0,256}?encoding)\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.I
 )
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
-_SMALL_TYPE = re.compile(r"vertical-align\s*:\s*(super|sub)\b", re.IGNORECASE)
-_SMALL_CLASS = re.compile(r"(?:^|\s)(sup|sub)(?:er|erscript|script)?(?:\s|$)", re.IGNORECASE)
 _MAX_MARK = 12  # characters of a note mark
 _NEAR = 8  # elements of a note mark
 _LONG_CELL = 300  # a cell with more text is for layout, and has paragraphs
@@ -53,12 +50,13 @@ def parse(source: Source) -> Parsed:
     text, warnings = decode(source.name, data, declared(data))
     parsed.warnings += warnings
     try:
-        read_html(text, parsed)
+        root = html_root(text)
+        _read(root, parsed, set() if root is None or source.full_page else outside_of_article(root))
     except MarkupError as error:
         what = f"{source.name} is an HTML page that cannot be read"
         raise InputError(what, why=str(error), fix="print it to PDF") from None
-    parsed = book_of(parsed)
-    return parsed if source.full_page else article_of(parsed, text, source.name)
+    warn(parsed, source.name)
+    return parsed
 
 
 def declared(data: bytes) -> str | None:
@@ -85,12 +83,16 @@ def read_xhtml(data: bytes, parsed: Parsed) -> None:
     _read(root, parsed)
 
 
-def _read(root: Any | None, parsed: Parsed) -> None:
+def _read(root: Any | None, parsed: Parsed, outside: Collection[Any] = ()) -> None:
     if root is None:
         return
     titles = ("".join(head.itertext()) for head in root.iterfind(".//{*}head/{*}title"))
     parsed.title = parsed.title or " ".join(next(titles, "").split())
-    visibility = VisibilityFilter(root)
+    _walk(root, parsed, VisibilityFilter(root), outside)
+
+
+def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Collection[Any]) -> None:
+    """Add what is read in an element; of elements `outside` the items are recorded as removed."""
     builder = _ItemBuilder(parsed, visibility.letters)
     walk = etree.iterwalk(root, events=("start", "end"))
     skipped: Any = None
@@ -98,8 +100,13 @@ def _read(root: Any | None, parsed: Parsed) -> None:
         tag = name(element).lower()
         if event == "start":
             why = visibility.skip_reason(element, tag)
-            if why is None and tag == "math":
-                builder.data(mathml(element))
+            if why is None and element in outside:
+                part = Parsed("html")
+                _walk(element, part, visibility, ())
+                for text in (text for section in part.sections for _, text in section.items):
+                    parsed.remove(OUTSIDE, text)
+            elif why is None and tag == "math":
+                builder.data(formula(element))
             elif why is None:
                 builder.start(tag, element)
                 builder.data(element.text)
@@ -175,7 +182,13 @@ class _ItemBuilder:
         elif tag == "br":
             self._text.append("\n")
         elif tag in _INLINE:
-            kind = "note" if tag == "a" and is_note_reference(element, self._before()) else _script(tag, element)
+            kind = (
+                "note"
+                if tag == "a" and is_note_reference(element, self._before())
+                else tag
+                if tag in ("sub", "sup")
+                else ""
+            )
             self._scripts.append((len(self._text), kind) if kind else None)
 
     def end(self, tag: str, element: Any) -> None:
@@ -309,15 +322,6 @@ class _ItemBuilder:
                 kind: ItemKind = "heading" if self._heading else "row" if self._items else "paragraph"
                 self._parsed.add(kind, self._marker + part.strip())
                 self._marker = ""
-
-
-def _script(tag: str, element: Any) -> str:
-    """ "sup" or "sub" by the name, the style or the class of an element; else ""."""
-    if tag in ("sub", "sup"):
-        return tag
-    if found := _SMALL_TYPE.search(element.get("style", "")) or _SMALL_CLASS.search(element.get("class", "")):
-        return "sup" if found[1].lower() in ("sup", "super") else "sub"
-    return ""
 
 
 def _is_note_link(element: Any) -> bool:

@@ -10,7 +10,6 @@ import re
 from typing import Any, NamedTuple
 
 from specextend_cli.documents.html.marks import mark_of
-from specextend_cli.documents.html.stylesheet import Stylesheet
 from specextend_cli.documents.markup import name
 
 _RAW = frozenset(("iframe", "input", "noembed", "noframes", "rp", "rt", "script", "style", "template", "title"))
@@ -28,6 +27,13 @@ _MOST = 0.5  # of the letters of the page outside of links
 _FEW = 100  # letters; a page with fewer may be nothing but a notice
 
 
+_DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*:\s*([\w-]+)", re.IGNORECASE)
+_COMMENT = re.compile(r"/\*.*?(?:\*/|$)", re.DOTALL)
+_ALONE = re.compile(r"[.#][\w-]+")
+_DATA = ("application/json", "application/ld+json", "text/template")
+_LONGEST = 1 << 20  # characters of all style sheets
+
+
 class _Content(NamedTuple):
     """The letters of an element outside of links and in links, and its number of content elements."""
 
@@ -40,7 +46,7 @@ class VisibilityFilter:
     """Decides what to skip on one page; asked for each element in document order."""
 
     def __init__(self, root: Any) -> None:
-        self._content, self._stylesheet = _count_content(root), Stylesheet(root)
+        self._content, (self._hidden, self._shown) = _count_content(root), _styled_names(root)
         self._most = max(_MOST * self._content[root].plain, _FEW)
         self._menu = False  # in an unclosed menu, until the content of the page begins
 
@@ -60,8 +66,9 @@ class VisibilityFilter:
             elif tag in ("a", "ul", "ol", "li") and content.plain <= 0.2 * (content.plain + content.linked):
                 return "navigation"
         why = _reason(element, tag)
-        if why is None and self._stylesheet.hides(element):
-            why = "hidden text"
+        if why is None and self._hidden and not _DISPLAY.search(element.get("style", "")):
+            names = {f".{part}" for part in element.get("class", "").split()} | {f"#{element.get('id', '')}"}
+            why = "hidden text" if names & self._hidden and not names & self._shown else None
         # Hidden elements may have most of a page, but not all of it: then a script shows it after loading.
         is_page = content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
         if why is None or not is_page:
@@ -80,6 +87,30 @@ def _reason(element: Any, tag: str) -> str | None:
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
     return "deleted text" if tag in _DELETED or _STRUCK.search(element.get("style", "")) else mark_of(element, tag)
+
+
+def _styled_names(root: Any) -> tuple[set[str], set[str]]:
+    """The classes and ids (".a", "#b") that the style sheets in a page hide, and those that they show.
+
+    None where a script may show them: the answers of a list of questions, the pages of tabs.
+    """
+    scripts = [part for part in root.iter("{*}script", "script") if part.get("type", "") not in _DATA]
+    sheets = root.iter("{*}style", "style")
+    css = "\n".join(part.text or "" for part in sheets if part.get("media", "all").lower() in ("", "all", "screen"))
+    if scripts or len(css) > _LONGEST or ("display" not in css and "visibility" not in css):
+        return set(), set()
+    hidden, shown, depth = set[str](), set[str](), 0
+    for rule in _COMMENT.sub(" ", css).split("}"):
+        *around, selectors, body = ["", *rule.split("{")][-3:] if "{" in rule else ("", "", "")
+        depth += rule.count("{") - 1
+        if not (found := _DISPLAY.findall(body)):
+            continue
+        if found[-1].lower() not in ("none", "hidden"):
+            shown.update(_ALONE.findall(selectors))
+        elif depth == 0 and not any(map(str.strip, around)):
+            names = (selector.rpartition(";")[2].strip() for selector in selectors.split(","))
+            hidden.update(filter(_ALONE.fullmatch, names))
+    return hidden - shown, shown
 
 
 def _count_content(root: Any) -> dict[Any, _Content]:

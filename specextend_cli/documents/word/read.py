@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby, islice
@@ -15,7 +16,7 @@ from typing import Any
 from lxml import etree
 
 from specextend_cli.documents.archive import Archive
-from specextend_cli.documents.html.formulas import omml, subscript, superscript
+from specextend_cli.documents.html.formulas import formula, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Table
@@ -48,18 +49,12 @@ def parse(source: Source) -> Parsed:
             reader.blocks(body)
         reader.notes()
     items = [item for section in parsed.sections for item in section.items]
-    formulas = sum(
-        attribute(part, "ProgID").startswith("Equation") for body in bodies for part in body.iter("{*}OLEObject")
-    )
-    if formulas:
-        parsed.unread += formulas
-        were = "1 formula was" if formulas == 1 else f"{formulas:,} formulas were"
-        parsed.warnings.append(f"{were} not read: an older program saved them as objects.")
-    charts = sum(not _is_fallback(part) for body in bodies for part in body.iter("{*}chart"))
-    if charts:
-        parsed.unread += charts
-        were = "1 chart was" if charts == 1 else f"{charts:,} charts were"
-        parsed.warnings.append(f"{were} not read that {source.name} has.")
+    objects = [part for body in bodies for part in body.iter("{*}OLEObject", "{*}chart") if not _is_fallback(part)]
+    counts = Counter("chart" if name(part) == "chart" else "formula" for part in objects if _is_unread(part))
+    for what, count in counts.items():
+        parsed.unread += count
+        were = f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
+        parsed.warnings.append(f"{were} not read that {source.name} has as objects.")
     text = "\n\n".join(text for _, text in items)
     if all(kind == "paragraph" for kind, _ in items) and is_transcript(text):
         parsed = Parsed("docx", warnings=parsed.warnings, removed=parsed.removed, unread=parsed.unread)
@@ -79,13 +74,8 @@ class _Reader:
     """Reads the body, with the styles, the lists and the notes that it refers to."""
 
     def __init__(self, parsed: Parsed, archive: Archive, main: str) -> None:
-        self._parsed, self._archive = parsed, archive
-        self._folder, file = posixpath.split(main)
-        folder = self._folder
-        self._parts = {
-            attribute(relation, "Id"): attribute(relation, "Target")
-            for relation in _optional(archive, f"{folder}/_rels/{file}.rels")
-        }
+        self._parsed = parsed
+        folder = posixpath.dirname(main)
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
         self._scripts = {
@@ -140,22 +130,10 @@ class _Reader:
         self._beside(paragraph)
 
     def _beside(self, paragraph: Any) -> None:
-        """Read the text boxes and the diagrams (SmartArt) that a paragraph holds in place."""
-        for box in paragraph.iter("{*}txbxContent", "{*}relIds"):
-            if _is_fallback(box):
-                continue
-            if name(box) == "txbxContent":
+        """Read the text boxes that a paragraph holds in place."""
+        for box in paragraph.iter("{*}txbxContent"):
+            if not _is_fallback(box):
                 self.blocks(box)
-            else:
-                self._diagram(
-                    posixpath.normpath(posixpath.join(self._folder, self._parts.pop(attribute(box, "dm"), "")))
-                )
-
-    def _diagram(self, part: str) -> None:
-        for point in _optional(self._archive, part.lstrip("/")).iterfind("{*}ptLst/{*}pt"):
-            if attribute(point, "type") in ("", "node", "asst"):  # others are connections and shapes
-                paragraphs = ("".join(paragraph.itertext("{*}t")) for paragraph in point.iter("{*}p"))
-                self._parsed.add("row", " ".join(text.strip() for text in paragraphs if text.strip()))
 
     def _text(self, element: Any) -> str:
         """The text of the runs of a paragraph, without deleted text and text boxes."""
@@ -181,8 +159,11 @@ class _Reader:
                 yield symbol(attribute(child, "font"), attribute(child, "char")), script
             elif tag == "checkBox":
                 yield "[x]" if _is_on(child, "checked", _is_on(child, "default")) else "[ ]", script
+            elif tag == "ddList":
+                choices, at = [attribute(entry, "val") for entry in child.iterfind("{*}listEntry")], _chosen(child)
+                yield choices[at] if at < len(choices) else "", script
             elif tag == "oMath":
-                yield omml(child), ""
+                yield formula(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
                 note = self._notes.pop((tag.removesuffix("Reference"), attribute(child, "id")), None)
                 if note is not None:
@@ -220,19 +201,14 @@ class _Reader:
             column = before
             for cell in _descend(row, "tc"):
                 paragraphs = _descend(cell, "p")
-                beside += [
-                    part for part in paragraphs if next(part.iter("{*}txbxContent", "{*}relIds"), None) is not None
-                ]
+                beside += [part for part in paragraphs if next(part.iter("{*}txbxContent"), None) is not None]
                 text = " ".join(text.replace("\n", " ") for text in map(self._cell_text, paragraphs) if text)
                 columns, merged = _span(cell, "tcPr/gridSpan", 1), value(cell, "tcPr/vMerge", None)
                 if merged in ("", "continue") and not text:  # merged with the cell above
                     text = above.get(column, "")
                 elif merged is not None:
                     above[column] = text if len(text) <= REPEATED else ""
-                if value(cell, "tcPr/hMerge", "restart") == "restart" or text or not cells:
-                    cells.append(Cell(text, columns))
-                else:  # merged with the cell before
-                    cells[-1] = Cell(cells[-1].text, cells[-1].columns + columns)
+                cells.append(Cell(text, columns))
                 column += columns
                 inner += list(_descend(cell, "tbl"))
             grid.add(cells)
@@ -251,9 +227,20 @@ def _is_on(element: Any, path: str, default: bool = False) -> bool:
     return default if found is None else attribute(found, "val") not in ("0", "false", "off")
 
 
+def _chosen(choices: Any) -> int:
+    """The place of the entry of a list that a form field shows."""
+    found = value(choices, "result") or value(choices, "default")
+    return int(found) if re.fullmatch(r"\d{1,3}", found) else 0
+
+
 def _is_placeholder(element: Any) -> bool:
     """True if it is an empty field of a form, whose text asks for what is to be entered."""
     return name(element) == "sdt" and _is_on(element, "sdtPr/showingPlcHdr")
+
+
+def _is_unread(element: Any) -> bool:
+    """True for charts, and for formulas of older programs."""
+    return name(element) == "chart" or attribute(element, "ProgID").startswith("Equation")
 
 
 def _is_fallback(element: Any) -> bool:
