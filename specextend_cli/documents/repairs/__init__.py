@@ -19,11 +19,12 @@ from specextend_cli.documents.repairs.margins import line_numbers, side_headings
 from specextend_cli.documents.repairs.notes import note_marks
 from specextend_cli.documents.repairs.order import reading_order
 from specextend_cli.documents.repairs.page_notes import page_notes
-from specextend_cli.documents.repairs.rows import empty_cells, rows
+from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows
 from specextend_cli.documents.repairs.running import running_lines, watermarks
+from specextend_cli.documents.repairs.wrapped_cells import wrapped_cells
 
 _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
-    *(watermarks, line_numbers, list_markers, columns, characters, drop_caps, rows, empty_cells, running_lines),
+    *(watermarks, line_numbers, list_markers, columns, dotted_cells, characters, drop_caps, rows, wrapped_cells, empty_cells, running_lines),
     *(side_headings, reading_order, captions, page_notes, note_marks, hyphens),
 )
 """Each repair relies on those before it."""

@@ -33,6 +33,7 @@ _ADDRESS = r"(?:https?|file)://\S+"
 _TIME = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d\d(?:\s?[AaPp]\.?[Mm]\.?)?"
 _BROWSER_FOOT = re.compile(rf"{_ADDRESS}\s+\d+\s*/\s*\d+|\d+\s+(?:\w{{1,3}}|/)\s+\d+\s+{_TIME}")
 _BROWSER_HEAD = re.compile(rf"{_TIME}(?:\s.*)?|.{{0,200}}\s{_ADDRESS}")
+_NUMBERED = re.compile(r"[a-z]{1,2}\. ?#|[^\w\s]+$")  # "No. 7", and rules of underscores or dashes
 _PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
 
 Edges = Sequence[tuple[str, list[Line]]]
@@ -204,7 +205,7 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
         if counted:
             yield in_step
         return
-    if sum(map(str.isalpha, key)) <= 2:
+    if sum(map(str.isalpha, key)) <= 2 and (len({line.text for line in lines}) > 1 or not _NUMBERED.match(key)):
         return
     texts: defaultdict[tuple[bool, str], list[Line]] = defaultdict(list)
     for line, text in zip(lines, marked, strict=True):
@@ -218,10 +219,12 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
 
 def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], statistics: _Statistics) -> set[int]:
     """The ids of the lines to be removed: running lines, from the edge inward."""
-    running: set[int] = set()
+    running, usual = set[int](), set[int]()
     bands: defaultdict[str, list[Line]] = defaultdict(list)
     for group in groups:
         running.update(map(id, group.lines))
+        if len({line.page for line in group.lines}) > max(_FEW_PAGES, _MOST_PAGES * statistics.pages):
+            usual.update(map(id, group.lines))
         bands[group.where] += (line for line in group.lines if line.page in statistics.sample)
     removed: set[int] = set()
     for where, lines in edges:
@@ -230,7 +233,7 @@ def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], s
             if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
                 break
             inward.append(line)
-        removed.update(id(line) for line in _apart(inward, lines))
+        removed.update(id(line) for line in _apart(inward, lines, usual))
     return removed
 
 
@@ -253,9 +256,9 @@ def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
     yield "bottom", highest[: -_EDGE - 2 : -1]
 
 
-def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
-    """Those of the first `lines` that are set apart from the text, which may begin or end alike too."""
-    while found and len(found) < len(lines):
+def _apart(found: list[Line], lines: Sequence[Line], usual: set[int]) -> list[Line]:
+    """Those of the first `lines` that are set apart from the text, which may begin or end alike too, or are `usual`."""
+    while found and len(found) < len(lines) and id(found[-1]) not in usual:
         line, behind = found[-1], lines[len(found)]
         if abs(line.base - behind.base) > 1.5 * line.size or abs(line.size - behind.size) > 0.04 * line.size:
             break
