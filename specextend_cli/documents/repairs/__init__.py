@@ -11,6 +11,7 @@ from collections.abc import Callable
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Pages, Repaired
 from specextend_cli.documents.repairs.captions import captions
+from specextend_cli.documents.repairs.cells import wrapped_cells
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
@@ -21,10 +22,9 @@ from specextend_cli.documents.repairs.order import reading_order, side_headings
 from specextend_cli.documents.repairs.page_notes import page_notes
 from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows
 from specextend_cli.documents.repairs.running import running_lines, watermarks
-from specextend_cli.documents.repairs.wrapped_cells import wrapped_cells
 
 _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
-    *(watermarks, line_numbers, list_markers, columns, dotted_cells, characters, drop_caps, rows, wrapped_cells, empty_cells, running_lines),
+    *(watermarks, line_numbers, list_markers, columns, dotted_cells, characters, drop_caps, wrapped_cells, rows, empty_cells, running_lines),
     *(side_headings, reading_order, captions, page_notes, note_marks, hyphens),
 )
 """Each repair relies on those before it."""

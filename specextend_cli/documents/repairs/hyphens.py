@@ -9,7 +9,7 @@ from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages, Repaired
-from specextend_cli.documents.repairs.compounds import HYPHENS, compounds, is_below, last_word, vocabulary
+from specextend_cli.documents.repairs.compounds import HYPHENS, Compounds, compounds, is_below, last_word, vocabulary
 
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
 _MAX_DROP_CAPS = 50  # on a page: with more they are a diagram
@@ -17,7 +17,7 @@ _SHORT = 20  # characters: a shorter line may be a row of a table
 _NUMBER = re.compile(r"\d[-–]$")
 # "10- to 20-year": what ends so waits for the second part.
 _SECOND_PART = re.compile(r"(?:and|or|to|und|oder|bis|et|ou|à|y|o|e|och|en)\b", re.IGNORECASE)
-_NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
+_NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)(\S*)")
 
 
 def hyphens(pages: Pages) -> Repaired:
@@ -28,39 +28,47 @@ def hyphens(pages: Pages) -> Repaired:
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
     for (p, i), (q, j) in pairwise(places):
         here, there = fixed[p][i], fixed[q][j]
-        if _NUMBER.search(here.text) and (number := re.match(r"(\d\S*)\s*", there.text)):
-            edits.append(Edit("hyphen joined", here.page, f"{here.text[-2:]}\n{number[1]}", here.text[-2:] + number[1]))
-            fixed[p][i] = here._replace(text=here.text + number[1])
-            fixed[q][j] = there._replace(text=there.text[number.end() :])
+        if not (found := _rejoined(here.text, there.text, known) or _code(here, there)):
             continue
-        if code := _code(here, there):
-            edits.append(Edit("hyphen joined", here.page, f"{here.text[-2:]}\n{code}", f"{here.text[-2]}-{code}"))
-            fixed[p][i] = here._replace(text=f"{here.text[:-1]}-{code}")
-            fixed[q][j] = there._replace(text=there.text[len(code) :].lstrip())
-            continue
-        last = last_word(here.text)
-        if not last or not (first := _NEXT.match(there.text)):
-            continue
-        if _SECOND_PART.fullmatch(first[1]) and not known.words[(last + first[1]).lower()]:
-            continue  # "short- and long-term"
-        capitals = _is_capitals(here.text) and _is_capitals(there.text)
-        whole = known.whole(last, first[1], here.text[-1], capitals=capitals)
-        moved = there.text[first.start() : first.end()].rstrip()
-        edits.append(Edit("hyphen joined", here.page, f"{last}-\n{first[1]}", whole))
-        fixed[p][i] = here._replace(text=here.text[: -len(last) - 1] + whole + moved[len(first[1]) :])
-        fixed[q][j] = there._replace(text=there.text[first.end() :])
+        whole, end = found
+        edits.append(Edit("hyphen joined", here.page, f"{here.text}\n{there.text[:end]}".strip(), whole))
+        fixed[p][i] = here._replace(text=whole)
+        fixed[q][j] = there._replace(text=there.text[end:].lstrip())
     return [[line._replace(text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
 
 
-def _code(here: Line, there: Line) -> str:
-    """The first word of a line if it belongs to a number or a code before it (737-MAX, 10-year, B-52), or ""."""
+def joined(text: str, following: str, known: Compounds) -> str:
+    """A text and its next line, with a space between them or the word that is divided there."""
+    if found := _rejoined(text, following, known):
+        whole, end = found
+        return f"{whole} {following[end:].lstrip()}".rstrip()
+    return f"{text} {following}".replace(HYPHEN, "-")
+
+
+def _rejoined(text: str, following: str, known: Compounds) -> tuple[str, int] | None:
+    """A line with its last word whole, and where the rest of the following line begins; None if no word is divided."""
+    if _NUMBER.search(text) and (number := re.match(r"\d\S*", following)):
+        return text + number[0], number.end()
+    last = last_word(text)
+    if not last or not (first := _NEXT.match(following)):
+        return None
+    if _SECOND_PART.fullmatch(first[1]) and not known.words[(last + first[1]).lower()]:
+        return None  # "short- and long-term"
+    capitals = _is_capitals(text) and _is_capitals(following)
+    whole = known.whole(last, first[1], text[-1], capitals=capitals)
+    return text[: -len(last) - 1] + whole + first[2], first.end()
+
+
+def _code(here: Line, there: Line) -> tuple[str, int] | None:
+    """A line with the rest of the number or code that ends it (737-MAX, 10-year, B-52)."""
     is_row = here.gaps or there.gaps or CELL_SEPARATOR in here.text or len(here.text) < _SHORT
     if is_row or not here.text.endswith(HYPHENS) or not is_below(here, there):
-        return ""
+        return None
     begins = re.match(r"\d" if here.text[-2:-1].isalpha() else r"[^\W\d_]", there.text)
     if not (begins and here.text[-2:-1].isalnum()) or _SECOND_PART.match(there.text):
-        return ""
-    return there.text.split(maxsplit=1)[0]
+        return None
+    code = there.text.split(maxsplit=1)[0]
+    return f"{here.text[:-1]}-{code}", len(code)
 
 
 def _is_capitals(text: str) -> bool:

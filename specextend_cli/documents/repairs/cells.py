@@ -1,0 +1,90 @@
+"""Table cells of several lines that are centred beside the single lines of their row."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from itertools import pairwise
+
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.line import CELL_SEPARATOR, Line, Pages, Repaired, runs
+from specextend_cli.documents.repairs.compounds import compounds
+from specextend_cli.documents.repairs.hyphens import joined
+
+_STEP = 1.5  # sizes from line to line of a cell
+_LEVEL = 0.12  # sizes: how much steps may differ, and the middle of a cell be above or below its row
+_LEAST = 3  # cells in a row
+_WORD = re.compile(r"[^\W\d_]{3}")  # the parts of a fraction have none
+
+
+def wrapped_cells(pages: Pages) -> Repaired:
+    """Join the lines of each cell whose middle is at the height of the row before or after it in the file."""
+    known = cache(lambda: compounds(pages))
+    edits: list[Edit] = []
+
+    def text_of(cell: Sequence[Line]) -> str:
+        text = cell[0].text
+        for line in cell[1:]:
+            text = joined(text, line.text, known())
+        return text
+
+    def row_of(row: list[list[Line]]) -> list[Line]:
+        lines = [line for cell in row for line in cell]
+        cells = sorted((piece for cell in row for piece in (_pieces(cell[0]) if len(cell) == 1 else [cell])), key=_left)
+        if not _is_row(cells):
+            return lines
+        gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
+        text = CELL_SEPARATOR.join(map(text_of, cells))
+        edits.append(Edit("cell joined", lines[0].page, "\n".join(line.text for line in lines), text))
+        base = next(cell[0].base for cell in cells if len(cell) == 1)
+        return [lines[0]._replace(text=text, left=_left(cells[0]), right=_right(cells[-1]), base=base, gaps=gaps)]
+
+    return [[line for row in runs(runs(page, _goes_on), _is_beside) for line in row_of(row)] for page in pages], edits
+
+
+def _goes_on(cell: Sequence[Line], line: Line) -> bool:
+    """True if a line is the next one of a cell: in equal steps, and at its left, right or middle."""
+    last = cell[-1]
+    step = last.base - line.base
+    if last.gaps or line.gaps or last.size == 1 or last[5:8] != line[5:8] or not 0 < step < _STEP * line.size:
+        return False
+    near = min(abs(last.left - line.left), abs(last.right - line.right), abs(sum(last[2:4]) - sum(line[2:4])) / 2)
+    return near < line.size and (len(cell) == 1 or abs(cell[-2].base - last.base - step) < _LEVEL * line.size)
+
+
+def _is_beside(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
+    """True if the middle, or the first line, of a cell is at the height of that of the first cell of the row."""
+    first, size = row[0], cell[0].size
+    apart = min(abs(_middle(first) - _middle(cell)), abs(first[0].base - cell[0].base))
+    return max(apart, abs(first[0].size - size)) < _LEVEL * size
+
+
+def _pieces(line: Line) -> list[list[Line]]:
+    """The cells of a line."""
+    parts = line.text.split(CELL_SEPARATOR)
+    if len(parts) != len(line.gaps) + 1:
+        return [[line]]
+    edges = [line.left, *(edge for gap in line.gaps for edge in gap), line.right]
+    places = zip(parts, edges[::2], edges[1::2], strict=True)
+    return [[line._replace(text=text, left=left, right=right, gaps=())] for text, left, right in places]
+
+
+def _is_row(cells: Sequence[Sequence[Line]]) -> bool:
+    """True if some cells have several lines, which hold words, and others have one, and all are beside each other."""
+    wrapped = [line for cell in cells if len(cell) > 1 for line in cell]
+    apart = all(_right(a) < _left(b) for a, b in pairwise(cells))
+    single = any(len(cell) == 1 for cell in cells)
+    return bool(wrapped) and single and apart and len(cells) >= _LEAST and all(_WORD.search(line.text) for line in wrapped)
+
+
+def _middle(cell: Sequence[Line]) -> float:
+    return (cell[0].base + cell[-1].base) / 2
+
+
+def _left(cell: Sequence[Line]) -> float:
+    return min(line.left for line in cell)
+
+
+def _right(cell: Sequence[Line]) -> float:
+    return max(line.right for line in cell)
