@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import CELL_SEPARATOR, Line, Pages, Repaired, runs
+from specextend_cli.documents.line import Line, Pages, Repaired, runs
 from specextend_cli.documents.repairs.compounds import compounds
 from specextend_cli.documents.repairs.hyphens import joined
 
@@ -35,7 +35,7 @@ def wrapped_cells(pages: Pages) -> Repaired:
         if not _is_row(cells):
             return lines
         gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
-        text = CELL_SEPARATOR.join(map(text_of, cells))
+        text = "\t".join(map(text_of, cells))
         edits.append(Edit("cell joined", lines[0].page, "\n".join(line.text for line in lines), text))
         base = next(cell[0].base for cell in cells if len(cell) == 1)
         return [lines[0]._replace(text=text, left=_left(cells[0]), right=_right(cells[-1]), base=base, gaps=gaps)]
@@ -62,7 +62,7 @@ def _is_beside(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
 
 def _pieces(line: Line) -> list[list[Line]]:
     """The cells of a line."""
-    parts = line.text.split(CELL_SEPARATOR)
+    parts = line.text.split("\t")
     if len(parts) != len(line.gaps) + 1:
         return [[line]]
     edges = [line.left, *(edge for gap in line.gaps for edge in gap), line.right]

@@ -257,10 +257,15 @@ def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
 
 
 def _apart(found: list[Line], lines: Sequence[Line], usual: set[int]) -> list[Line]:
-    """Those of the first `lines` that are set apart from the text, which may begin or end alike too, or are `usual`."""
-    while found and len(found) < len(lines) and id(found[-1]) not in usual:
+    """Those of the first `lines` that are set apart from the text, which may begin or end alike too.
+
+    `usual` lines, which most pages have, need no more than another left edge.
+    """
+    while found and len(found) < len(lines):
         line, behind = found[-1], lines[len(found)]
         if abs(line.base - behind.base) > 1.5 * line.size or abs(line.size - behind.size) > 0.04 * line.size:
+            break
+        if id(line) in usual and abs(line.left - behind.left) > line.size:
             break
         found.pop()
     return found
