@@ -5,8 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Sequence
-from itertools import pairwise
-from statistics import median
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, runs
@@ -14,9 +12,10 @@ from specextend_cli.documents.line import Line, Pages, Repaired, runs
 # Also raised ones, which are smaller than the text beside them.
 _NUMBERED = re.compile(r"(\d{1,4}|[⁰¹²³⁴-⁹]{1,4})(?:\s+(?=\S)|(?<=[⁰¹²³⁴-⁹])(?=\S)|$)")
 _LEAST, _MOST = 8, 200  # numbers on a page
+_FEW = 3  # numbers on a page near others
 _ALONE = 15  # numbers on a page that are enough without those of other pages
 _NEAR = 3  # pages
-_EVEN = 0.1  # relative difference of the steps from number to number
+_EVERY = 0.8  # of the lines of text have a number, where those of a list go on over several lines
 _LONG = 20  # characters of the average line of text; the items of a list are shorter
 _CELL = 12  # characters; the longest cell of a row of words may be shorter
 _FIGURE = re.compile(r"[($€£¥+−–-]{0,3}\d[\d.,:/]*[)%]{0,2}")
@@ -24,18 +23,19 @@ _GOING_ON = 0.2  # of the lines of text begin in lower case, which the items of 
 
 
 def line_numbers(pages: Pages) -> Repaired:
-    """Remove numbers that count up down the left of prose at the same heights on several pages.
+    """Remove numbers that count up down the left of prose in one column of several pages.
 
-    One page is enough where they begin with 1, are many and evenly spaced.
+    One page is enough where they are many and begin with 1. Near such pages a few are enough, as on the last page.
     """
     found = [_longest(page) for page in pages]
+    beside = [len(run) <= _MOST and len(run) >= _FEW and _beside_prose(page, run) for page, run in zip(pages, found, strict=True)]
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
-    for place, (page, run) in enumerate(zip(pages, found, strict=True)):
-        near = found[max(place - _NEAR, 0) : place] + found[place + 1 : place + _NEAR + 1]
-        recur = _is_even(run) or any(_at_the_heights(run, other) for other in near)
-        is_removed = _LEAST <= len(run) <= _MOST and recur and _beside_prose(page, run)
-        fixed.append(_without(page, run, edits) if is_removed else list(page))
+    for at, (page, run) in enumerate(zip(pages, found, strict=True)):
+        alone = len(run) >= _ALONE and _number(run[0]) == 1
+        near = range(max(at - _NEAR, 0), min(at + _NEAR + 1, len(found)))
+        recur = any(len(found[place]) >= _LEAST and _is_alike(run, found[place]) for place in near if place != at and beside[at])
+        fixed.append(_without(page, run, edits) if beside[at] and (alone or recur) else list(page))
     return fixed, edits
 
 
@@ -60,31 +60,24 @@ def _text(line: Line) -> str:
     return _NUMBERED.sub("", line.text, count=1).strip()
 
 
-def _at_the_heights(run: Sequence[Line], other: Sequence[Line]) -> bool:
-    """True if most numbers of two pages are at the same heights."""
+def _is_alike(run: Sequence[Line], other: Sequence[Line]) -> bool:
+    """True if the numbers of two pages are in one column, and begin with 1 or are at the same heights."""
     both = {round(line.base) for line in run} & {round(line.base) for line in other}
-    return len(both) >= max(0.8 * min(len(run), len(other)), _LEAST)
-
-
-def _is_even(run: Sequence[Line]) -> bool:
-    """True if many numbers from 1 are one below the other in equal steps."""
-    steps = [a.base - b.base for a, b in pairwise(run)]
-    usual = median(steps) if steps else 0.0
-    even = sum(abs(step - usual) <= _EVEN * usual for step in steps)
-    return len(run) >= _ALONE and _number(run[0]) == 1 and even >= 0.9 * len(steps)
+    level = len(both) >= max(0.8 * min(len(run), len(other)), _LEAST)
+    near = abs(run[0].left - other[0].left) < run[0].size
+    return near and (level or _number(run[0]) == _number(other[0]) == 1)
 
 
 def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
-    """True if most numbers have text beside them that is no table row, and that goes on from line to line."""
-    edge = max(line.left for line in run)
-    numbers = set(map(id, run))
-    others = [line for line in page if line.left > edge and id(line) not in numbers and not _is_row(line.text)]
-    texts = [text for line in run if (text := _text(line)) and not _is_row(text)]
-    for line in run:
-        texts += [other.text for other in others if not _text(line) and abs(other.base - line.base) < line.size][:1]
+    """True if most lines beside the numbers have one, are no table rows, and go on from line to line."""
+    edge, numbers = max(line.left for line in run), set(map(id, run))
+    lines = [line for line in page if id(line) not in numbers and line.left > edge]
+    lines = [line for line in lines if run[-1].base - line.size < line.base < run[0].base + line.size]
+    texts = [text for text in (*map(_text, run), *(line.text for line in lines)) if text and not _is_row(text)]
+    every = len(run) >= _EVERY * len({round(line.base) for line in lines if not _is_row(line.text)})
     prose = sum(map(len, texts)) >= _LONG * len(texts)
     going_on = sum(text[:1].islower() for text in texts) >= _GOING_ON * len(texts)
-    return len(texts) >= 0.6 * len(run) and prose and going_on
+    return len(texts) >= 0.6 * len(run) and every and prose and going_on
 
 
 def _is_row(text: str) -> bool:
