@@ -20,7 +20,7 @@ from specextend_cli.documents.line import HYPHEN, Pages, lines_from_json, lines_
 from specextend_cli.documents.markdown import compose_markdown
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import plain_characters
-from specextend_cli.documents.repairs.running import KEPT, KEPT_MARK
+from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import SandboxError, sandbox
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many
@@ -34,7 +34,6 @@ SMALL = 8_000
 MAX_RESPONSE = 1 << 30
 
 _WORKER = "specextend_cli.documents.cleaning:respond"
-_KEPT = {KEPT: "lines that return at the edge of the pages", KEPT_MARK: "slanted lines that return"}
 _TITLE = 1_000  # characters
 
 
@@ -57,10 +56,9 @@ class Cleaned:
         if text.joined:
             changes["line joined"] = text.joined
         warnings = list(extraction.warnings)
-        for kept, what in _KEPT.items():
-            if numbers := sorted({edit.page for edit in self.edits if edit.kind == kept}):
-                where = f"{places(numbers)} of {name}"
-                warnings.append(f"{where}: {what} were kept, because they are a large part of the text there.")
+        if numbers := sorted({edit.page for edit in self.edits if edit.kind == KEPT}):
+            where = f"{places(numbers)} of {name}: lines that return at the edge of the pages"
+            warnings.append(f"{where} were kept, because they are a large part of the text there.")
         if encoded := [edit for edit in self.edits if edit.kind == ENCODED]:
             size = format_many(sum(len(edit.before) for edit in encoded), "character")
             warnings.append(f"Encoded data of {name} (base64 or the like) was left out: {size}.")

@@ -15,13 +15,9 @@ from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 from specextend_cli.documents.repairs.chapter_heads import chapter_heads
 from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
-from specextend_cli.documents.repairs.table_heads import first_heads
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
-KEPT_MARK = "watermark kept"
-"""Kind of an edit without effect: slanted text that is too much of its pages to be a watermark."""
-_MAX_SLANTED = 0.6  # of the letters and digits of a page that are a watermark
 _EDGE = 4
 _LARGE = 1.2  # of the body size: a title
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
@@ -53,12 +49,11 @@ def running_lines(pages: Pages) -> Repaired:
         tops = (lines[:_EDGE] for where, lines in edges if where == "top")
         groups.append(_Group("top", chapter_heads(pages, tops, statistics.body), alone=False))
     removed = _lines_to_remove(edges, groups, titles, statistics)
-    heads = first_heads(pages, removed)
-    before = removed = removed - heads
+    before = removed
     shares = _shares(edges, pages, removed, groups)
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
     if len(small) < len(groups):
-        removed = _lines_to_remove(edges, small, titles, statistics) - heads
+        removed = _lines_to_remove(edges, small, titles, statistics)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
@@ -287,21 +282,13 @@ def _running_kind(line: Line, page: Sequence[Line]) -> str:
 
 
 def watermarks(pages: Pages) -> Repaired:
-    """Remove slanted words that recur at one position on other pages, or are much larger than the text."""
-    slanted = [line for page in pages for line in page if line.slanted and sum(map(str.isalpha, line.text)) > 2]
-    if not slanted:
+    """Remove slanted words that return on most pages."""
+    on: defaultdict[str, set[int]] = defaultdict(set)
+    for line in (line for page in pages for line in page if line.slanted and sum(map(str.isalpha, line.text)) > 2):
+        on[line.text].add(line.page)
+    least = max(2, _MOST_PAGES * sum(map(bool, pages)))
+    marks = {text for text, numbers in on.items() if len(numbers) >= least}
+    if not marks:
         return [list(page) for page in pages], []
-    upright = [line for page in pages for line in page if not line.slanted]
-    body = body_size(upright or slanted)
-    places = [(line.text, round(line.left / 4), round(line.base / 4)) for line in slanted]
-    counts = Counter(places)
-    marks = [line for line, at in zip(slanted, places, strict=True) if counts[at] > 1 or line.size > 1.5 * body]
-    removed = set(map(id, marks))
-    lost = Counter[int]()
-    for line in marks:
-        lost[line.page] += line.weight
-    shares = [lost[page[0].page] / sum(line.weight for line in page) for page in pages if page and lost[page[0].page]]
-    if shares and median(shares) > _MAX_SLANTED:
-        return [list(page) for page in pages], [Edit(KEPT_MARK, line.page, line.text, line.text) for line in marks]
-    edits = [Edit("watermark", line.page, line.text) for line in marks]
-    return [[line for line in page if id(line) not in removed] for page in pages], edits
+    edits = [Edit("watermark", line.page, line.text) for page in pages for line in page if line.slanted and line.text in marks]
+    return [[line for line in page if not (line.slanted and line.text in marks)] for page in pages], edits
