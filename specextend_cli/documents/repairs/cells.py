@@ -15,7 +15,7 @@ from specextend_cli.documents.repairs.hyphens import joined
 _STEP = 1.5  # sizes from line to line of a cell
 _LEVEL = 0.12  # sizes: how much steps may differ, and the middle of a cell be above or below its row
 _LEAST = 3  # cells in a row
-_WORD = re.compile(r"[^\W\d_]{3}")  # the parts of a fraction have none
+_WORD = re.compile(r"[^\W\d_]{4}")  # the parts of a fraction have none
 
 
 def wrapped_cells(pages: Pages) -> Repaired:
@@ -72,10 +72,11 @@ def _pieces(line: Line) -> list[list[Line]]:
 
 def _is_row(cells: Sequence[Sequence[Line]]) -> bool:
     """True if some cells have several lines, which hold words, and others have one, and all are beside each other."""
-    wrapped = [line for cell in cells if len(cell) > 1 for line in cell]
+    wrapped = [cell for cell in cells if len(cell) > 1]
+    if not 0 < len(wrapped) < len(cells) or len(cells) < _LEAST:
+        return False
     apart = all(_right(a) < _left(b) for a, b in pairwise(cells))
-    single = any(len(cell) == 1 for cell in cells)
-    return bool(wrapped) and single and apart and len(cells) >= _LEAST and all(_WORD.search(line.text) for line in wrapped)
+    return apart and all(any(_WORD.search(line.text) for line in cell) for cell in wrapped)
 
 
 def _middle(cell: Sequence[Line]) -> float:

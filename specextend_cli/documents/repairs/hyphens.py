@@ -54,8 +54,7 @@ def _rejoined(text: str, following: str, known: Compounds) -> tuple[str, int] | 
         return None
     if _SECOND_PART.fullmatch(first[1]) and not known.words[(last + first[1]).lower()]:
         return None  # "short- and long-term"
-    capitals = _is_capitals(text) and _is_capitals(following)
-    whole = known.whole(last, first[1], text[-1], capitals=capitals)
+    whole = known.whole(last, first[1], text[-1], capitals=text.isupper() and following.isupper())
     return text[: -len(last) - 1] + whole + first[2], first.end()
 
 
@@ -69,12 +68,6 @@ def _code(here: Line, there: Line) -> tuple[str, int] | None:
         return None
     code = there.text.split(maxsplit=1)[0]
     return f"{here.text[:-1]}-{code}", len(code)
-
-
-def _is_capitals(text: str) -> bool:
-    """True if a line is set in capitals, so that they say nothing about its words."""
-    letters = [letter for letter in text if letter.isalpha()]
-    return len(letters) > 8 and sum(map(str.isupper, letters)) > 0.8 * len(letters)
 
 
 def drop_caps(pages: Pages) -> Repaired:
