@@ -176,15 +176,6 @@ def two_types(sheets: Sheets) -> None:
     column(sheets, FERRY, 240, 600, width=60)
 
 
-def side_headings(sheets: Sheets) -> None:
-    """Headings in the margin, one little larger than the text and one lower than its paragraph; both drawn last."""
-    down = column(sheets, RIVER, 220, 740, width=60, size=11)
-    low = column(sheets, BRIDGE, 220, down - 14, width=60, size=11)
-    column(sheets, FERRY, 220, low - 14, width=60, size=11)
-    sheets._set("The Bridge", 60, down - 14, 12)
-    sheets._set("The Ferry", 60, low - 32, 14)
-
-
 def interrupted(sheets: Sheets) -> None:
     """A figure between the lines of a sentence, and a table at the head of the next page."""
     first, second = (wrap(text, 84) for text in (RIVER, BRIDGE))
@@ -238,7 +229,6 @@ PRINT = (
         "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
         f"Highlights of a report to the chairman of the board\n\n{FERRY}",
     ),
-    EdgeCase("side-headings.pdf", drawn(side_headings), f"{RIVER}\n\nThe Bridge\n\n{BRIDGE}\n\nThe Ferry\n\n{FERRY}"),
     EdgeCase(
         "interrupted.pdf",
         drawn(interrupted),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -10,7 +9,6 @@ from typing import NamedTuple
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, page_by_page, runs
 
-_WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _MAX_LINES = 500  # on a page: with more it is no page of prose
 _MAX_GAPS = 2_000  # on a page: each is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
@@ -32,25 +30,13 @@ class _Row(NamedTuple):
 @page_by_page
 def columns(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Read prose on both sides of a vertical gap over several rows one side after the other."""
-    if not page or len(page) > _MAX_LINES:
+    if not page or len(page) > _MAX_LINES or sum(len(line.gaps) for line in page) > _MAX_GAPS:
         return list(page)
-    typed = page[0].size == 1  # then each line is a row
-    lines = [_with_gaps(line) for line in page] if typed else page
-    if sum(len(line.gaps) for line in lines) > _MAX_GAPS:
-        return list(page)
-    rows = runs(lines, lambda row, line: not typed and abs(line.base - row[-1].base) < 0.3 * line.size)
+    rows = runs(page, lambda row, line: abs(line.base - row[-1].base) < 0.3 * line.size)
     found: list[Edit] = []
     arranged = [line for row in _arranged([_row(row) for row in rows], found) for line in row.lines]
     edits += found
     return arranged if found else list(page)
-
-
-def _with_gaps(line: Line) -> Line:
-    """A line of a text file with its wide spaces as gaps."""
-    if "\t" in line.text:
-        return line
-    gaps = tuple((line.left + wide.start(), line.left + wide.end()) for wide in _WIDE.finditer(line.text))
-    return line._replace(text=_WIDE.sub("\t", line.text), gaps=gaps)
 
 
 def _row(lines: Sequence[Line]) -> _Row:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
@@ -12,7 +11,7 @@ from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages, R
 from specextend_cli.documents.repairs.compounds import HYPHENS, Compounds, compounds, is_below, last_word, vocabulary
 
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
-_MAX_DROP_CAPS = 50  # on a page: with more they are a diagram
+_MOST = 50  # drop caps on a page: with more they are a diagram
 _SHORT = 20  # characters: a shorter line may be a row of a table
 _NUMBER = re.compile(r"\d[-–]$")
 # "10- to 20-year": what ends so waits for the second part.
@@ -31,7 +30,8 @@ def hyphens(pages: Pages) -> Repaired:
         if not (found := _rejoined(here.text, there.text, known) or _code(here, there)):
             continue
         whole, end = found
-        edits.append(Edit("hyphen joined", here.page, f"{here.text}\n{there.text[:end]}".strip(), whole))
+        start = here.text.rfind(" ") + 1
+        edits.append(Edit("hyphen joined", here.page, f"{here.text[start:-1]}-\n{there.text[:end]}", whole[start:]))
         fixed[p][i] = here._replace(text=whole)
         fixed[q][j] = there._replace(text=there.text[end:].lstrip())
     return [[line._replace(text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
@@ -71,49 +71,28 @@ def _code(here: Line, there: Line) -> tuple[str, int] | None:
 
 
 def drop_caps(pages: Pages) -> Repaired:
-    """Join a drop cap (a capital at least 1.6 times as large as the line to its right) with that line.
+    """Join a capital at least 1.6 times as large as the line to its right with that line.
 
-    It is the next line; in files that hold drop caps elsewhere, the highest one that begins in lower case.
+    It is the next line; in files that hold such capitals elsewhere, the highest one that begins in lower case.
     """
-    if not any(_is_drop_cap(line) for page in pages for line in page):
-        return [list(page) for page in pages], []
-    words = vocabulary(pages)
     edits: list[Edit] = []
-    fixed: list[list[Line]] = []
-    for page in pages:
-        lines = list(page)
-        for letter in [line for line in page if _is_drop_cap(line)][:_MAX_DROP_CAPS]:
+    words = cache(lambda: vocabulary(pages))
+    fixed = [list(page) for page in pages]
+    for lines in fixed:
+        letters = [line for line in lines if line.size != 1 and len(line.text) == 1 and line.text.isupper()]
+        for letter in letters[:_MOST]:
             at = next(place for place, line in enumerate(lines) if line is letter)
             beside = [place for place, line in enumerate(lines) if _begins(letter, line)]
-            first = max(beside, key=lambda place: lines[place].base, default=None)
-            if at + 1 in beside:
-                first = at + 1
-            elif first is not None and not (lines[first].text[0].islower() and _begins_paragraph(lines, first)):
-                first = None
-            if first is not None:
-                lines[first] = _joined(letter, lines[first], words, edits)
+            first = at + 1 if at + 1 in beside else max(beside, key=lambda place: lines[place].base, default=at)
+            if first == at + 1 or (first != at and lines[first].text[0].islower()):
+                line = lines[first]
+                word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
+                apart = letter.text in _LETTER_WORDS and words()[word] > words()[letter.text.lower() + word]
+                space = " " if apart else ""
+                lines[first] = line._replace(text=f"{letter.text}{space}{line.text}")
+                edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", lines[first].text))
                 del lines[at]
-        fixed.append(lines)
     return fixed, edits
-
-
-def _begins_paragraph(lines: Sequence[Line], at: int) -> bool:
-    """True if no line of the same type is closely above."""
-    line = lines[at]
-    above = (other for other in lines if 0 < other.base - line.base < 1.6 * line.size)
-    return not any(abs(o.size - line.size) < 0.5 and o.left < line.right and line.left < o.right for o in above)
-
-
-def _joined(letter: Line, line: Line, words: Counter[str], edits: list[Edit]) -> Line:
-    word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
-    apart = letter.text in _LETTER_WORDS and words[word] > words[letter.text.lower() + word]
-    joined = f"{letter.text}{' ' if apart else ''}{line.text}"
-    edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", joined))
-    return line._replace(text=joined)
-
-
-def _is_drop_cap(line: Line) -> bool:
-    return line.size != 1 and len(line.text) == 1 and line.text.isupper()
 
 
 def _begins(letter: Line, line: Line) -> bool:

@@ -30,7 +30,6 @@ _TIME = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d\d(?:\s?[AaPp]\.?[Mm]
 _BROWSER_FOOT = re.compile(rf"{_ADDRESS}\s+\d+\s*/\s*\d+|\d+\s+(?:\w{{1,3}}|/)\s+\d+\s+{_TIME}")
 _BROWSER_HEAD = re.compile(rf"{_TIME}(?:\s.*)?|.{{0,200}}\s{_ADDRESS}")
 _NUMBERED = re.compile(r"[a-z]{1,2}\. ?#|[^\w\s]+$")  # "No. 7", and rules of underscores or dashes
-_PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
 
 Edges = Sequence[tuple[str, list[Line]]]
 """The lines at the "top" and "bottom" of all pages: see `_edges`."""
@@ -97,11 +96,8 @@ class _Statistics:
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
     def is_large(self, line: Line) -> bool:
-        """True if it is a title by its size, unless a page number stands apart or beside the title."""
-        if line.size <= _LARGE * self.body or id(line) in self._counting:
-            return False
-        pieces = _PIECE.split(line.text)
-        return len(pieces) == 1 or not any(ALONE.fullmatch(modulo_digits(pieces[at])) for at in (0, -1))
+        """True if it is a title by its size."""
+        return line.size > _LARGE * self.body and id(line) not in self._counting
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
