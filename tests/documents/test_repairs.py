@@ -7,8 +7,8 @@ from itertools import pairwise
 from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.columns import columns
-from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.line_numbers import line_numbers
+from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.running import watermarks
 
 

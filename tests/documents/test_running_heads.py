@@ -11,7 +11,9 @@ from tests.documents.made_pdfs import SENTENCES, wrap
 from tests.documents.raw_pdf import raw_pdf, show
 
 PAGES, LINES = 6, 20
-STORY = wrap(" ".join(f"On day {day} {SENTENCES[day % 4][:1].lower()}{SENTENCES[day % 4][1:]}" for day in range(110)), 70)
+STORY = wrap(
+    " ".join(f"On day {day} {SENTENCES[day % 4][:1].lower()}{SENTENCES[day % 4][1:]}" for day in range(110)), 70
+)
 PARTS = [STORY[LINES * at : LINES * (at + 1)] for at in range(PAGES)]
 Made = Callable[[int], str]
 

@@ -24,7 +24,19 @@ from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, row
 from specextend_cli.documents.repairs.running import running_lines, watermarks
 
 _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
-    *(watermarks, line_numbers, list_markers, wrapped_cells, columns, dotted_cells, characters, drop_caps, rows, empty_cells, running_lines),
+    *(
+        watermarks,
+        line_numbers,
+        list_markers,
+        wrapped_cells,
+        columns,
+        dotted_cells,
+        characters,
+        drop_caps,
+        rows,
+        empty_cells,
+        running_lines,
+    ),
     *(side_headings, reading_order, captions, page_notes, note_marks, hyphens),
 )
 """Each repair relies on those before it."""

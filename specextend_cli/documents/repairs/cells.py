@@ -8,7 +8,7 @@ from functools import cache
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, Repaired, runs
+from specextend_cli.documents.line import Line, Pages, Repaired, pieces, runs
 from specextend_cli.documents.repairs.compounds import compounds
 from specextend_cli.documents.repairs.hyphens import joined
 
@@ -31,7 +31,8 @@ def wrapped_cells(pages: Pages) -> Repaired:
 
     def row_of(row: list[list[Line]]) -> list[Line]:
         lines = [line for cell in row for line in cell]
-        cells = sorted((piece for cell in row for piece in (_pieces(cell[0]) if len(cell) == 1 else [cell])), key=_left)
+        split = ([[piece] for piece in pieces(cell[0])] if len(cell) == 1 else [cell] for cell in row)
+        cells = sorted((cell for cells in split for cell in cells), key=_left)
         if not _is_row(cells):
             return lines
         gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
@@ -58,16 +59,6 @@ def _is_beside(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
     first, size = row[0], cell[0].size
     apart = min(abs(_middle(first) - _middle(cell)), abs(first[0].base - cell[0].base))
     return max(apart, abs(first[0].size - size)) < _LEVEL * size
-
-
-def _pieces(line: Line) -> list[list[Line]]:
-    """The cells of a line."""
-    parts = line.text.split("\t")
-    if len(parts) != len(line.gaps) + 1:
-        return [[line]]
-    edges = [line.left, *(edge for gap in line.gaps for edge in gap), line.right]
-    places = zip(parts, edges[::2], edges[1::2], strict=True)
-    return [[line._replace(text=text, left=left, right=right, gaps=())] for text, left, right in places]
 
 
 def _is_row(cells: Sequence[Sequence[Line]]) -> bool:

@@ -286,5 +286,10 @@ def watermarks(pages: Pages) -> Repaired:
     marks = {text for text, numbers in on.items() if len(numbers) >= least}
     if not marks:
         return [list(page) for page in pages], []
-    edits = [Edit("watermark", line.page, line.text) for page in pages for line in page if line.slanted and line.text in marks]
+    edits = [
+        Edit("watermark", line.page, line.text)
+        for page in pages
+        for line in page
+        if line.slanted and line.text in marks
+    ]
     return [[line for line in page if not (line.slanted and line.text in marks)] for page in pages], edits
