@@ -65,10 +65,6 @@ def interleaved(sheets: Sheets, texts: Sequence[str], width: int, lefts: Sequenc
                 sheets.canvas.drawString(left, top - 12 * row, lines[row])
 
 
-def two_columns_by_row(sheets: Sheets) -> None:
-    interleaved(sheets, (RIVER, BRIDGE), 44, (60, 320))
-
-
 def three_columns_by_row(sheets: Sheets) -> None:
     interleaved(sheets, (RIVER, BRIDGE, FERRY), 26, (50, 220, 390))
 
@@ -96,51 +92,6 @@ def numbered(style: Callable[[int], str], pages: int = 6) -> Callable[[Sheets], 
 
 def numbered_text(pages: int = 6) -> str:
     return "\n\n".join(f"{chr(65 + number) * 3} is the sign of this page. {RIVER}" for number in range(pages))
-
-
-def roman(number: int) -> str:
-    return ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii")[number]
-
-
-def left_and_right_heads(sheets: Sheets) -> None:
-    for number in range(1, 9):
-        even = number % 2 == 0
-        sheets._set("Proceedings of the River Board" if even else "Levels and Floods", 72 if even else 400, 800, 9)
-        sheets._set(str(number), 60 if even else 520, 800, 9)
-        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
-        sheets.canvas.showPage()
-
-
-def watermark(sheets: Sheets) -> None:
-    for number in range(1, 7):
-        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
-        sheets.canvas.saveState()
-        sheets.canvas.translate(200, 300)
-        sheets.canvas.rotate(45)
-        sheets._set("DRAFT", 0, 0, 90)
-        sheets.canvas.restoreState()
-        sheets.canvas.showPage()
-
-
-def line_numbers(sheets: Sheets) -> None:
-    """As in pleadings: every line has its number in the margin, all of them drawn first."""
-    for number in range(1, 4):
-        lines = wrap(pleading(number), 64)
-        sheets.canvas.setFont("Helvetica", 10)
-        for at in range(len(lines)):
-            sheets.canvas.drawString(50, 740 - 24 * at, str(at + 1))
-        for at, line in enumerate(lines):
-            sheets.canvas.drawString(90, 740 - 24 * at, line)
-        sheets.canvas.showPage()
-
-
-def line_numbers_text() -> str:
-    return "\n\n".join(map(pleading, range(1, 4)))
-
-
-def pleading(number: int) -> str:
-    parts = (RIVER, BRIDGE, FERRY)
-    return " ".join((*parts[number - 1 :], *parts[: number - 1]))
 
 
 # ---------------------------------------------------------------------------------------------------- characters
@@ -276,27 +227,6 @@ def off_the_page(sheets: Sheets) -> None:
 # ----------------------------------------------------------------------------------------------- notes and tables
 
 
-def footnotes(sheets: Sheets) -> None:
-    canvas = sheets.canvas
-    text = canvas.beginText(72, 700)
-    text.setFont("Helvetica", 11)
-    text.textOut("The levels were read by the staff of the mill")
-    text.setFont("Helvetica", 7)
-    text.setRise(4)
-    text.textOut("1")
-    text.setRise(0)
-    text.setFont("Helvetica", 11)
-    text.textLine(" until the war,")
-    text.textOut("when the office took over.")
-    text.setFont("Helvetica", 7)
-    text.setRise(4)
-    text.textOut("2")
-    canvas.drawText(text)
-    for at, note in enumerate(("1 See the books of the mill.", "2 By order of the council, in May.")):
-        sheets._set(note, 72, 90 - 11 * at, 8)
-    canvas.showPage()
-
-
 def powers(sheets: Sheets) -> None:
     text = sheets.canvas.beginText(72, 700)
     text.setFont("Helvetica", 11)
@@ -308,15 +238,6 @@ def powers(sheets: Sheets) -> None:
         text.setRise(0)
         text.setFont("Helvetica", 11)
     sheets.canvas.drawText(text)
-
-
-def table(sheets: Sheets) -> None:
-    column(sheets, FERRY, 72, 760, width=84)
-    rows = (("Station", "Metres", "Year"), ("Old mill", "3.20", "1921"), ("Market bridge", "4.05", "1954"))
-    for row, cells in enumerate(rows):
-        for at, cell in enumerate(cells):
-            sheets._set(cell, 72 + 140 * at, 690 - 14 * row, 11)
-    column(sheets, RIVER, 72, 620, width=84)
 
 
 def bullets(sheets: Sheets) -> None:
@@ -398,7 +319,6 @@ def form(sheets: Sheets) -> None:
 TWO = f"{RIVER}\n\n{BRIDGE}"
 LAYOUT = (
     EdgeCase("two-columns.pdf", drawn(two_columns), TWO),
-    EdgeCase("two-columns-by-row.pdf", drawn(two_columns_by_row), TWO),
     EdgeCase("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
     EdgeCase(
         "columns-under-a-title.pdf", drawn(columns_under_a_title), f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}"
@@ -407,11 +327,7 @@ LAYOUT = (
         EdgeCase(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
         for at, style in enumerate(
             (
-                str,
-                lambda n: f"- {n} -",
-                lambda n: f"Page {n} of 6",
                 lambda n: f"{n}/6",
-                roman,
                 lambda n: f"[{n}]",
                 lambda n: f"p. {n}",
                 lambda n: f"A-{n}",
@@ -420,9 +336,6 @@ LAYOUT = (
             )
         )
     ),
-    EdgeCase("left-and-right-heads.pdf", drawn(left_and_right_heads), numbered_text(8)),
-    EdgeCase("watermark.pdf", drawn(watermark), numbered_text()),
-    EdgeCase("line-numbers.pdf", drawn(line_numbers), line_numbers_text()),
     EdgeCase(
         "hyphenated.pdf",
         drawn(hyphenated),
@@ -453,18 +366,7 @@ LAYOUT = (
     EdgeCase("large.pdf", drawn(sized(40)), FERRY),
     EdgeCase("huge-sheet.pdf", drawn(huge_sheet), FERRY),
     EdgeCase("off-the-page.pdf", drawn(off_the_page), RIVER),
-    EdgeCase(
-        "footnotes.pdf",
-        drawn(footnotes),
-        "The levels were read by the staff of the mill until the war, when the office took over.\n\n"
-        "1 See the books of the mill.\n2 By order of the council, in May.",
-    ),
     EdgeCase("powers.pdf", drawn(powers), "The basin has 340 km² and holds 10⁶ litres."),
-    EdgeCase(
-        "table.pdf",
-        drawn(table),
-        f"{FERRY}\n\nStation  Metres  Year\nOld mill  3.20  1921\nMarket bridge  4.05  1954\n\n{RIVER}",
-    ),
     EdgeCase(
         "bullets.pdf",
         drawn(bullets),

@@ -76,4 +76,6 @@ def test_sentences_go_on_over_the_pages(name: str) -> None:
     head, begins, rest = " ".join(text.split()).partition("On day 0")
     assert begins + rest == story
     assert once in head
-    assert (len(head) < 60) and ("Cite" not in head) and ("_" not in head)
+    assert len(head) < 60
+    assert "Cite" not in head
+    assert "_" not in head

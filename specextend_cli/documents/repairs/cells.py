@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, pieces, runs
@@ -13,13 +13,14 @@ from specextend_cli.documents.repairs.compounds import compounds
 from specextend_cli.documents.repairs.hyphens import joined
 
 _STEP = 1.5  # sizes from line to line of a cell
+_NEARER = 0.9  # sizes: lines of text are further apart
 _LEVEL = 0.12  # sizes: how much steps may differ, and the middle of a cell be above or below its row
 _LEAST = 3  # cells in a row
 _WORD = re.compile(r"[^\W\d_]{4}")  # the parts of a fraction have none
 
 
 def wrapped_cells(pages: Pages) -> Repaired:
-    """Join the lines of each cell whose middle is at the height of the row before or after it in the file."""
+    """Join the lines of each cell whose middle, or first line, is at the height of its row, and the cells of the row."""
     known = cache(lambda: compounds(pages))
     edits: list[Edit] = []
 
@@ -32,7 +33,8 @@ def wrapped_cells(pages: Pages) -> Repaired:
     def row_of(row: list[list[Line]]) -> list[Line]:
         lines = [line for cell in row for line in cell]
         split = ([[piece] for piece in pieces(cell[0])] if len(cell) == 1 else [cell] for cell in row)
-        cells = sorted((cell for cells in split for cell in cells), key=_left)
+        parts = sorted((cell for cells in split for cell in cells), key=_left)
+        cells = [sorted(chain(*cell), key=lambda line: -line.base) for cell in runs(parts, _is_in)]
         if not _is_row(cells):
             return lines
         gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
@@ -48,26 +50,38 @@ def _goes_on(cell: Sequence[Line], line: Line) -> bool:
     """True if a line is the next one of a cell: in equal steps, and at its left, right or middle."""
     last = cell[-1]
     step = last.base - line.base
-    if last.gaps or line.gaps or last.size == 1 or last[5:8] != line[5:8] or not 0 < step < _STEP * line.size:
+    alike = (last.size, last.bold, last.slanted) == (line.size, line.bold, line.slanted) and line.size != 1
+    if last.gaps or line.gaps or not alike or not 0 < step < _STEP * line.size:
         return False
-    near = min(abs(last.left - line.left), abs(last.right - line.right), abs(sum(last[2:4]) - sum(line[2:4])) / 2)
-    return near < line.size and (len(cell) == 1 or abs(cell[-2].base - last.base - step) < _LEVEL * line.size)
+    left, right = abs(last.left - line.left), abs(last.right - line.right)
+    middle = abs(last.left + last.right - line.left - line.right) / 2
+    even = len(cell) == 1 or abs(cell[-2].base - last.base - step) < _LEVEL * line.size
+    return min(left, right, middle) < line.size and even
 
 
 def _is_beside(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
-    """True if the middle, or the first line, of a cell is at the height of that of the first cell of the row."""
+    """True if the middle, or the first line, of a cell is at the height of that of the first cell of the row.
+
+    Lines with cells that are nearer to each other than lines of text are of one row too.
+    """
     first, size = row[0], cell[0].size
-    apart = min(abs(_middle(first) - _middle(cell)), abs(first[0].base - cell[0].base))
+    level = abs(first[0].base - cell[0].base)
+    near = len(first) == len(cell) == 1 and (first[0].gaps or cell[0].gaps) and level < _NEARER * size
+    apart = 0.0 if near else min(abs(_middle(first) - _middle(cell)), level)
     return max(apart, abs(first[0].size - size)) < _LEVEL * size
 
 
+def _is_in(cell: Sequence[Sequence[Line]], part: Sequence[Line]) -> bool:
+    """True if a part of a row is above or below the parts of a cell."""
+    return _left(part) < max(map(_right, cell))
+
+
 def _is_row(cells: Sequence[Sequence[Line]]) -> bool:
-    """True if some cells have several lines, which hold words, and others have one, and all are beside each other."""
+    """True if some cells have several lines, which hold words, and others have one."""
     wrapped = [cell for cell in cells if len(cell) > 1]
-    if not 0 < len(wrapped) < len(cells) or len(cells) < _LEAST:
-        return False
-    apart = all(_right(a) < _left(b) for a, b in pairwise(cells))
-    return apart and all(any(_WORD.search(line.text) for line in cell) for cell in wrapped)
+    words = all(any(_WORD.search(line.text) for line in cell) for cell in wrapped)
+    steps = (a.base - b.base for cell in wrapped for a, b in pairwise(cell))
+    return 0 < len(wrapped) < len(cells) >= _LEAST and words and min(steps) > _LEVEL
 
 
 def _middle(cell: Sequence[Line]) -> float:

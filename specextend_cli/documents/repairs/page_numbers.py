@@ -65,8 +65,8 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
     found = [list(_NUMBER.finditer(line.text)) for line in lines]
     best, place, most = Counter[int](), -1, 0
     for k in range(max(map(len, found), default=0)):
-        numbers = [_page_number(line, all_of_line, k) for line, all_of_line in zip(lines, found, strict=True)]
-        offsets = [None if number is None else number - line.page for number, line in zip(numbers, lines, strict=True)]
+        at_k = [_page_number(line, numbers, k) for line, numbers in zip(lines, found, strict=True)]
+        offsets = [None if number is None else number - line.page for number, line in zip(at_k, lines, strict=True)]
         steady = sum(a == b and a is not None for a, b in pairwise(offsets))
         if steady > most:
             best, place, most = Counter(offset for offset in offsets if offset is not None), k, steady
