@@ -20,7 +20,7 @@ _WORD = re.compile(r"[^\W\d_]{4}")  # the parts of a fraction have none
 
 
 def wrapped_cells(pages: Pages) -> Repaired:
-    """Join the lines of each cell whose middle, or first line, is at the height of its row, and the cells of the row."""
+    """Join the lines of each cell whose middle, or first line, is at the height of its row, and these cells."""
     known = cache(lambda: compounds(pages))
     edits: list[Edit] = []
 
