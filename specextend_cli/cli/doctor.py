@@ -64,7 +64,7 @@ def examine(output: Output) -> Iterator[Check]:
     import psutil
 
     from specextend_cli import __version__
-    from specextend_cli.documents.ocr_engine import INSTALL, has_engine
+    from specextend_cli.documents import ocr
 
     gpu, memory = _gpu_names(), psutil.virtual_memory()
     yield Check("specextend", f"{__version__}, Python {platform.python_version()}, {platform.platform(terse=True)}")
@@ -76,10 +76,10 @@ def examine(output: Output) -> Iterator[Check]:
     yield Check("memory", f"{free}, {os.cpu_count()} cores")
     yield _cache()
     yield _model()
-    if has_engine():
+    if ocr.program():
         yield Check("OCR", "--ocr reads scans and images")
     else:
-        yield Check("OCR", "neither tesseract nor ocrmypdf: scans and images cannot be read", "poor", INSTALL)
+        yield Check("OCR", "ocrmypdf or tesseract is missing: scans and images cannot be read", "poor", ocr.INSTALL)
     console, stderr = output.console, output.stderr
     kind = f"{console.width} columns, {console.color_system or 'no'} colours" if stderr.isatty() else "none"
     yield Check("terminal", f"{kind}, TERM={os.environ.get('TERM', '')}, encoding {stderr.encoding}")

@@ -15,8 +15,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.errors import MAX_BYTES, unreadable
 from specextend_cli.documents.fetch import fetch, file_name
 from specextend_cli.documents.find import find
-from specextend_cli.documents.ocr import Ocr
-from specextend_cli.documents.ocr_engine import LANGUAGE, check_languages
+from specextend_cli.documents.ocr import LANGUAGE, check_languages
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import PageRange, parse_pages
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
@@ -59,8 +58,8 @@ class Reading:
         def stage(name: str) -> Callable[[int, int], None]:
             return lambda done, total: put(Stage(name, done, total, "pages"))
 
-        ocr = None if self.languages is None else Ocr(self.languages, stage("recognizing"))
-        return {"pages": self.pages, "password": self.password, "progress": stage("reading"), "ocr": ocr}
+        settings = {"pages": self.pages, "password": self.password, "ocr": self.languages}
+        return {**settings, "progress": stage("reading"), "recognizing": stage("recognizing")}
 
 
 @dataclass(frozen=True)

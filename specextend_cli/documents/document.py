@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 LEFT_OUT = frozenset(
     (
@@ -68,7 +68,7 @@ class Extraction:
     that could not be read (1-based). `changes` counts the repairs by kind ("running head", "page number", "hyphen
     joined", "ligature", ...); `edits` lists them one by one, and `page_diffs` shows their effect page by page.
     `warnings` are complete sentences for the user. `ocr` lists the pages whose text was recognized by OCR. `unread`
-    counts the parts that were not opened: attachments, pictures in the place of text.
+    counts the parts that were not read: attachments, pictures in the place of text.
     """
 
     pages: int
@@ -103,6 +103,20 @@ class Document:
     extraction: Extraction
     title: str = ""
     unit: Literal["page", "section"] = "page"
+
+    @classmethod
+    def of_json(cls, values: Sequence[Any]) -> Document:
+        """From the fields of each class as JSON arrays."""
+        name, kind, text, pages, blocks, found, title, unit = values
+        count, empty, failed, changes, warnings, edits, diffs, ocr, unread = found
+        extraction = Extraction(
+            *(count, tuple(empty), tuple(failed), Counter(changes), tuple(warnings)),
+            tuple(Edit(*edit) for edit in edits),
+            tuple(PageDiff(number, tuple(before), tuple(after)) for number, before, after in diffs),
+            *(tuple(ocr), unread),
+        )
+        places = tuple(Page(*page) for page in pages), tuple(Block(*block) for block in blocks)
+        return cls(name, kind, text, *places, extraction, title, unit)
 
     def pages_of(self, start: int, end: int) -> tuple[int, ...]:
         """Numbers of the pages that characters [start, end) touch."""

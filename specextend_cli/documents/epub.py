@@ -14,7 +14,8 @@ from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.gutenberg import book_of
 from specextend_cli.documents.html.read import read_xhtml
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
-from specextend_cli.documents.sections import Parsed, Source
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many
 

@@ -6,21 +6,21 @@ import difflib
 import errno
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
 from specextend_cli.documents.line import runs
-from specextend_cli.documents.ocr_engine import INSTALL, has_engine
-from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError, UsageError
-from specextend_cli.humanize import format_many, printable
+from specextend_cli.humanize import printable
 
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
 _RANGES = 40  # of pages in a message
 _LABEL = 20  # characters of a page label
 _PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
+_TYPED = frozenset(("text", "markdown", "transcript"))
 STDIN = "standard input"
 
 
@@ -29,9 +29,9 @@ def argument(name: str) -> str:
     return "FILE" if name == STDIN else shlex.quote(printable(name))
 
 
-def argument_of(request: ReadRequest) -> str:
+def argument_of(source: Source) -> str:
     """The same for the document of a request."""
-    return argument(request.given or request.name)
+    return argument(source.given or source.name)
 
 
 def page_label(label: str, number: int) -> str:
@@ -78,10 +78,10 @@ def _close_names(path: Path) -> list[str]:
     return [printable(str(path.with_name(entry))) for stem in close for entry in named[stem]][:2]
 
 
-def not_read(request: ReadRequest, kind: str) -> InputError:
+def not_read(source: Source, kind: str) -> InputError:
     """For a format that is recognized and not read."""
-    name = request.name
-    fix = with_ocr(request) if kind == "image" else FORMATS[kind].hint.replace("FILE", argument_of(request))
+    name = source.name
+    fix = with_ocr(source) if kind == "image" else FORMATS[kind].hint.replace("FILE", argument_of(source))
     *names, last = format_names()
     why = f"read are {', '.join(names)} and {last}"
     return InputError(f"{name} is {FORMATS[kind].label}{contradiction(name, kind)}", why=why, fix=fix)
@@ -90,7 +90,7 @@ def not_read(request: ReadRequest, kind: str) -> InputError:
 def contradiction(name: str, kind: str) -> str:
     """ ", not a PDF": where the suffix of a file promises another format than it has; else ""."""
     promised = kind_by_suffix(Path(name).suffix) or kind
-    agrees = promised == kind or (promised, kind) == ("text", "transcript")
+    agrees = promised == kind or {promised, kind} <= _TYPED
     return "" if agrees else f", not {FORMATS[promised].label}"
 
 
@@ -100,17 +100,9 @@ def no_pages(name: str, kind: str) -> UsageError:
     return UsageError(f"{name} has no pages to choose from", why=why, fix=fix)
 
 
-def with_ocr(request: ReadRequest) -> str:
-    """The command that reads a scan, with what must be installed first."""
-    command = f"specextend summarize {argument_of(request)} --ocr"
-    return command if has_engine() else f"{INSTALL}; then {command}"
-
-
-def nothing_recognized(name: str, pages: int, failed: Mapping[int, str]) -> InputError:
-    """For a scan on which OCR found nothing."""
-    what = f"{name}: OCR found no text on {format_many(pages, 'page')}"
-    why = "; ".join(sorted(set(failed.values()))) or "its pages are blank, or pictures"
-    return InputError(what, why=why, fix="--ocr-lang names its language")
+def with_ocr(source: Source) -> str:
+    """The command that reads a scan."""
+    return f"specextend summarize {argument_of(source)} --ocr"
 
 
 def check_size(name: str, size: int, limit: int = MAX_BYTES) -> None:

@@ -1,7 +1,7 @@
 """The registry of document formats: each is one entry of `_FORMATS`, tried in this order.
 
-Detection, messages and readers derive from it. To add a format, write a module with `parse(source: Source) -> Parsed`
-and add an entry here that names it.
+Detection, messages and parsers derive from it. To add a format, write a module with `parse(source: Source) -> Parsed`
+(or Paged, Typed) and add an entry here that names it.
 """
 
 from __future__ import annotations
@@ -10,14 +10,10 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from specextend_cli.documents.decode import encoding
 from specextend_cli.documents.transcripts.read import is_transcript
-
-if TYPE_CHECKING:
-    from specextend_cli.documents.document import Document
-    from specextend_cli.documents.request import ReadRequest
 
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
@@ -52,8 +48,7 @@ class Format:
     A file is recognized by the `signatures` it begins with or by `matches(first bytes)`; inside a ZIP, by a `member`
     (a folder ends in "/"; `archive` formats have no signature of their own). A text that none matches is of the format
     that its suffix promises if that `may_match`.
-    `parser` is "module:function": Source -> Parsed, run in the sandbox. `reader` is "module:function": ReadRequest ->
-    Document, for formats that are not parsed into sections; `needs_ocr` where it needs `--ocr`.
+    `parser` is "module:function": Source -> Parsed, Paged or Typed, run in the sandbox.
     `hint` says what makes a refused format readable (FILE stands for the file); `empty` why a document may have no
     text.
     """
@@ -67,15 +62,8 @@ class Format:
     may_match: Callable[[bytes], bool] | None = None
     member: str = ""
     parser: str = ""
-    reader: str = _PACKAGE + "structured:read_structured"
-    needs_ocr: bool = False
     hint: str = ""
     empty: str = ""
-
-    def read(self, request: ReadRequest) -> Document:
-        """Read a file of this format by its `reader`, which is imported now."""
-        document: Document = load(self.reader)(request)
-        return document
 
 
 def load(target: str) -> Any:
@@ -130,7 +118,7 @@ _FORMATS = (
     Format(
         *("pdf", "a PDF", "PDF", (".pdf",)),
         matches=lambda head: b"%PDF-" in head[:1024] and not _is_html(head) and not _is_email(head),
-        reader=_PACKAGE + "pdf.read:read_pdf",
+        parser=_PACKAGE + "pdf.read:parse",
         empty="what it has is running heads and page numbers; the rest may be scanned: try --ocr",
     ),
     Format(
@@ -167,18 +155,16 @@ _FORMATS = (
     ),
     Format(
         *("markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb")),
-        reader=_PACKAGE + "text.read:read_text",
+        parser=_PACKAGE + "text.read:parse",
     ),
     Format(
         *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc")),
-        reader=_PACKAGE + "text.read:read_text",
+        parser=_PACKAGE + "text.read:parse",
         empty="what it has is control characters, encoded data or page furniture only",
     ),
     Format(
         *("image", "an image"),
         signatures=(b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff", b"GIF8", b"II*\x00", b"MM\x00*"),
-        reader=_PACKAGE + "ocr:read_image",
-        needs_ocr=True,
     ),
     Format(
         *("zip", "a ZIP archive"),

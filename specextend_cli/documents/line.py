@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import wraps
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from specextend_cli.documents.document import Edit
 
@@ -73,11 +73,6 @@ def page_by_page(repair: Callable[[Sequence[Line], list[Edit]], list[Line]]) -> 
         return [repair(page, edits) for page in pages], edits
 
     return repaired
-
-
-def lines_from_json(values: Iterable[Sequence[Any]]) -> list[Line]:
-    """Lines that were sent as JSON arrays."""
-    return [Line(*fields)._replace(gaps=tuple((start, end) for start, end in fields[8])) for fields in values]
 
 
 def lines_of_text(text: str, page: int) -> list[Line]:

@@ -1,118 +1,105 @@
-"""OCR of scanned pages and images: a process in the sandbox renders the pages and runs the OCR program, page by page.
-
-A page needs OCR when it has no text, when its few characters may be a stamp on a picture, or when they are meaningless.
-"""
+"""OCR of scanned pages and images by the program ocrmypdf. Results are kept by what was read."""
 
 from __future__ import annotations
 
+import hashlib
+import os
+import re
+import resource
+import shutil
+import signal
+import subprocess
+import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
-from dataclasses import asdict, dataclass, field
-from typing import Any
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from pathlib import Path
 
-from specextend_cli.documents.cleaning import clean_lines
-from specextend_cli.documents.document import Document, Extraction
-from specextend_cli.documents.errors import nothing_recognized, places
-from specextend_cli.documents.line import Line, lines_from_json
-from specextend_cli.documents.ocr_engine import Ocr as Ocr
-from specextend_cli.documents.ocr_engine import OcrEngine, find_engine
-from specextend_cli.documents.pdf.legibility import unreadable_share
-from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.sandbox import DIED, SandboxError, SandboxProcess, page_responses, sandbox
-from specextend_cli.errors import InputError
+import platformdirs
 
-SECONDS_TO_OPEN = 30.0
-MEMORY = 4 << 30
-MAX_CRASHES = 4
-UNCERTAIN = 60.0
-"""Percent; pages recognized with less confidence cause a warning."""
+from specextend_cli.documents.request import Progress
+from specextend_cli.documents.source import Source
+from specextend_cli.errors import InputError, UsageError
 
-_WORKER = "specextend_cli.documents.ocr_worker:respond"
-_RENDERING = 30.0  # seconds a page, in addition to those of the OCR program
-_STAMP = 150  # letters; a page with more has a text of its own
+LANGUAGE = "eng"
+INSTALL = "pip install 'specextend[ocr]', and tesseract: apt install tesseract-ocr, brew install tesseract"
+SECONDS_A_PAGE = 120.0
+MEMORY = 8 << 30
+_SECONDS = 60.0  # to open the file and to write it again
+_LANGUAGES = re.compile(r"[A-Za-z][A-Za-z0-9_/-]{1,40}(?:\+[A-Za-z][A-Za-z0-9_/-]{1,40}){0,9}")
+_DPI = 300  # of a picture that does not say
+_LONGEST = 200  # characters of a message
 
 
-@dataclass(slots=True)
-class Recognition:
-    """The result of OCR by page: lines, confidence in percent, and why pages failed."""
-
-    pages: dict[int, list[Line]] = field(default_factory=dict)
-    confidence: dict[int, float] = field(default_factory=dict)
-    failed: dict[int, str] = field(default_factory=dict)
-
-    def warnings(self, name: str) -> Iterator[str]:
-        """Sentences for the user."""
-        if unsure := [number for number, percent in sorted(self.confidence.items()) if percent < UNCERTAIN]:
-            yield f"OCR is unsure of what it read: {places(unsure)} of {name} may be wrong."
-        if self.failed:
-            why = "; ".join(sorted(set(self.failed.values()))[:3])
-            yield f"{places(tuple(self.failed))} of {name} could not be recognized: {why}."
-
-    def add(self, number: int, response: dict[str, Any]) -> None:
-        """Keep the response of the sandbox about one page."""
-        if "error" in response:
-            self.failed[number] = f"OCR {DIED}" if response["error"] == DIED else str(response["error"])
-        elif lines := response.get("lines"):
-            self.pages[number] = lines_from_json(lines)
-            self.confidence[number] = float(response["confidence"])
+def check_languages(languages: str) -> str:
+    """The argument; UsageError where it is no list of languages as tesseract names them."""
+    if not _LANGUAGES.fullmatch(languages):
+        raise UsageError(
+            f"--ocr-lang {languages[:40]} names no languages",
+            why="they are tesseract's, with + between: eng, deu, chi_sim, eng+fra",
+            fix="tesseract --list-langs shows those that are installed",
+        )
+    return languages
 
 
-def pages_needing_ocr(
-    pages: Mapping[int, Sequence[Line]], requested: Sequence[int], failed: Mapping[int, str]
-) -> dict[int, bool]:
-    """The pages that need OCR; True for those that need it only where a picture fills the page."""
-    found: dict[int, bool] = {}
-    for number in (number for number in requested if number not in failed):
-        lines = [line.text for line in pages.get(number, ())]
-        text = "".join(lines)
-        if not text.strip() or unreadable_share(lines):
-            found[number] = False
-        elif sum(map(str.isalnum, text)) < _STAMP:
-            found[number] = True
-    return found
+def program() -> list[str] | None:
+    """The command that runs ocrmypdf; None where it or tesseract is not installed."""
+    found = shutil.which("ocrmypdf")
+    command = [sys.executable, "-m", "ocrmypdf"] if find_spec("ocrmypdf") else [found] if found else None
+    return command if shutil.which("tesseract") else None
 
 
-def read_image(request: ReadRequest) -> Document:
-    """A picture of a page, or a TIFF of several."""
-    name, ocr = request.name, request.ocr or Ocr()
-    engine = find_engine(ocr.languages, name)
-    try:
-        with _process(request, ocr, engine) as process:
-            total = int(process.head["pages"])
-    except SandboxError:
-        raise InputError(f"{name} is an image that cannot be read", why="it is too large, or damaged") from None
-    numbers = request.numbers(total)
-    recognized = recognize(request, ocr, dict.fromkeys(numbers, False), engine)
-    pages = sorted(recognized.pages)
-    cleaned = clean_lines(name, [recognized.pages[number] for number in pages], [], pages)
-    if not cleaned.text.text:
-        raise nothing_recognized(name, len(numbers), recognized.failed)
-    warnings, failed = tuple(recognized.warnings(name)), tuple(sorted(recognized.failed))
-    empty = tuple(number for number in numbers if number not in recognized.pages and number not in recognized.failed)
-    extraction = Extraction(len(numbers), empty, failed, warnings=warnings, ocr=tuple(pages))
-    return cleaned.document(name, "image", extraction)
+def recognized(source: Source, pages: Sequence[int], languages: str, progress: Progress | None) -> Path:
+    """A PDF in which these pages (1-based; all of an image) have text; InputError where OCR fails."""
+    digest = hashlib.sha256(f"{languages} {list(pages)} ".encode())
+    with source.path.open("rb") as file:
+        while part := file.read(1 << 20):
+            digest.update(part)
+    kept = Path(platformdirs.user_cache_dir("specextend"), "ocr", f"{digest.hexdigest()}.pdf")
+    if not kept.exists():
+        command = program()
+        if command is None:
+            what = f"{source.name} needs OCR, and there is no program for it"
+            raise InputError(what, why="ocrmypdf or tesseract is not installed", fix=INSTALL)
+        kept.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with tempfile.TemporaryDirectory(prefix="work-", dir=kept.parent) as folder:
+            made = Path(folder, "made.pdf")
+            options = ["--pages", ",".join(map(str, pages)), "--force-ocr"] if pages else ["--image-dpi", str(_DPI)]
+            options += ["--output-type", "pdf", "--optimize", "0", "--tesseract-timeout", str(SECONDS_A_PAGE)]
+            run = [*command, "--quiet", "--jobs", str(os.cpu_count() or 1), "-l", languages, "--rotate-pages", *options]
+            _run([*run, "--", str(source.path.resolve()), str(made)], source.name, len(pages) or 1, progress)
+            made.replace(kept)
+    return kept
 
 
-def recognize(request: ReadRequest, ocr: Ocr, pages: Mapping[int, bool], engine: OcrEngine) -> Recognition:
-    """Recognize pages one by one; pages of a PDF without a picture are left out where that is asked for.
-
-    A page on which the process dies has failed; a new process reads the next one.
-    """
-    found = Recognition()
-    processes = (_process(request, ocr, engine) for _ in range(MAX_CRASHES))
-    with closing(page_responses(processes, pages.items())) as responses:
-        for done, ((number, _), response) in enumerate(responses, 1):
-            found.add(number, response)
-            if ocr.progress:
-                ocr.progress(done, len(pages))
-    return found
-
-
-@contextmanager
-def _process(request: ReadRequest, ocr: Ocr, engine: OcrEngine) -> Iterator[SandboxProcess]:
-    with tempfile.TemporaryDirectory(prefix="specextend-ocr-") as folder:
-        job: dict[str, Any] = {"path": str(request.path.resolve()), "password": request.password, "kind": request.kind}
-        job |= {"engine": asdict(engine), "seconds": ocr.seconds, "folder": folder, "memory": MEMORY}
-        with sandbox(_WORKER, job, first=SECONDS_TO_OPEN, following=ocr.seconds + _RENDERING) as process:
-            yield process
+def _run(command: Sequence[str], name: str, pages: int, progress: Progress | None) -> None:
+    """Run ocrmypdf within its limits; `progress` counts the pages by their files in its folder."""
+    folder = Path(command[-1]).parent
+    with (folder / "log").open("w+b") as log:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            env={**os.environ, "TMPDIR": str(folder), "OMP_THREAD_LIMIT": "1"},
+            start_new_session=True,
+        )
+        if sys.platform == "linux":
+            resource.prlimit(process.pid, resource.RLIMIT_AS, (MEMORY, MEMORY))
+        try:
+            deadline = time.monotonic() + _SECONDS + SECONDS_A_PAGE * pages
+            while process.poll() is None and time.monotonic() < deadline:
+                if progress:
+                    progress(min(len({file.name[:6] for file in folder.glob("*/*_ocr_*.txt")}), pages), pages)
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(0.2)
+        finally:
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            code = process.wait()
+        if code:
+            log.seek(0)
+            said = log.read().decode("utf-8", "replace").strip().rpartition("\n")[2][:_LONGEST]
+            raise InputError(f"{name} cannot be read by OCR", why=said or "it took too long, or too much memory")

@@ -3,8 +3,8 @@
 document = read("report.pdf", pages=parse_pages("3-10"))
 chunks = chunk(document, encode, size=4096)
 
-The way of a document has one direction: `read` recognizes its format, whose reader (`structured`, `pdf`, `ocr`; `text`
-without a process) has a worker parse the file in the sandbox, and makes a `Document` of the cleaned lines.
+The way of a document has one direction: `read` recognizes its format, and has the `worker` in the sandbox parse it,
+repair and compose its text. A page at which that process hangs or dies is left out by the next one.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ from __future__ import annotations
 import stat
 import sys
 import tempfile
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
-from typing import Unpack
+from typing import Any, Unpack
 
+from specextend_cli.documents import worker
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.errors import (
@@ -27,10 +29,29 @@ from specextend_cli.documents.errors import (
     unreadable,
 )
 from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
-from specextend_cli.documents.ocr_engine import Ocr
-from specextend_cli.documents.request import ReadOptions, ReadRequest
+from specextend_cli.documents.ocr import recognized
+from specextend_cli.documents.request import Progress, ReadOptions
+from specextend_cli.documents.sandbox import SandboxError, sandbox
+from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable
+
+SECONDS = 60.0
+"""To read a file without pages, and to put a text in order."""
+SECONDS_TO_OPEN = 30.0
+SECONDS_A_PAGE = 15.0
+SECONDS_A_CHARACTER = 1e-5
+"""To put a text in order."""
+MEMORY = 4 << 30
+MAX_CRASHES = 8
+MAX_RESPONSE = 1 << 30
+SMALL = 8_000
+"""Bytes; a text of no more is read in this process: even quadratic work on it ends within seconds."""
+DIED = "took too long, or too much memory"
+GIVEN_UP = "given up after too many failures"
+
+_WORKER = "specextend_cli.documents.worker:respond"
+_TYPED = ("text", "markdown")
 
 
 def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
@@ -50,25 +71,22 @@ def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
             if not stat.S_ISREG(status.st_mode):  # a pipe, as in <(command), can be read once and not sought
                 return read_bytes(path.name, file.read(MAX_BYTES + 1), **options)
             head = file.read(HEAD)
-            kind = _recognize(name, head, path.suffix, status.st_size)
-            if _needs_file(kind, options.get("ocr")):
-                return FORMATS[kind].read(ReadRequest(name, kind=kind, path=path, given=str(path), **options))
-            data = head + file.read(MAX_TEXT_BYTES)
     except OSError as error:
         raise unreadable(path, name, error) from error
-    return _read_data(ReadRequest(name, kind=kind, data=data, given=str(path), **options))
+    kind = _recognize(name, head, path.suffix, status.st_size)
+    return _read(Source(name, kind, path, given=str(path)), head, status.st_size, options)
 
 
 def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Document:
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
     name = STDIN if name == "-" else printable(name)
     kind = _recognize(name, data[:HEAD], PurePath(name).suffix, len(data))
-    if not _needs_file(kind, options.get("ocr")):
-        return _read_data(ReadRequest(name, kind=kind, data=data, **options))
+    if kind in _TYPED and len(data) <= SMALL:
+        return _read(Source(name, kind, data=data), data, len(data), options)
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
-        return FORMATS[kind].read(ReadRequest(name, kind=kind, path=Path(file.name), **options))
+        return _read(Source(name, kind, Path(file.name)), data[:HEAD], len(data), options)
 
 
 def _recognize(name: str, head: bytes, suffix: str, size: int) -> str:
@@ -80,22 +98,81 @@ def _recognize(name: str, head: bytes, suffix: str, size: int) -> str:
     return kind
 
 
-def _is_readable(kind: str, ocr: Ocr | None) -> bool:
-    return not FORMATS[kind].hint and (ocr is not None or not FORMATS[kind].needs_ocr)
+def _read(source: Source, head: bytes, size: int, options: ReadOptions) -> Document:
+    """The document of a source of `size` bytes that begins with `head`."""
+    kind, progress, ocr = source.kind, options.get("progress"), options.get("ocr")
+    source = replace(source, pages=options.get("pages"), password=options.get("password"), ocr=ocr is not None)
+    if not head.strip() and size <= HEAD:
+        raise InputError(f"{source.name} is empty", why="it has only white space" if size else "it has 0 bytes")
+    if kind == "image" and ocr is not None:
+        return replace(_with_ocr(source, (), ocr, options), kind=kind)
+    if not FORMATS[kind].parser and kind != "zip":
+        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in source.content())
+        raise not_read(source, next(inside, kind))
+    if kind in _TYPED and size <= SMALL:
+        document = worker.document_of(source, worker.parse(source))
+    else:
+        response = _response(source, progress)
+        if "scanned" in response and ocr is not None:
+            return _with_ocr(source, tuple(response["scanned"]), ocr, options)
+        document = Document.of_json(response["document"])
+    if progress and kind != "pdf":
+        progress(document.extraction.pages, document.extraction.pages)
+    return document
 
 
-def _needs_file(kind: str, ocr: Ocr | None) -> bool:
-    """Another process opens files of this format."""
-    return kind == "zip" or (kind != "text" and _is_readable(kind, ocr))
+def _with_ocr(source: Source, pages: tuple[int, ...], languages: str, options: ReadOptions) -> Document:
+    """The document with the text of these pages, or of an image, by OCR."""
+    path = recognized(source, pages, languages, options.get("recognizing"))
+    source = replace(source, kind="pdf", path=path, ocr=False, recognized=pages or (1,))
+    return Document.of_json(_response(source, options.get("progress"))["document"])
 
 
-def _read_data(request: ReadRequest) -> Document:
-    """A text, by its bytes. InputError: they are none, or of a format that is not read."""
-    kind = request.kind
-    if not request.data.strip():
-        why = "it has only white space" if request.data else "it has 0 bytes"
-        raise InputError(f"{request.name} is empty", why=why)
-    if not _is_readable(kind, request.ocr):
-        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in request.data)
-        raise not_read(request, next(inside, kind))
-    return FORMATS[kind].read(request)
+@dataclass(slots=True)
+class _Place:
+    """Where a process is: at a page (1-based), or 0; whether its text is being put in order; its next time limit."""
+
+    seconds: float
+    page: int = 0
+    is_parsed: bool = False
+
+
+def _response(source: Source, progress: Progress | None) -> dict[str, Any]:
+    """The last response of the worker, without an error. InputError: it has one, or takes too long."""
+    skipped = dict(source.skipped)
+    extracts_article = source.kind == "html" and not source.full_page
+    while True:
+        first = SECONDS_TO_OPEN if source.kind == "pdf" else SECONDS / 3 if extracts_article else SECONDS
+        place = _Place(first)
+        try:
+            return _answer(replace(source, skipped=skipped, full_page=not extracts_article), place, progress)
+        except SandboxError:
+            if place.page:
+                skipped[place.page] = DIED
+                if len(skipped) > MAX_CRASHES:
+                    skipped[0] = GIVEN_UP
+            elif extracts_article:  # a page whose article is not found in time is read whole
+                extracts_article = False
+            else:
+                why = f"it took more than {place.seconds:,.0f} seconds, or {MEMORY >> 30} GB of memory"
+                fix = "split it and give the parts" if place.is_parsed else "convert it to PDF or text"
+                raise InputError(f"{source.name} could not be read", why=why, fix=fix) from None
+
+
+def _answer(source: Source, place: _Place, progress: Progress | None) -> dict[str, Any]:
+    """The last response of one process; `place` follows it. SandboxError: it died, or took too long."""
+    with sandbox(_WORKER, {**source.job(), "memory": MEMORY}, most=MAX_RESPONSE) as process:
+        while True:
+            response = process.receive(place.seconds)
+            if "error" in response:
+                kind, what, why, fix = response["error"]
+                raise worker.ERRORS[kind](what, why=why, fix=fix)
+            if "characters" in response:
+                place.seconds = SECONDS + SECONDS_A_CHARACTER * response["characters"]
+                place.page, place.is_parsed = 0, True
+            elif "page" in response:
+                place.page, place.seconds = response["page"], SECONDS_A_PAGE
+                if progress and response["done"]:
+                    progress(response["done"], response["total"])
+            else:
+                return response

@@ -1,14 +1,12 @@
-"""A request to read one document: its pages as typed after `--pages` (`3-10,20`, `5-`), and the other options."""
+"""How a document is to be read: its pages as typed after `--pages` (`3-10,20`, `5-`), and the other options."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypedDict
 
-from specextend_cli.documents.ocr_engine import Ocr
 from specextend_cli.errors import InputError, UsageError
 
 _PART = re.compile(r"(\d{1,9})(?:(-)(\d{1,9})?)?")
@@ -63,35 +61,12 @@ class ReadOptions(TypedDict, total=False):
     """How to read a document.
 
     `progress(done, total)` is called as pages are read. `password` opens an encrypted PDF. `ocr` has scanned pages
-    recognized and images read. With `full_page` all of a web page is read, not only its article.
+    recognized and images read, in languages as tesseract names them ("eng", "deu+fra"); `recognizing(done, total)` is
+    called meanwhile.
     """
 
     pages: PageRange | None
     password: str | None
     progress: Progress | None
-    ocr: Ocr | None
-    full_page: bool
-
-
-@dataclass(frozen=True, slots=True)
-class ReadRequest:
-    """One document to read, and how; see `ReadOptions`.
-
-    `name` is for messages, `given` for commands in them: the path as it was named, if there is one. The content is in
-    the file at `path`; that of plain texts is `data`. `kind` is the format as detected.
-    """
-
-    name: str
-    pages: PageRange | None = None
-    password: str | None = None
-    progress: Progress | None = None
-    ocr: Ocr | None = None
-    full_page: bool = False
-    kind: str = ""
-    path: Path = Path()
-    data: bytes = b""
-    given: str = ""
-
-    def numbers(self, count: int) -> tuple[int, ...]:
-        """The pages asked for (1-based) of a document of `count` pages; InputError when one is out of range."""
-        return self.pages.numbers(count, self.name) if self.pages else tuple(range(1, count + 1))
+    ocr: str | None
+    recognizing: Progress | None

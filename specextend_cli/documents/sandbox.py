@@ -1,9 +1,8 @@
 """A parser in a process of its own: where it hangs, crashes or exceeds its memory, only that process ends.
 
 Both processes exchange JSON lines, never pickles: the responses of a process that parsed an untrusted file are data,
-not code. The child runs a target "module:function", a function (job, requests) -> responses: `job` is the first line
-it is sent, `requests` iterates over the further ones, and it yields its responses. Dataclasses in
-them are sent as arrays.
+not code. The child runs a target "module:function", a function (job, send), on each job that it is sent, and the
+function sends its responses. Dataclasses in them are sent as arrays.
 """
 
 from __future__ import annotations
@@ -16,27 +15,20 @@ import signal
 import subprocess
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager, suppress
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
 
 from specextend_cli.documents.formats import load
 
-MAX_RESPONSE = 64 << 20
-DIED = "took too long, or too much memory"
-GIVEN_UP = "given up after too many failures"
-
-Page = TypeVar("Page")
-Target = Callable[[Any, Iterator[Any]], Iterable[dict[str, Any]]]
+Send = Callable[[Mapping[str, object]], None]
+Target = Callable[[dict[str, Any], Send], None]
 
 # The child gets this interpreter's path and not the current directory, which may hold anything.
 _CODE = (
     "import sys, json; sys.path[:] = json.loads(sys.argv[1]); "
     "from specextend_cli.documents.sandbox import serve; serve(sys.argv[2])"
 )
-
-
 _running: set[subprocess.Popen[bytes]] = set()
 
 
@@ -45,83 +37,46 @@ class SandboxError(Exception):
 
 
 class SandboxProcess:
-    """The parent's side: requests to the process, its responses in order; SandboxError when it is gone or too slow.
+    """The parent's side: a job to the process, and its responses in order, of `most` bytes each."""
 
-    The first response, `head`, may take `first` seconds and each later one `following`; none may have more than `most`
-    bytes.
-    """
-
-    def __init__(self, process: subprocess.Popen[bytes], *, first: float, following: float, most: int) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], most: int) -> None:
         assert process.stdin
         assert process.stdout
         self._stdin, self._stdout = process.stdin, process.stdout.fileno()
-        self._buffer = bytearray()
-        self._seconds, self._following, self._most = first, following, most
-        self.head: dict[str, Any] = {}
+        self._buffer, self._most = bytearray(), most
 
-    def start(self, job: Mapping[str, object]) -> None:
-        """Send the job, and keep the first response as `head`."""
-        self.send(job)
-        self.head = self.receive()
-
-    def send(self, request: object) -> None:
-        """Send one line of JSON."""
+    def send(self, job: Mapping[str, object]) -> None:
+        """Send the job. SandboxError when the process is gone."""
         try:
-            self._stdin.write(json.dumps(request).encode() + b"\n")
+            self._stdin.write(json.dumps(job).encode() + b"\n")
             self._stdin.flush()
         except BrokenPipeError:
             raise SandboxError from None
 
-    def receive(self) -> dict[str, Any]:
-        """The next response."""
-        deadline = time.monotonic() + self._seconds
+    def receive(self, seconds: float) -> dict[str, Any]:
+        """The next response. SandboxError when the process is gone, or takes longer."""
+        deadline = time.monotonic() + seconds
         searched = 0
         while (end := self._buffer.find(b"\n", searched)) < 0:
             searched = len(self._buffer)
             ready, _, _ = select.select([self._stdout], [], [], max(deadline - time.monotonic(), 0))
             part = os.read(self._stdout, 1 << 20) if ready else b""
+            self._buffer += part
             if not part or len(self._buffer) > self._most:
                 raise SandboxError
-            self._buffer += part
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
-        self._seconds = self._following
         response: dict[str, Any] = json.loads(line)
         return response
 
 
 @contextmanager
-def sandbox(
-    target: str, job: Mapping[str, object], *, first: float, following: float = 0.0, most: int = MAX_RESPONSE
-) -> Iterator[SandboxProcess]:
-    """Run `target` on `job` in another process; see `SandboxProcess` for the limits. `job["memory"]` is in bytes."""
+def sandbox(target: str, job: Mapping[str, object], *, most: int) -> Iterator[SandboxProcess]:
+    """Run `target` on `job` in another process; `job["memory"]` is its limit in bytes."""
     with launched(target) as popen:
-        process = SandboxProcess(popen, first=first, following=following, most=most)
-        process.start(job)
+        process = SandboxProcess(popen, most)
+        process.send(job)
         yield process
-
-
-def page_responses(
-    processes: Iterable[AbstractContextManager[SandboxProcess]], pages: Iterable[Page]
-) -> Generator[tuple[Page, dict[str, Any]], None, None]:
-    """The response about each of `pages`, in their order. The next process goes on where one dies.
-
-    The page on which it died has an error; so have the pages that are left when there are no more processes.
-    """
-    todo = deque(pages)
-    for started in processes:
-        with suppress(SandboxError), started as process:
-            if "error" in process.head:
-                raise SandboxError
-            process.send(list(todo))
-            while todo:
-                response = process.receive()
-                yield todo.popleft(), response
-        if not todo:
-            return
-        yield todo.popleft(), {"error": DIED}
-    for page in todo:
-        yield page, {"error": GIVEN_UP}
 
 
 @contextmanager
@@ -133,7 +88,7 @@ def launched(target: str) -> Iterator[subprocess.Popen[bytes]]:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
-        start_new_session=True,  # a process group, which includes an OCR program it starts
+        start_new_session=True,  # a process group, which includes what it starts
     ) as process:
         _running.add(process)
         try:
@@ -155,19 +110,25 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def serve(target: str) -> None:
-    """In the child: run `target` on the job from stdin, within its memory, and write the responses to stdout."""
-    respond: Target = load(target)
-    requests = (json.loads(line) for line in sys.stdin.buffer)
-    job = next(requests)
-    limit_memory(job["memory"])
+    """In the child: run `target` on each job from stdin, within its memory, and write the responses to stdout."""
+    run: Target = load(target)
     logging.disable(logging.CRITICAL)
     with os.fdopen(os.dup(1), "w", encoding="ascii") as output:
         os.dup2(2, 1)  # whatever else is printed must not get between the responses
-        for response in respond(job, requests):
-            # A dataclass with slots becomes an array of its fields.
-            fields = json.dumps(response, default=lambda value: [getattr(value, name) for name in value.__slots__])
-            output.write(fields + "\n")
+
+        def send(response: Mapping[str, object]) -> None:
+            output.write(as_json(response) + "\n")
             output.flush()
+
+        for line in sys.stdin.buffer:
+            job = json.loads(line)
+            limit_memory(job["memory"])
+            run(job, send)
+
+
+def as_json(value: object) -> str:
+    """The JSON of a value; a dataclass with slots becomes an array of its fields."""
+    return json.dumps(value, default=lambda one: [getattr(one, name) for name in one.__slots__])
 
 
 def limit_memory(memory: int) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 from itertools import count
-from pathlib import Path
 from typing import Literal
 
 from specextend_cli.documents.line import EMPTY_CELL
@@ -27,15 +26,6 @@ _SPACE = re.compile(r"[ \r\f\v]+")
 
 class TooMuchError(Exception):
     """More text, or more sections, than a document may have."""
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A file to be parsed: `name` is for messages; with `full_page`, all of a web page and not only its article."""
-
-    path: Path
-    name: str
-    full_page: bool = False
 
 
 @dataclass(slots=True)
@@ -122,7 +112,7 @@ def _line(row: dict[int, str | None]) -> str:
 class Parsed:
     """A parsed file: its sections, what was left out as (kind, section, text), and warnings for the user.
 
-    `unread` counts its parts that were not opened.
+    `unread` counts its parts that were not read.
     """
 
     kind: str
@@ -131,6 +121,23 @@ class Parsed:
     removed: list[tuple[str, int, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unread: int = 0
+    scanned: tuple[int, ...] = ()
+    unit: Literal["page", "section"] = "section"
+
+    @property
+    def requested(self) -> range:
+        """The numbers of its sections."""
+        return range(1, len(self.sections) + 1)
+
+    @property
+    def failed(self) -> dict[int, str]:
+        """Why sections could not be read, by number."""
+        return {number: section.failed for number, section in enumerate(self.sections, 1) if section.failed}
+
+    @property
+    def characters(self) -> int:
+        """The size of the text."""
+        return sum(len(text) for section in self.sections for _, text in section.items)
 
     def start_section(self) -> None:
         """Start a new section, unless the last one is still empty."""
@@ -173,7 +180,7 @@ class Parsed:
 
     def finish(self) -> Parsed:
         """Itself without empty sections; TooMuchError when there is more text than a document may have."""
-        if sum(len(text) for section in self.sections for _, text in section.items) > MAX_CHARACTERS:
+        if self.characters > MAX_CHARACTERS:
             raise TooMuchError(f"more than {MAX_CHARACTERS:,} characters are not read")
         self.sections = [section for section in self.sections if section.items or section.failed]
         return self

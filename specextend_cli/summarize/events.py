@@ -157,7 +157,7 @@ class Coverage:
     """What was read: `tokens` were in a first-level prompt, `dropped` ones in none, and then the output says so.
 
     `ocr` are the pages whose text was recognized on a picture of them. `left_out` counts words that reading took for no
-    part of the text (menus, hidden text, encoded data), and `unread` parts that were not opened (attachments).
+    part of the text (menus, hidden text, encoded data), and `unread` parts that were not read (attachments).
     """
 
     pages: int

@@ -172,7 +172,7 @@ def format_gaps(coverage: events.Coverage) -> Iterator[str]:
     for pages, how in ((coverage.empty, "without text"), (coverage.ocr, "by OCR"), (coverage.failed, "unreadable")):
         if pages:
             yield f"{format_many(len(pages), coverage.unit)} {how} ({format_numbers(pages)})"
-    lost = ((coverage.left_out, "word", "left out"), (coverage.unread, "part", "not opened"))
+    lost = ((coverage.left_out, "word", "left out"), (coverage.unread, "part", "not read"))
     for count, noun, how in (*lost, (coverage.dropped, "token", "not read")):
         if count:
             yield f"{format_many(count, noun)} {how}"

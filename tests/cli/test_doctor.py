@@ -114,7 +114,7 @@ def test_a_cache_without_room(findings, monkeypatch):
 
 
 def test_without_ocr_it_says_what_to_install(findings, monkeypatch):
-    monkeypatch.setattr("specextend_cli.documents.ocr_engine._program", lambda name: None)
+    monkeypatch.setattr("specextend_cli.documents.ocr.program", lambda: None)
     code, found = findings()
     assert (code, found["OCR"]["state"]) == (0, "poor")
     assert "apt install tesseract-ocr" in found["OCR"]["fix"]

@@ -134,9 +134,13 @@ def test_a_document_beside_results_is_one(fake, folder):
 
 @pytest.mark.parametrize(("option", "languages"), [(("--ocr",), "eng"), (("--ocr-lang", "deu"), "deu")])
 def test_scans_are_recognized_where_that_is_asked_for(cli, tmp_path, monkeypatch, option, languages):
-    """By a program that stands in for tesseract."""
+    """By a program that stands in for ocrmypdf."""
     monkeypatch.setenv("PATH", str(tmp_path))
-    engine = StandIn(tmp_path).tesseract("300 400 46 95 Every station on the river reports its level to the office.")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr("specextend_cli.documents.ocr.find_spec", lambda name: None)
+    made = Sheets()
+    made.page(["Every station on the river reports its level to the office."])
+    engine = StandIn(tmp_path).makes(made.data())
     sheets = Sheets()
     sheets.picture()
     (tmp_path / "scan.pdf").write_bytes(sheets.data())
@@ -160,7 +164,7 @@ def test_what_was_not_read_of_a_file_is_said(cli, tmp_path):
     done = cli("extract", path)
     assert "See there." in done.stdout
     assert "warning: 1 attachment was not read: a.pdf." in done.stderr
-    assert done.stderr.endswith(" · 1 part not opened\n")
+    assert done.stderr.endswith(" · 1 part not read\n")
     path = tmp_path / "a.txt"
     path.write_bytes("A naïve café.\n".encode("cp1252"))
     done = cli("extract", path)

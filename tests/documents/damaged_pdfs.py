@@ -276,6 +276,6 @@ DAMAGED = (
     EdgeCase("infinite.pdf", infinite, error="infinite.pdf has no text layer"),
     EdgeCase("no-pages.pdf", lambda: one_page(_2=b"<< /Type /Pages /Kids [] /Count 0 >>"), error="no-pages.pdf"),
     EdgeCase("no-root.pdf", lambda: one_page(_1=b"null"), error="no-root.pdf is a damaged PDF"),
-    EdgeCase("named.docx", plain, TWO),
+    EdgeCase("named.docx", plain, TWO, warning="named.docx is a PDF, not a Word document (DOCX)."),
     EdgeCase("only-a-head.pdf", lambda: b"%PDF-1.7\n%%EOF\n", error="only-a-head.pdf is a damaged PDF"),
 )

@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.documents import structured
+from specextend_cli.documents import read as reader
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.html.article import OUTSIDE, article_of
 from specextend_cli.documents.read import read, read_bytes
-from specextend_cli.documents.request import ReadRequest
 from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
+from specextend_cli.documents.worker import parse
 from tests.documents import faulty_workers
 from tests.documents.made_files import epub, message, page
 from tests.documents.made_pages import MadePage, made_pages
@@ -49,10 +50,10 @@ def test_what_is_left_out_is_said_and_can_be_had() -> None:
     assert warning.startswith(f"page.html is read as an article: {count} of its ")
     assert warning.endswith("and the like around it).")
     assert document.extraction.changes[OUTSIDE] > 5
-    whole = read_bytes("page.html", NEWS.html.encode(), full_page=True)
-    assert "cookies" in whole.text
-    assert whole.extraction.warnings == ()
-    assert OUTSIDE not in whole.extraction.changes
+    whole = parse(Source("page.html", "html", data=NEWS.html.encode(), full_page=True))
+    assert isinstance(whole, Parsed)
+    assert any("cookies" in text for section in whole.sections for _, text in section.items)
+    assert whole.warnings == []
 
 
 def test_its_tables_notes_and_sections_are_ours() -> None:
@@ -164,11 +165,11 @@ def test_a_page_that_trafilatura_cannot_read_stays_whole(
 
 @pytest.mark.usefixtures("own_processes")
 def test_a_page_on_which_it_takes_too_long_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(structured, "_WORKER", f"{faulty_workers.__name__}:slow_article")
+    monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:slow_article")
     path = tmp_path / "a.html"
     path.write_text(NEWS.html)
-    monkeypatch.setattr(structured, "SECONDS", 4.5)
-    document = structured.read_structured(ReadRequest("a.html", kind="html", path=path))
+    monkeypatch.setattr(reader, "SECONDS", 4.5)
+    document = read(path)
     assert "cookies" in document.text
 
 
@@ -201,7 +202,6 @@ def test_a_page_from_a_file_and_from_memory_are_alike(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text(NEWS.html)
     assert read(path).text == article(NEWS).text
-    assert read(path, full_page=True).text != article(NEWS).text
 
 
 def test_a_short_paragraph_with_deleted_words_belongs_to_it() -> None:

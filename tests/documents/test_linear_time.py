@@ -11,9 +11,10 @@ from collections.abc import Callable
 
 import pytest
 
-from specextend_cli.documents import cleaning
+from specextend_cli.documents import read
 from specextend_cli.documents.mail.read import MAX_HEADER
 from specextend_cli.documents.read import read_bytes
+from tests.documents import faulty_workers
 from tests.documents.edge_cases import refusal
 from tests.documents.raw_pdf import raw_pdf, show
 
@@ -134,7 +135,6 @@ def test_pages_of_any_drawing(draw: Callable[[int], str], size: int) -> None:
     unicode = {chr(code): chr(code) for code in range(32, 127)} | {chr(161 + at): chr(0xE000 + at) for at in range(90)}
     document = read_bytes("a.pdf", raw_pdf([draw(size // 10)], unicode))
     assert document.extraction.failed == ()
-    assert not any("second reader" in warning for warning in document.extraction.warnings)
 
 
 def test_long_headers_of_a_mail_are_cut_and_said() -> None:
@@ -153,9 +153,8 @@ def test_headings_without_end(size: int) -> None:
 
 @pytest.mark.usefixtures("own_processes")
 def test_cleaning_that_takes_too_long_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cleaning, "SECONDS", 0.0)
-    monkeypatch.setattr(cleaning, "SECONDS_PER_CHARACTER", 0.0)
-    monkeypatch.setattr(cleaning, "SECONDS_PER_PAGE", 0.0)
+    monkeypatch.setattr(read, "_WORKER", f"{faulty_workers.__name__}:slow_order")
+    monkeypatch.setattr(read, "SECONDS", 4.0)
     error = refusal(lambda: read_bytes("a.txt", b"The river rises.\n" * 1_000))
     assert error.what == "a.txt could not be read"
     assert "split it" in error.fix

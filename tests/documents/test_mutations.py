@@ -9,11 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from specextend_cli.documents.cleaning import clean
 from specextend_cli.documents.decode import HEAD
-from specextend_cli.documents.formats import FORMATS, detect
+from specextend_cli.documents.formats import detect
+from specextend_cli.documents.paged import Paged, Typed
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.documents.sections import Parsed, Source
-from specextend_cli.documents.structured import compose_sections, parse
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
+from specextend_cli.documents.worker import parse
 from specextend_cli.errors import InputError
 from tests.documents.made_files import docx, epub, item, message, p, page, table
 
@@ -73,11 +76,11 @@ def test_mutated_files_are_read_or_refused(kind: str, rounds: int, tmp_path: Pat
         kind_found = detect(data[:HEAD])
         if kind_found not in ("html", "email"):
             kind_found = "zip"
-        parsed: Parsed | str = ""
+        parsed: Parsed | Paged | Typed | None = None
         with suppress(InputError):
-            parsed = parse(Source(path, "file"), FORMATS[kind_found].parser)
-        if isinstance(parsed, Parsed):
-            text = compose_sections(parsed.finish()).text
+            parsed = parse(Source("file", kind_found, path))
+        if parsed is not None:
+            text = clean(parsed).text
             assert not any(character in text.text for character in "\x00\x1b\x7f")
             assert all(a.end == b.start for a, b in zip(text.pages, text.pages[1:], strict=False))
             assert all(0 <= block.start < block.end <= len(text.text) for block in text.blocks)

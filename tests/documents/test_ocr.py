@@ -1,43 +1,24 @@
-"""Scans, by a program that stands in for tesseract and by tesseract itself where it is installed."""
+"""Scans, by a program that stands in for ocrmypdf and by ocrmypdf itself where it is installed."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
-import shutil
-import signal
-import struct
-import time
 from pathlib import Path
 
-import pypdfium2
 import pytest
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from reportlab.lib.utils import ImageReader
 
 from specextend_cli.documents import ocr
-from specextend_cli.documents.line import Line
-from specextend_cli.documents.ocr import Ocr, pages_needing_ocr
-from specextend_cli.documents.ocr_engine import check_languages
-from specextend_cli.documents.ocr_worker import png, read_hocr, tiff_pages
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.documents.request import parse_pages
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import UsageError
 from tests.documents.edge_cases import refusal
 from tests.documents.made_pdfs import SENTENCES, Sheets
 from tests.documents.stand_in_ocr import StandIn
 
-STORY = (
-    "300 400 46 95 The water rises slowly at first and then within an hour it covers the road, which",
-    "300 460 42 95 nobody had expected.",
-    "300 600 45 96 Every station on the river reports its level.",
-)
-TEXT = (
-    "The water rises slowly at first and then within an hour it covers the road, which nobody had expected.\n\n"
-    "Every station on the river reports its level."
-)
-REAL = shutil.which("tesseract")
+REAL = ocr.program()
+STORY = "The water rises slowly at first and then within an hour it covers the road."
 
 
 @pytest.fixture
@@ -45,234 +26,129 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", str(folder))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.setattr(ocr, "find_spec", lambda name: None)
     return StandIn(folder)
 
 
-def scan(sheets: Sheets, pages: int = 1) -> bytes:
-    for _ in range(pages):
-        sheets.picture()
-    return sheets.data()
-
-
-def refused(data: bytes, asked: Ocr | None = None, name: str = "scan.pdf") -> InputError:
-    return refusal(lambda: read_bytes(name, data, ocr=asked))
-
-
-def test_a_scan_is_read_page_by_page(program: StandIn, sheets: Sheets) -> None:
-    program.tesseract(*STORY)
-    seen: list[tuple[int, int]] = []
-    asked = Ocr("deu+eng", lambda done, total: seen.append((done, total)))
-    document = read_bytes("scan.pdf", scan(sheets, 2), ocr=asked)
-    assert document.text == f"{TEXT}\n\n{TEXT}"
-    assert [page.number for page in document.pages] == [1, 2]
-    assert document.extraction.ocr == (1, 2)
-    assert document.extraction.empty == document.extraction.failed == document.extraction.warnings == ()
-    assert seen == [(1, 2), (2, 2)]
-    assert len(program.asked) == 2
-    width, height, *arguments = program.asked[0].split()
-    assert (int(width), int(height)) == (2481, 3508)  # A4 at 300 dots an inch
-    assert arguments[:4] == ["stdout", "-l", "deu+eng", "--psm"]
-    assert "--dpi" in arguments
-
-
-def test_only_pages_without_text_are_recognized(program: StandIn, sheets: Sheets) -> None:
-    program.tesseract(*STORY)
-    sheets.page([SENTENCES[0], SENTENCES[1]] * 3)
-    sheets.picture()
-    sheets.page(["Short, and whole."])
-    sheets.canvas.drawImage(io_image(), 0, 0, 600, 850)
-    sheets._set("GAO-0042", 72, 30, 9)
-    document = read_bytes("mixed.pdf", sheets.data(), ocr=Ocr())
-    assert document.extraction.ocr == (2, 4)
-    assert len(program.asked) == 2
-    assert "Short, and whole." in document.text
-    assert document.text.count("nobody had expected") == 2
-    program.tesseract(*STORY, body="raise SystemExit(9)")
-    assert read_bytes("a.pdf", report(), ocr=Ocr()).extraction.ocr == ()
-
-
-def io_image() -> object:
-    return ImageReader(Image.new("L", (32, 32), 128))
-
-
-def report() -> bytes:
+def story(*pages: str) -> bytes:
     made = Sheets()
-    made.page([SENTENCES[0]] * 9)
+    for text in pages:
+        made.page([text] if text else [])
     return made.data()
 
 
-def test_pages_asked_for(program: StandIn, sheets: Sheets) -> None:
-    program.tesseract(*STORY)
-    document = read_bytes("scan.pdf", scan(sheets, 5), pages=parse_pages("2-3"), ocr=Ocr())
-    assert document.extraction.ocr == (2, 3)
-    assert len(program.asked) == 2
-
-
-def test_pages_without_text_or_with_gibberish_need_ocr() -> None:
-    words = "The river rises slowly at first. " * 3
-    pages = {n: [Line(text, n, 0, 9, 0)] for n, text in enumerate((words * 9, "\x01\x02" * 40, "stamp", words), 1)}
-    assert pages_needing_ocr({**pages, 5: []}, range(1, 8), {6: "damaged"}) == {
-        2: False,
-        3: True,
-        4: True,
-        5: False,
-        7: False,
-    }
-
-
-def test_without_a_program_the_error_says_what_to_install(program: StandIn, sheets: Sheets) -> None:
-    data = scan(sheets, 2)
-    error = refused(data)
-    assert error.what == "scan.pdf has no text layer (0 characters on 2 pages, 2 images)"
-    assert "apt install tesseract-ocr" in error.fix
-    assert error.fix.endswith("specextend summarize scan.pdf --ocr")
-    error = refused(data, Ocr())
-    assert error.what == "scan.pdf needs OCR, and there is no program for it"
-    assert "apt install tesseract-ocr" in error.fix
-    assert read_bytes("a.pdf", report(), ocr=Ocr()).extraction.ocr == ()  # where it is not needed, nobody asks for it
-    program.tesseract(*STORY)
-    assert refused(data).fix == "specextend summarize scan.pdf --ocr"
-
-
-def test_languages(program: StandIn, sheets: Sheets) -> None:
-    program.tesseract(*STORY)
-    error = refused(scan(sheets), Ocr("eng+chi_sim"))
-    assert error.why == "tesseract has no data for chi_sim; it has deu, eng, osd"
-    assert "apt install tesseract-ocr-chi-sim" in error.fix
-    for wrong in ("", "-psm", "eng --help", "eng\n", "../../etc", "eng++deu", "a" * 99):
-        with pytest.raises(UsageError):
-            check_languages(wrong)
-    assert check_languages("script/Latin+eng") == "script/Latin+eng"
-
-
-def test_a_page_that_takes_too_long_is_reported(program: StandIn, sheets: Sheets) -> None:
-    slow = "import os\nif len(open(%r).readlines()) == 2: open(%r, 'w').write(str(os.getpid())); time.sleep(300)"
-    pid = program.folder / "pid"
-    program.tesseract(*STORY, body=slow % (str(program.folder / "asked"), str(pid)))
-    document = read_bytes("scan.pdf", scan(sheets, 3), ocr=Ocr(seconds=1.0))
-    assert document.extraction.failed == (2,)
-    assert document.extraction.ocr == (1, 3)
-    assert "Page 2 of scan.pdf could not be recognized: OCR took more than 1 seconds." in document.extraction.warnings
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
-
-
-@pytest.mark.usefixtures("own_processes")
-def test_what_a_killed_worker_started_ends_with_it(
-    program: StandIn, sheets: Sheets, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pid = program.folder / "pid"
-    deaf = (
-        f"import os, signal\nopen({str(pid)!r}, 'w').write(str(os.getpid()))\nos.kill(os.getppid(), {signal.SIGSTOP})"
-    )
-    program.tesseract(*STORY, body=f"{deaf}\ntime.sleep(300)")
-
-    monkeypatch.setattr(ocr, "_RENDERING", 1.0)
-    error = refused(scan(sheets), Ocr(seconds=0.5))
-    assert error.why == "OCR took too long, or too much memory"
-    for _ in range(100):
-        state = Path(f"/proc/{pid.read_text()}/stat")
-        if not state.exists() or state.read_text().rsplit(")", 1)[1].split()[0] == "Z":
-            return
-        time.sleep(0.05)
-    raise AssertionError("the OCR program goes on")
-
-
-def test_a_program_that_fails_is_reported(program: StandIn, sheets: Sheets) -> None:
-    data = scan(sheets)
-    program.tesseract(*STORY, body="print('\\x1b[31mno such data', file=sys.stderr); raise SystemExit(1)")
-    error = refused(data, Ocr())
-    assert error.what == "scan.pdf: OCR found no text on 1 page"
-    assert error.why == "the OCR program failed: �[31mno such data"
-    program.tesseract(*STORY, body="print('<html><not closed'); raise SystemExit(0)")
-    assert "no hOCR" in refused(data, Ocr()).why
-    program.tesseract(*STORY, body="print('<!DOCTYPE a [<!ENTITY b \"c\">]><a>&b;</a>'); raise SystemExit(0)")
-    assert "entities" in refused(data, Ocr()).why
-    program.tesseract()
-    assert refused(data, Ocr()).why == "its pages are blank, or pictures"
-
-
-def test_stains_go_and_doubts_are_said(program: StandIn, sheets: Sheets) -> None:
-    program.tesseract("300 300 40 12 |. ~ ;", *(line.replace(" 9", " 4", 1) for line in STORY[2:]))
-    document = read_bytes("scan.pdf", scan(sheets), ocr=Ocr())
-    assert document.text == "Every station on the river reports its level."
-    assert document.extraction.warnings == ("OCR is unsure of what it read: Page 1 of scan.pdf may be wrong.",)
-
-
-def test_ocrmypdf_where_only_that_is_there(program: StandIn, sheets: Sheets) -> None:
+def scan(*texts: str) -> bytes:
+    """A page for each text, which is a picture with a stamp; "" stands for a picture alone."""
     made = Sheets()
-    made.page([SENTENCES[0]])
-    program.ocrmypdf(made.data())
-    document = read_bytes("scan.pdf", scan(sheets, 2), ocr=Ocr("deu"))
-    assert document.text == f"{SENTENCES[0]}\n\n{SENTENCES[0]}"
-    assert document.extraction.ocr == (1, 2)
-    assert "-l deu" in program.asked[0]
+    for at, text in enumerate(texts):
+        image = Image.new("L", (300, 400), 255)
+        ImageDraw.Draw(image).text((20, 20 + at), "a page", fill=0)
+        made.canvas.drawImage(ImageReader(image), 0, 0, 595, 842)
+        made.canvas.drawString(72, 810, text)
+        made.canvas.showPage()
+    return made.data()
 
 
-def test_images(program: StandIn, tmp_path: Path) -> None:
-    program.tesseract(*STORY)
-    files = {}
-    for kind in ("png", "jpeg", "tiff"):
-        data = io.BytesIO()
-        Image.new("L", (64, 64), 255).save(data, kind)
-        files[kind] = data.getvalue()
-    for kind, data in files.items():
-        assert refused(data, name=f"a.{kind}").fix == f"specextend summarize a.{kind} --ocr"
-        document = read_bytes(f"a.{kind}", data, ocr=Ocr())
-        assert (document.text, document.kind, document.extraction.ocr) == (TEXT, "image", (1,))
-    many = io.BytesIO()
-    pages = [Image.new("L", (64, 64), 255) for _ in range(3)]
-    pages[0].save(many, "tiff", save_all=True, append_images=pages[1:])
-    document = read_bytes("fax.tiff", many.getvalue(), ocr=Ocr(), pages=parse_pages("2-"))
-    assert [page.number for page in document.pages] == [2, 3]
-    assert "tessedit_page_number=2" in program.asked[-1]
+def test_only_pages_without_a_text_of_their_own_are_recognized(program: StandIn) -> None:
+    program.makes(story(SENTENCES[0] * 3, STORY, STORY))
+    made = Sheets()
+    made.page([SENTENCES[0] * 3])
+    made.picture()
+    made.picture()
+    seen: list[tuple[int, int]] = []
+    document = read_bytes("a.pdf", made.data(), ocr="deu+eng", recognizing=lambda *found: seen.append(found))
+    assert document.text.endswith(STORY)
+    assert document.extraction.ocr == (2, 3)
+    assert document.extraction.empty == document.extraction.warnings == ()
+    assert {total for _, total in seen} == {2}
+    assert "-l deu+eng" in program.asked[0]
+    assert "--pages 2,3 --force-ocr" in program.asked[0]
 
 
-def test_tiffs_that_lie_about_their_pages() -> None:
-    assert tiff_pages(b"II*\0") == tiff_pages(b"MM\0*\0\0\0\xff") == tiff_pages(b"\x89PNG") == tiff_pages(b"") == 1
-    ring = b"II*\0" + struct.pack("<I", 8) + struct.pack("<H", 0) + struct.pack("<I", 8)
-    assert tiff_pages(ring) == 1
+def test_a_result_is_kept_by_what_was_read(program: StandIn) -> None:
+    program.makes(story(STORY))
+    for _ in range(2):
+        assert read_bytes("a.pdf", scan(""), ocr="eng").text == STORY
+    assert len(program.asked) == 1
+    read_bytes("a.pdf", scan(""), ocr="deu")
+    read_bytes("a.pdf", scan("", "")[:-1] + b"\n", ocr="deu")
+    assert len(program.asked) == 3
 
 
-def test_pictures_are_written_as_they_are() -> None:
-    made = Image.open(io.BytesIO(png(bytes(range(12)), 3, 3, 4)))
-    assert (made.size, made.mode, made.tobytes()) == ((3, 3), "L", bytes((0, 1, 2, 4, 5, 6, 8, 9, 10)))
+def test_a_document_with_a_text_needs_no_program(program: StandIn) -> None:
+    assert read_bytes("a.pdf", story(SENTENCES[0]), ocr="eng").extraction.ocr == ()
 
 
-def hocr(*lines: str) -> bytes:
-    page = '<div class="ocr_page" title="bbox 0 0 1000 2000">' + "".join(lines) + "</div>"
-    return f'<html xmlns="http://www.w3.org/1999/xhtml"><body>{page}</body></html>'.encode()
+@pytest.mark.parametrize("texts", [("Filed: 1 May", "Filed: 2 May", "Filed: 3 May"), ("Case 7, page 1", "", "")])
+def test_pages_with_a_stamp_only_are_not_read_and_said(texts: tuple[str, ...]) -> None:
+    document = read_bytes("a.pdf", scan(*texts))
+    assert len(document.extraction.empty) + document.extraction.unread == 3
+    assert document.extraction.warnings[0].startswith("Pages 1-3 of a.pdf look scanned")
+    assert "--ocr reads them" in document.extraction.warnings[0]
 
 
-def test_places_of_lines_and_cells() -> None:
-    word = '<span class="ocrx_word" title="bbox {} 100 {} 140; x_wconf 90">{}</span>'
-    row = word.format(100, 200, "Rain") + word.format(215, 260, "in") + word.format(500, 600, "812")
-    head = 'title="bbox 100 100 600 140; baseline 0.001 -8; x_size 40; x_descenders 8"'
-    page = read_hocr(hocr(f'<span class="ocr_line" {head}>{row}</span>'), 0.24)
-    assert page
-    assert page["confidence"] == 90
-    text, _, left, right, base, size, bold, slanted, gaps, _ = page["lines"][0]
-    assert (text, left, right, size) == ("Rain in\t812", 24, 144, 9.6)
-    assert base == pytest.approx((2000 - 140 + 8) * 0.24)
-    assert (bold, slanted, gaps) == (False, False, [(62.4, 120.0)])
-    turned = head.replace('"bbox', '"textangle 90; bbox').replace("100 100 600 140", "100 100 140 600")
-    page = read_hocr(hocr(f'<span class="ocr_line" {turned}>{word.format(100, 140, "up")}</span>'), 1.0)
-    assert page
-    assert page["lines"][0][2:5] == (1400, 1900, -140)
-    assert read_hocr(hocr('<span class="ocr_line" title="nonsense"/>'), 1.0) == {"lines": [], "confidence": 0.0}
-    assert read_hocr(b"<html/>", 1.0) is None
+def test_a_background_is_no_scan() -> None:
+    made, background = Sheets(), ImageReader(Image.new("L", (300, 400), 220))
+    for text in ("The river in spring", "Levels and warnings", "What is to be done"):
+        made.canvas.drawImage(background, 0, 0, 595, 842)
+        made.canvas.drawString(72, 500, text)
+        made.canvas.showPage()
+    found = read_bytes("slides.pdf", made.data()).extraction
+    assert (found.unread, found.warnings) == (0, ())
 
 
-@pytest.mark.skipif(REAL is None, reason="tesseract is not installed (apt install tesseract-ocr)")
-def test_tesseract_itself_reads_a_rendered_page() -> None:
-    words = [word for sentence in SENTENCES for word in sentence.split()]
-    lines: list[tuple[str, float, float] | str] = [(sentence, 11, 8) for sentence in SENTENCES]
-    written, scanned = Sheets(), Sheets()
-    written.page(lines)
-    picture = pypdfium2.PdfDocument(written.data())[0].render(scale=200 / 72, grayscale=True).to_pil()
-    width, height = scanned.canvas._pagesize
-    scanned.canvas.drawImage(ImageReader(picture), 0, 0, width, height)
-    document = read_bytes("scan.pdf", scanned.data(), ocr=Ocr())
-    found = re.findall(r"\S+", document.text)
-    assert len(set(words) & set(found)) >= 0.95 * len(set(words))
+def test_images_are_read(program: StandIn) -> None:
+    program.makes(story(STORY))
+    data = io.BytesIO()
+    Image.new("L", (64, 64), 255).save(data, "png")
+    document = read_bytes("page.png", data.getvalue(), ocr="eng")
+    assert (document.kind, document.text, document.extraction.ocr) == ("image", STORY, (1,))
+    assert "--image-dpi 300" in program.asked[0]
+    assert refusal(lambda: read_bytes("page.png", data.getvalue())).fix == "specextend summarize page.png --ocr"
+
+
+def test_what_to_install_is_said(program: StandIn) -> None:
+    error = refusal(lambda: read_bytes("a.pdf", scan(""), ocr="eng"))
+    assert error.what == "a.pdf needs OCR, and there is no program for it"
+    assert "specextend[ocr]" in error.fix
+    assert "tesseract" in error.fix
+
+
+def test_pages_on_which_nothing_is_found(program: StandIn) -> None:
+    program.makes(story("", ""))
+    error = refusal(lambda: read_bytes("a.pdf", scan("", ""), ocr="eng"))
+    assert error.what == "a.pdf: OCR found no text on 2 pages"
+    assert "--ocr-lang" in error.fix
+
+
+def test_what_the_program_says_and_how_long_it_takes(program: StandIn, monkeypatch: pytest.MonkeyPatch) -> None:
+    program.makes(story(STORY), "sys.exit('there is no data for: xyz')")
+    assert refusal(lambda: read_bytes("a.pdf", scan(""), ocr="xyz")).why == "there is no data for: xyz"
+    program.makes(story(STORY), f"open({str(program.folder / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)")
+    for limit in ("_SECONDS", "SECONDS_A_PAGE"):
+        monkeypatch.setattr(ocr, limit, 0.5)
+    assert "took too long" in refusal(lambda: read_bytes("a.pdf", scan(""), ocr="eng")).why
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((program.folder / "pid").read_text()), 0)
+
+
+def test_languages_that_are_none_are_refused() -> None:
+    assert ocr.check_languages("deu+chi_sim") == "deu+chi_sim"
+    for languages in ("", "-x", "a b", "eng+", "../eng"):
+        with pytest.raises(UsageError, match="names no languages"):
+            ocr.check_languages(languages)
+
+
+@pytest.mark.full
+@pytest.mark.skipif(REAL is None, reason="needs ocrmypdf and tesseract")
+def test_by_the_program_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    made = Sheets()
+    image = Image.new("L", (1240, 1754), 255)
+    ImageDraw.Draw(image).text((100, 200), "The river rises again", font=ImageFont.load_default(60), fill=0)
+    made.canvas.drawImage(ImageReader(image), 0, 0, 595, 842)
+    made.canvas.showPage()
+    document = read_bytes("scan.pdf", made.data(), ocr="eng")
+    assert document.text == "The river rises again"
     assert document.extraction.ocr == (1,)

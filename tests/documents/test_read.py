@@ -6,19 +6,17 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
 from pathlib import Path
 from random import Random
 
 import pytest
 from pypdf import PdfReader, PdfWriter
 
-from specextend_cli.documents import structured
+from specextend_cli.documents import read as reader
 from specextend_cli.documents.pdf import read as pdf
-from specextend_cli.documents.pdf import worker as pdf_worker
 from specextend_cli.documents.read import read, read_bytes
-from specextend_cli.documents.request import ReadRequest, parse_pages
-from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, page_responses
+from specextend_cli.documents.request import parse_pages
+from specextend_cli.documents.source import Source
 from tests.documents import faulty_workers
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import zipped
@@ -124,78 +122,48 @@ def test_truncated_pdf() -> None:
 def test_pages_with_too_much_on_them_are_listed(
     report: Callable[[int], Path], limit: str, what: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pdf_worker, limit, 10)
-    head, page = pdf_worker.read_with_pdfium({"path": str(report(1)), "password": None}, iter([[1]]))
-    assert head["pages"] == 1
-    assert page == {"error": f"more {what} than a page can hold"}
+    monkeypatch.setattr(pdf, limit, 10)
+    found = pdf.parse(Source("report.pdf", "pdf", report(2), skipped={2: "it is not asked for"}))
+    assert found.failed == {1: f"more {what} than a page can hold", 2: "it is not asked for"}
 
 
 @pytest.mark.usefixtures("own_processes")
 def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
-    monkeypatch.setattr(pdf, "SECONDS_A_PAGE", 0.1)
-    found = pdf.read_lines(ReadRequest("slow.pdf", path=report(2)))
-    assert found.failed == dict.fromkeys((1, 2), "took too long, or too much memory")
+    monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
+    monkeypatch.setattr(reader, "SECONDS_A_PAGE", 0.1)
+    error = refusal(lambda: read(report(2)))
+    assert error.what == "report.pdf: none of 2 pages could be read"
+    assert error.why == "took too long, or too much memory"
 
 
 @pytest.mark.usefixtures("own_processes")
 def test_a_page_that_kills_its_reader_is_skipped(
     report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:deadly_pdf")
-    document = read(report(3))
-    assert document.extraction.failed == ()
-    assert "Page 2 of report.pdf needed the second reader" in document.extraction.warnings[0]
-    assert "page 2 of the story" in document.text
-    monkeypatch.setattr(pdf, "_WORKER", f"{faulty_workers.__name__}:deadlier_pdf")
+    monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:deadly_pdf")
     document = read(report(3))
     assert document.extraction.failed == (2,)
     assert document.extraction.warnings == ("Page 2 of report.pdf could not be read.",)
     assert [page.number for page in document.pages] == [1, 3]
 
 
-class DyingProcess:
-    """Answers about one page, and dies of the next."""
-
-    def __init__(self, head: dict[str, str]) -> None:
-        self.head = head
-        self.pages: list[int] = []
-
-    def send(self, pages: list[int]) -> None:
-        self.pages = pages
-
-    def receive(self) -> dict[str, int]:
-        if not self.pages:
-            raise SandboxError
-        number, self.pages = self.pages[0], []
-        return {"text": number}
-
-
-def test_after_too_many_crashes_the_rest_is_given_up() -> None:
-    processes = [nullcontext(DyingProcess(head)) for head in ({}, {"error": "damaged"}, {})]
-    found = list(page_responses(processes, range(1, 7)))  # type: ignore[arg-type]
-    died, given_up = {"error": DIED}, {"error": GIVEN_UP}
-    assert found == list(enumerate(({"text": 1}, died, died, {"text": 4}, died, given_up), 1))
-
-
 @pytest.mark.usefixtures("own_processes")
-def test_memory_is_limited(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pdf, "MEMORY", 1 << 20)
-    error = refusal(lambda: pdf.read_lines(ReadRequest("big.pdf", path=report(2))))
-    assert "big.pdf" in error.what
-
-
-@pytest.mark.usefixtures("own_processes")
-def test_seconds_and_memory_are_limited_for_formats_with_sections(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_after_too_many_crashes_the_rest_is_given_up(
+    report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    path = tmp_path / "a.html"
-    path.write_bytes(b"<html><p>words")
-    for limit, value in (("SECONDS", 0.001), ("MEMORY", 1 << 20)):
-        with monkeypatch.context() as patch:
-            patch.setattr(structured, limit, value)
-            error = refusal(lambda: structured.read_structured(ReadRequest("a.html", kind="html", path=path)))
-        assert error.what == "a.html could not be read"
+    monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:deadly_pdf")
+    monkeypatch.setattr(reader, "MAX_CRASHES", 0)
+    assert read(report(4)).extraction.failed == (2, 3, 4)
+
+
+@pytest.mark.usefixtures("own_processes")
+@pytest.mark.parametrize(("limit", "value"), [("SECONDS_TO_OPEN", 0.001), ("MEMORY", 1 << 20), ("MAX_RESPONSE", 10)])
+def test_seconds_memory_and_responses_are_limited(
+    report: Callable[[int], Path], limit: str, value: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(reader, limit, value)
+    error = refusal(lambda: read(report(2)))
+    assert error.what == "report.pdf could not be read"
 
 
 def test_stdin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from specextend_cli.documents.sections import Parsed, Source
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
 
 
 def parse(source: Source) -> Parsed:

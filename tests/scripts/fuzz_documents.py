@@ -23,9 +23,7 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.documents import structured
-from specextend_cli.documents.pdf import read as pdf
-from specextend_cli.documents.read import read_bytes
+from specextend_cli.documents.read import MEMORY, read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_files import FILES
@@ -157,7 +155,7 @@ def main() -> int:
     slowest = ", ".join(f"{number}: {seconds:.2f} s" for seconds, number in sorted(times, reverse=True)[:5])
     print(f"documents {options.first:,} to {options.first + options.count - 1:,}: {defects} defects")
     print(f"{sum(seconds for seconds, _ in times):.0f} s, slowest {slowest}")
-    print(f"peak memory of a worker {worker.peak >> 20} MB (limits {pdf.MEMORY >> 20}, {structured.MEMORY >> 20} MB)")
+    print(f"peak memory of a worker {worker.peak >> 20} MB (limit {MEMORY >> 20} MB)")
     print(f"workers that had to be stopped: {worker.stopped}")
     return 1 if defects else 0
 

@@ -25,7 +25,7 @@ def summary(**changes):
         ({"empty": (31, 88, 89, 90)}, ["4 pages without text (31, 88-90)"]),
         ({"failed": (7,), "dropped": 12}, ["1 page unreadable (7)", "12 tokens not read"]),
         ({"ocr": (2, 3, 7), "left_out": 1_204}, ["3 pages by OCR (2-3, 7)", "1,204 words left out"]),
-        ({"unread": 1, "unit": "section"}, ["1 part not opened"]),
+        ({"unread": 1, "unit": "section"}, ["1 part not read"]),
     ],
 )
 def test_what_was_not_read_is_said_and_nothing_else(lost, said):

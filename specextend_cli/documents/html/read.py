@@ -20,7 +20,8 @@ from specextend_cli.documents.html.marks import HEADINGS, NOTE_MARK, is_note_ref
 from specextend_cli.documents.html.visibility import VisibilityFilter
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
 from specextend_cli.documents.numbering import FORMS, figure
-from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Source, Table
+from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Table
+from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 
 _ROWS = frozenset(("dd", "dt", "li"))
@@ -48,7 +49,7 @@ _LONG_CELL = 300  # a cell with more text is for layout, and has paragraphs
 def parse(source: Source) -> Parsed:
     """The sections of an HTML file, or those of its article; InputError where it is nested too deeply."""
     parsed = Parsed("html")
-    data = source.path.read_bytes()
+    data = source.content()
     text, warnings = decode(source.name, data, declared(data))
     parsed.warnings += warnings
     try:

@@ -27,7 +27,8 @@ from specextend_cli.documents.mail.mime import (
 )
 from specextend_cli.documents.mail.quotes import with_quoted_paragraphs
 from specextend_cli.documents.markup import MarkupError
-from specextend_cli.documents.sections import ItemKind, Parsed, Source
+from specextend_cli.documents.sections import ItemKind, Parsed
+from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 
 MAX_DEPTH = 30
@@ -78,7 +79,7 @@ def parse(source: Source) -> Parsed:
     """The sections of a message or a mailbox; InputError when it has no readable text."""
     mail = _Mail(source.name)
     parsed = mail.parsed
-    for number, message in enumerate(messages(source.path.read_bytes())):
+    for number, message in enumerate(messages(source.content())):
         title = header(message, "Subject")
         parsed.title = "" if number else title
         mail.read(message, 0)

@@ -1,209 +1,85 @@
-"""PDF to a document: PDFium reads it in the sandbox, with limits on time and memory, and pypdf as the fallback.
-
-A page on which PDFium hangs, crashes or fails is read again by pypdf; what neither can read is reported as failed.
-This module never parses a file itself.
-"""
+"""PDF to lines, by PDFium. Runs in the sandbox: a page on which PDFium hangs or crashes ends that process only."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
-from contextlib import AbstractContextManager, ExitStack, closing, nullcontext
-from dataclasses import dataclass, field, replace
-from itertools import chain
+from collections import Counter
+from collections.abc import Iterator, Sequence, Set
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from specextend_cli.documents.cleaning import clean_lines
-from specextend_cli.documents.document import Document, Edit, Extraction
-from specextend_cli.documents.errors import argument_of, nothing_recognized, page_label, places, with_ocr
-from specextend_cli.documents.layout import Outline
-from specextend_cli.documents.line import Line, lines_from_json, lines_of_text
-from specextend_cli.documents.ocr import Recognition, pages_needing_ocr, recognize
-from specextend_cli.documents.ocr_engine import find_engine
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.errors import argument_of, page_label, places, with_ocr
+from specextend_cli.documents.paged import Paged
+from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
+from specextend_cli.documents.pdf.invisible_objects import suspects_of
 from specextend_cli.documents.pdf.legibility import UNREAD, UNREADABLE, repair_ligatures, unreadable_share
-from specextend_cli.documents.request import ReadRequest
-from specextend_cli.documents.sandbox import DIED, GIVEN_UP, SandboxError, SandboxProcess, page_responses, sandbox
+from specextend_cli.documents.pdf.lines import lines_of
+from specextend_cli.documents.pdf.pictures import Pictures, pictures_of
+from specextend_cli.documents.pdf.struck import strokes_of
+from specextend_cli.documents.source import ScannedError, Source
 from specextend_cli.errors import InputError
-from specextend_cli.humanize import format_many
+from specextend_cli.humanize import format_many, printable
 
-SECONDS_A_PAGE = 15.0
-SECONDS_TO_OPEN = 30.0
-MEMORY = 4 << 30
-MAX_CRASHES = 8
+MAX_CHARACTERS = 2_000_000
+"""On one page."""
+MAX_LINES = 5_000
+"""On one page."""
+MAX_OUTLINE = 5_000
+MAX_ATTACHMENTS = 1_000
 _CONTEXT_PAGES = 12
 _LONGEST = 40  # characters of a word
+_NAMED = 10  # attachments in a message
 
-_WORKER = "specextend_cli.documents.pdf.worker:respond"
 
+def parse(source: Source) -> Paged:
+    """The lines of a PDF by page.
 
-@dataclass(slots=True)
-class PdfLines:
-    """The lines of a PDF by page, and what to report about it.
-
-    `requested` are the pages to be kept. `pages` may hold a few more, as running heads are recognized by repetition.
-    `labels` are the page labels ("iv", "A-1") that differ from the page numbers. `unmapped` is the share of each
-    page's characters that its fonts do not map to letters. `edits` are repairs made while reading.
+    InputError when it is locked, damaged beyond reading, or lacks the pages asked for; `ScannedError` for pages that
+    need OCR, where that is asked for.
     """
-
-    requested: tuple[int, ...]
-    title: str = ""
-    outline: Outline = ()
-    pages: dict[int, list[Line]] = field(default_factory=dict)
-    labels: dict[int, str] = field(default_factory=dict)
-    edits: list[Edit] = field(default_factory=list)
-    unmapped: dict[int, float] = field(default_factory=dict)
-    images: int = 0
-    failed: dict[int, str] = field(default_factory=dict)
-    fallback_pages: list[int] = field(default_factory=list)
-    truncated: bool = False
-    wanted: frozenset[int] = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.wanted = frozenset(self.requested)
-
-    def add(self, number: int, response: dict[str, Any]) -> None:
-        """Keep the response of the sandbox about one page."""
-        if "error" in response:
-            self.failed[number] = str(response["error"])
-        elif "text" in response:
-            self.pages[number] = lines_of_text(response["text"], number)
+    pdf = _open(source)
+    reader = _Reader(source, pdf)
+    found = reader.found
+    context = _with_context(found.requested, len(pdf))
+    given_up = max(source.skipped) if 0 in source.skipped else len(pdf)
+    for number in context:
+        source.report(number, reader.done, len(found.requested))
+        if why := source.skipped.get(number) or (source.skipped[0] if number > given_up else ""):
+            reader.fail(number, why)
         else:
-            self.pages[number] = lines_from_json(response["lines"])
-        if number in self.wanted:
-            self.images += int(response.get("images", 0))
-            if label := page_label(str(response.get("label", "")), number):
-                self.labels[number] = label
-            self.unmapped[number] = float(response.get("unmapped", 0.0))
-            self.edits += [Edit("hidden text", number, text) for text in response.get("hidden", ())]
-            self.edits += [Edit(kind, number, "", text) for kind, text in response.get("added", ())]
-            self.edits += [Edit(kind, number, before, after) for kind, before, after in response.get("repairs", ())]
-
-    def unreadable_pages(self) -> dict[int, float]:
-        """The requested pages whose text cannot be read, with the share of meaningless characters of each."""
-        shares: dict[int, float] = {}
-        for number in sorted(self.wanted & self.pages.keys()):
-            unmapped = self.unmapped.get(number, 0.0)
-            share = unreadable_share([line.text for line in self.pages[number]])
-            if self.pages[number] and (share := max(share, unmapped if unmapped > UNREADABLE else 0.0)):
-                shares[number] = share
-        return shares
-
-    def unread_words(self, garbled: Set[int]) -> list[str]:
-        """The words with an unread character on the requested pages, without those that are unreadable as a whole."""
-        lines = (line for number in sorted(self.wanted - garbled) for line in self.pages.get(number, ()))
-        return [
-            word[:_LONGEST] for line in lines if UNREAD in line.text for word in line.text.split() if UNREAD in word
-        ]
-
-
-def read_pdf(request: ReadRequest) -> Document:
-    """The document; pages without text are recognized with `request.ocr`."""
-    name, ocr = request.name, request.ocr
-    found = read_lines(request)
-    recognized = Recognition()
-    if ocr and (scanned := pages_needing_ocr(found.pages, found.requested, found.failed)):
-        recognized = recognize(request, ocr, scanned, find_engine(ocr.languages, name))
-        found.pages |= recognized.pages
-        found.failed |= {number: why for number, why in recognized.failed.items() if not found.pages.get(number)}
-    total = len(found.requested)
-    empty = [number for number in found.requested if not found.pages.get(number) and number not in found.failed]
-    if len(found.failed) == total and not recognized.failed:
-        why = "; ".join(sorted(set(found.failed.values())))
-        raise InputError(f"{name}: none of {format_many(total, 'page')} could be read", why=why)
-    if len(empty) + len(found.failed) == total:
-        if ocr:
-            raise nothing_recognized(name, total, found.failed if recognized.failed else {})
-        nothing = f"0 characters on {format_many(total, 'page')}, {format_many(found.images, 'image')}"
-        why = "it looks scanned" if found.images else "its pages are blank or drawn"
-        raise InputError(f"{name} has no text layer ({nothing})", why=why, fix=with_ocr(request))
-    warnings = list(recognized.warnings(name))
-    if found.truncated:
-        warnings.append(f"The end of {name} is missing: it looks cut off, and pages may be too.")
-    if found.failed:
-        warnings.append(f"{places(tuple(found.failed))} of {name} could not be read.")
-    if found.fallback_pages:
-        where = f"{places(found.fallback_pages)} of {name}"
-        warnings.append(f"{where} needed the second reader: the layout there may be poor.")
-    if found.images and len(empty) >= max(3, 0.1 * total) and not ocr:
-        warnings.append(f"{places(empty)} of {name} hold images and no text: they look scanned; --ocr reads them.")
-    found.pages, repaired = repair_ligatures(found.pages)
-    found.edits += (edit for edit in repaired if edit.page in found.wanted)
-    pages = [found.pages[number] for number in sorted(found.pages)]
-    cleaned = clean_lines(name, pages, found.outline, found.requested)
-    if found.labels:
-        cleaned.text.pages = [replace(page, label=found.labels.get(page.number, "")) for page in cleaned.text.pages]
-    if garbled := found.unreadable_pages():
-        if not cleaned.text.text.strip():
-            why = "its fonts lack a text encoding: its characters have no meaning"
-            raise InputError(f"{name} holds no text", why=why, fix=with_ocr(request))
-        share = sum(garbled.values()) / len(garbled)
-        warnings.append(
-            f"{places(tuple(garbled))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as the"
-            " fonts lack a text encoding; --ocr reads them."
-        )
-    if unread := found.unread_words(set(garbled)):
-        warnings.append(
-            f"{format_many(sum(word.count(UNREAD) for word in unread), 'character')} of {name} could not be read, as in"
-            f" “{max(unread, key=len)}”: the fonts do not name them, and the text has {UNREAD} instead."
-        )
-    cleaned.edits[:0] = found.edits
-    pages_by_ocr = tuple(sorted(recognized.pages))
-    extraction = Extraction(total, tuple(empty), tuple(found.failed), warnings=tuple(warnings), ocr=pages_by_ocr)
-    return cleaned.document(name, "pdf", extraction, found.title)
-
-
-def read_lines(request: ReadRequest) -> PdfLines:
-    """The lines of a PDF. InputError when it is locked, damaged beyond reading, or lacks the pages asked for."""
-    path, password, progress = request.path, request.password, request.progress
-    with ExitStack() as stack:
-        reader, process = _open(stack, request)
-        total = int(process.head["pages"])
-        if total == 0:
-            raise InputError(f"{request.name} has no pages")
-        found = PdfLines(request.numbers(total), str(process.head["title"] or ""), process.head["outline"])
-        found.truncated = _is_truncated(path)
-        first: AbstractContextManager[SandboxProcess] = nullcontext(process)
-        processes = chain([first], (_process(path, reader, password) for _ in range(MAX_CRASHES)))
-        responses = stack.enter_context(closing(page_responses(processes, _with_context(found.requested, total))))
-        done = 0
-        for number, response in responses:
-            found.add(number, response)
-            done += number in found.wanted
-            if progress and number in found.wanted and response.get("error") not in (DIED, GIVEN_UP):
-                progress(done, len(found.requested))
-    if reader == "pdfium" and GIVEN_UP not in found.failed.values():
-        for failed in [number for number in found.failed if number in found.wanted][:MAX_CRASHES]:
-            for number, response in page_responses([_process(path, "pypdf", password)], [failed]):
-                if "error" not in response:
-                    del found.failed[number]
-                    found.fallback_pages.append(number)
-                    found.add(number, response)
-    found.failed = {number: why for number, why in sorted(found.failed.items()) if number in found.wanted}
+            reader.read(number)
+    source.report(0, reader.done, len(found.requested))
+    reader.finish()
     return found
 
 
-def _open(stack: ExitStack, request: ReadRequest) -> tuple[str, SandboxProcess]:
-    """The reader that can open the file, and its process, which `stack` ends."""
-    name, path, detail = request.name, request.path, ""
-    for reader in ("pdfium", "pypdf"):
-        try:
-            with ExitStack() as opening:
-                process = opening.enter_context(_process(path, reader, request.password))
-                if "error" not in process.head:
-                    stack.enter_context(opening.pop_all())
-                    return reader, process
-        except SandboxError:
-            continue
-        if process.head["error"] == "password":
-            fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument_of(request)}"
-            if request.password:
-                raise InputError(f"{name} is encrypted and the password does not open it", fix=fix)
-            raise InputError(f"{name} is encrypted", why="it opens only with a password", fix=fix)
-        detail = detail or str(process.head["detail"])
-    why, fix = detail or "no reader can open it", f"qpdf {argument_of(request)} repaired.pdf, then try again"
-    if _is_truncated(path):
-        why, fix = "the end of the file is missing: it looks cut off", "download or copy it again"
-    raise InputError(f"{name} is a damaged PDF", why=why, fix=fix)
+def _open(source: Source) -> Any:
+    import pypdfium2
+
+    try:
+        pdf = pypdfium2.PdfDocument(source.path, password=source.password)
+    except pypdfium2.PdfiumError as error:
+        raise _not_opened(source, str(error)) from None
+    if len(pdf) == 0:
+        raise InputError(f"{source.name} has no pages")
+    with suppress(pypdfium2.PdfiumError):  # without it the fields of a form are not read, but the rest is
+        pdf.init_forms()
+    return pdf
+
+
+def _not_opened(source: Source, detail: str) -> InputError:
+    name = source.name
+    if "password" in detail.lower():
+        fix = f"SPECEXTEND_PDF_PASSWORD=... specextend summarize {argument_of(source)}"
+        if source.password:
+            return InputError(f"{name} is encrypted and the password does not open it", fix=fix)
+        return InputError(f"{name} is encrypted", why="it opens only with a password", fix=fix)
+    fix = f"qpdf {argument_of(source)} repaired.pdf, then try again"
+    if _is_truncated(source.path):
+        detail, fix = "the end of the file is missing: it looks cut off", "download or copy it again"
+    return InputError(f"{name} is a damaged PDF", why=detail, fix=fix)
 
 
 def _is_truncated(path: Path) -> bool:
@@ -221,6 +97,155 @@ def _with_context(requested: Sequence[int], total: int) -> list[int]:
     return sorted(pages)
 
 
-def _process(path: Path, reader: str, password: str | None) -> AbstractContextManager[SandboxProcess]:
-    job = {"path": str(path.resolve()), "password": password, "reader": reader, "memory": MEMORY}
-    return sandbox(_WORKER, job, first=SECONDS_TO_OPEN, following=SECONDS_A_PAGE)
+class _Reader:
+    """Reads the pages of an open PDF into `found`; `done` counts the requested ones."""
+
+    def __init__(self, source: Source, pdf: Any) -> None:
+        self._source, self._pdf = source, pdf
+        self.found = Paged(source.numbers(len(pdf)), title=str(pdf.get_metadata_dict().get("Title", "")))
+        self.found.outline = [_bookmark(item) for item in islice(pdf.get_toc(max_depth=6), MAX_OUTLINE)]
+        self._wanted = frozenset(self.found.requested)
+        self._unmapped: dict[int, float] = {}
+        self._covered: dict[int, Pictures] = {}
+        self._images = dict[int, int]()
+        self.done = 0
+
+    def fail(self, number: int, why: str) -> None:
+        """Leave a page out."""
+        if number in self._wanted:
+            self.found.failed[number] = why
+            self.done += 1
+
+    def read(self, number: int) -> None:
+        """Read one page."""
+        import pypdfium2
+
+        try:
+            page = self._pdf[number - 1]
+            text = page.get_textpage()
+            if text.count_chars() > MAX_CHARACTERS:
+                self.fail(number, "more text than a page can hold")
+                return
+            read = lines_of(text, page.get_cropbox(), number, strokes_of(page), suspects_of(page))
+            if len(read["lines"]) > MAX_LINES:
+                self.fail(number, "more lines than a page can hold")
+                return
+            annotations = list(read_annotations(self._pdf, page))
+            self.found.pages[number] = insert_annotations(read["lines"], annotations, number)
+            if number in self._wanted:
+                self.done += 1
+                self._look(page, number)
+                self._unmapped[number] = read["unmapped"]
+                if label := page_label(self._pdf.get_page_label(number - 1) or "", number):
+                    self.found.labels[number] = label
+                edits = self.found.edits
+                edits += [Edit("hidden text", number, hidden) for hidden in read["hidden"]]
+                edits += [Edit(annotation.kind, number, "", annotation.text) for annotation in annotations]
+                edits += [Edit(kind, number, before, after) for kind, before, after in read["repairs"]]
+            text.close()
+            page.close()
+        except (pypdfium2.PdfiumError, MemoryError) as error:
+            self.fail(number, str(error) or "out of memory")
+
+    def _look(self, page: Any, number: int) -> None:
+        """See whether pictures cover a page."""
+        pictures = pictures_of(page, self.found.pages[number])
+        self._images[number] = pictures.number
+        if pictures.covering and number not in self._source.recognized:
+            self._covered[number] = pictures
+
+    def finish(self) -> None:
+        """What the pages say together: those that need OCR, characters without a meaning, warnings."""
+        found, source = self.found, self._source
+        found.pages, repaired = repair_ligatures(found.pages)
+        found.edits += (edit for edit in repaired if edit.page in self._wanted)
+        blank = {number for number in found.requested if not found.pages.get(number) and number not in found.failed}
+        garbled, covered = self._garbled(), self._scanned()
+        if source.ocr and (needed := blank | garbled.keys() | covered):
+            raise ScannedError(tuple(sorted(needed)))
+        if blank and len(blank) + len(found.failed) == len(found.requested):
+            raise self._without_text()
+        found.scanned = tuple(sorted({number for number in blank if self._images[number]} | garbled.keys() | covered))
+        attached = _attachments(self._pdf)
+        found.unread = len(set(found.scanned) - blank) + len(attached)
+        found.warnings += self._warnings(covered - blank, blank, garbled, attached)
+
+    def _scanned(self) -> set[int]:
+        """The pages that pictures cover; what several of them have behind more than a stamp is their background."""
+        counts = Counter(pictures.covering for pictures in self._covered.values())
+        return {at for at, one in self._covered.items() if one.has_margin_only or counts[one.covering] == 1}
+
+    def _garbled(self) -> dict[int, float]:
+        """The pages whose text cannot be read, with the share of meaningless characters of each."""
+        shares: dict[int, float] = {}
+        for number in sorted(self._wanted & self.found.pages.keys()):
+            unmapped = self._unmapped[number]
+            share = unreadable_share([line.text for line in self.found.pages[number]])
+            if self.found.pages[number] and (share := max(share, unmapped if unmapped > UNREADABLE else 0.0)):
+                shares[number] = share
+        return shares
+
+    def _without_text(self) -> InputError:
+        source, count = self._source, len(self.found.requested)
+        if source.recognized:
+            what = f"{source.name}: OCR found no text on {format_many(count, 'page')}"
+            return InputError(what, why="its pages are blank, or pictures", fix="--ocr-lang names its language")
+        images = sum(self._images.values())
+        nothing = f"0 characters on {format_many(count, 'page')}, {format_many(images, 'image')}"
+        why = "it looks scanned" if images else "its pages are blank or drawn"
+        return InputError(f"{source.name} has no text layer ({nothing})", why=why, fix=with_ocr(source))
+
+    def _warnings(
+        self, covered: set[int], blank: set[int], garbled: dict[int, float], attached: Sequence[str]
+    ) -> Iterator[str]:
+        """Sentences for the user; `covered` pages have a text beside their pictures, `blank` ones none."""
+        name, found = self._source.name, self.found
+        if _is_truncated(self._source.path):
+            yield f"The end of {name} is missing: it looks cut off, and pages may be too."
+        pictures = [number for number in blank if self._images[number]]
+        if covered:
+            where = places(sorted({*covered, *pictures}))
+            yield f"{where} of {name} look scanned: they are pictures with hardly any text; --ocr reads them."
+        elif pictures and len(blank) >= max(3, 0.1 * len(found.requested)):
+            yield f"{places(sorted(blank))} of {name} hold images and no text: they look scanned; --ocr reads them."
+        if garbled:
+            share = sum(garbled.values()) / len(garbled)
+            yield (
+                f"{places(tuple(garbled))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as"
+                " the fonts lack a text encoding; --ocr reads them."
+            )
+        if unread := self._unread_words(garbled.keys()):
+            yield (
+                f"{format_many(sum(word.count(UNREAD) for word in unread), 'character')} of {name} could not be read,"
+                f" as in “{max(unread, key=len)}”: the fonts do not name them, and the text has {UNREAD} instead."
+            )
+        if attached:
+            more = f" and {len(attached) - _NAMED} more" if len(attached) > _NAMED else ""
+            were = "1 attachment was" if len(attached) == 1 else f"{len(attached):,} attachments were"
+            yield f"{were} not read: {', '.join(attached[:_NAMED])}{more}."
+
+    def _unread_words(self, garbled: Set[int]) -> list[str]:
+        """The words with an unread character, without those of pages that are unreadable as a whole."""
+        lines = (line for number in sorted(self._wanted - garbled) for line in self.found.pages.get(number, ()))
+        return [
+            word[:_LONGEST] for line in lines if UNREAD in line.text for word in line.text.split() if UNREAD in word
+        ]
+
+
+def _attachments(pdf: Any) -> list[str]:
+    """The names of the files that a PDF carries."""
+    names = (pdf.get_attachment(number).get_name() for number in range(min(pdf.count_attachments(), MAX_ATTACHMENTS)))
+    return [" ".join(printable(name).split())[:_LONGEST] for name in names]
+
+
+def _bookmark(item: Any) -> tuple[str, int | None]:
+    """The title of a bookmark and the page (1-based) that it leads to.
+
+    Bookmarks are dataclasses in pypdfium2 4 and objects with methods since 5.
+    """
+    if hasattr(item, "get_title"):
+        target = item.get_dest()
+        title, index = item.get_title(), None if target is None else target.get_index()
+    else:
+        title, index = item.title, item.page_index
+    return str(title), None if index is None else index + 1

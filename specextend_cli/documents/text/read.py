@@ -1,17 +1,15 @@
-"""Plain text, Markdown, and what is read as Markdown, to a document."""
+"""Plain text, Markdown, notebooks and tables of values."""
 
 from __future__ import annotations
 
 import re
 from pathlib import PurePath
+from typing import Literal
 
-from specextend_cli.documents.cleaning import clean_markdown, clean_text
 from specextend_cli.documents.decode import HEAD, decode
-from specextend_cli.documents.document import Document, Extraction
-from specextend_cli.documents.errors import argument, contradiction, no_pages
-from specextend_cli.documents.formats import FORMATS, kind_by_suffix
-from specextend_cli.documents.markdown import markdown_sections
-from specextend_cli.documents.request import ReadRequest
+from specextend_cli.documents.errors import argument
+from specextend_cli.documents.paged import Typed
+from specextend_cli.documents.source import Source
 from specextend_cli.documents.text.notebook import SUFFIX, as_markdown
 from specextend_cli.documents.text.tables import is_table, table_rows
 
@@ -36,48 +34,27 @@ _TABLES = frozenset((".csv", ".tsv"))
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
 
 
-def read_text(request: ReadRequest) -> Document:
-    """The document; its pages end at form feeds. A Markdown text without form feeds has sections."""
-    name = request.name
-    text, warnings = decode(name, request.data)
-    suffix = PurePath(name).suffix.lower()
-    if source := _SOURCES.get(suffix):
-        what, command = source
+def parse(source: Source) -> Typed:
+    """The text; its pages end at form feeds. A Markdown text without form feeds has sections."""
+    name = source.name
+    text, warnings = decode(name, source.content())
+    suffix, unread = PurePath(name).suffix.lower(), 0
+    if markup := _SOURCES.get(suffix):
+        what, command = markup
         fix = f"{command} {argument(name)} | specextend summarize -"
         warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
     notebook = as_markdown(text) if suffix == SUFFIX else None
     if suffix in _TABLES or (not suffix and is_table(text)):
         text = table_rows(text)
     if notebook:
-        text, pictures = notebook
-        if pictures:
-            were = "1 picture was" if pictures == 1 else f"{pictures:,} pictures were"
+        text, unread = notebook
+        if unread:
+            were = "1 picture was" if unread == 1 else f"{unread:,} pictures were"
             warnings.append(f"{were} not read that {name} has as output.")
     pages = text.rstrip("\f\n").split("\f")
-    markdown = notebook is not None or _is_markdown(name, text)
-    sections = markdown and len(pages) == 1
-    if sections and request.pages is not None:
-        raise no_pages(name, "markdown")
-    numbers = request.numbers(len(pages))
-    if markdown:
-        cleaned = clean_markdown(name, [(number, pages[number - 1]) for number in numbers])
-        filled = {page.number for page in cleaned.text.pages}
-    else:
-        cleaned = clean_text(name, pages, numbers)
-        filled = {number for number in numbers if pages[number - 1].strip()}
-    count, empty = len(numbers), tuple(number for number in numbers if number not in filled)
-    if sections:
-        cleaned.text.pages = markdown_sections(cleaned.text)
-        count, empty = len(cleaned.text.pages), ()
-    kind = "markdown" if markdown else "text"
-    if (other := contradiction(name, "text")) and kind_by_suffix(PurePath(name).suffix) not in ("text", "markdown"):
-        warnings.insert(0, f"{name} is {FORMATS[kind].label}{other}.")
-    unread = notebook[1] if notebook else 0
-    extraction = Extraction(count, empty, warnings=tuple(warnings), unread=unread)
-    document = cleaned.document(name, kind, extraction, unit="section" if sections else "page")
-    if request.progress:
-        request.progress(count, count)
-    return document
+    kind: Literal["text", "markdown"] = "markdown" if notebook or _is_markdown(name, text) else "text"
+    sections = kind == "markdown" and len(pages) == 1
+    return Typed(kind, pages, (1,) if sections else source.numbers(len(pages)), warnings, unread)
 
 
 def _is_markdown(name: str, text: str) -> bool:

@@ -10,7 +10,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from specextend_cli.documents.decode import decode
-from specextend_cli.documents.sections import Parsed, Source
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
 from specextend_cli.documents.transcripts import captions, chat
 
 _NAMED = re.compile(r"(?:>>\s?)?([^\W\d_a-z][^:.?!\n]{0,38}):\s+(?=\S)")
@@ -27,7 +28,7 @@ def is_transcript(text: str) -> bool:
 
 def parse(source: Source) -> Parsed:
     """The turns of a file."""
-    text, warnings = decode(source.name, source.path.read_bytes())
+    text, warnings = decode(source.name, source.content())
     text = text.removeprefix("\ufeff")
     parsed = Parsed("transcript", warnings=warnings)
     add_turns(parsed, text)

@@ -18,7 +18,8 @@ from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.html.formulas import omml, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
-from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Source, Table
+from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Table
+from specextend_cli.documents.source import Source
 from specextend_cli.documents.transcripts.read import add_turns, is_transcript
 from specextend_cli.documents.word.symbols import symbol, with_symbols
 

@@ -1,0 +1,179 @@
+"""Word documents, books, web pages and mail with known text, by code alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from html import escape
+
+from tests.documents.known.markup import Html, page
+from tests.documents.known.story import Block, Known, Run, Story
+from tests.documents.made_files import docx, epub, item, message, table, word
+from tests.documents.made_files import page as chapter
+
+_STYLES = word("styles", '<w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>')
+_FORMS = {"•": ("bullet", "•"), "1.": ("decimal", "%1."), "a)": ("lowerLetter", "%1)")}
+_NUMBERING = word(
+    "numbering",
+    "".join(
+        f'<w:abstractNum w:abstractNumId="{at}"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
+        f'<w:lvlText w:val="{text}"/></w:lvl></w:abstractNum>'
+        for at, (form, text) in enumerate(_FORMS.values())
+    )
+    + "".join(f'<w:num w:numId="{at}"><w:abstractNumId w:val="{at}"/></w:num>' for at in range(len(_FORMS))),
+)
+_PROPERTIES = {
+    **{"struck": "<w:strike/>", "bold": "<w:b/>", "sub": '<w:vertAlign w:val="subscript"/>'},
+    **{
+        "super": '<w:vertAlign w:val="superscript"/>',
+        "spaced": '<w:spacing w:val="60"/>',
+        "caps": "<w:smallCaps/>",
+    },
+}
+_MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+
+
+class Word:
+    """A story as a Word document: `tracked` deletes struck words by a tracked change, `hidden` hides them."""
+
+    def __init__(self, story: Story, *, tracked: bool = False, hidden: bool = False, more: str = "") -> None:
+        self._tracked, self._hidden = tracked, hidden
+        self._notes: list[str] = []
+        body = "".join(map(self._block, story.blocks)) + more
+        texts = (
+            f'<w:footnote w:id="{at}">{self._paragraph([Run(note)])}</w:footnote>'
+            for at, note in enumerate(self._notes)
+        )
+        self.data = docx(body, styles=_STYLES, numbering=_NUMBERING, footnotes=word("footnotes", "".join(texts)))
+
+    def _run(self, run: Run) -> str:
+        text = f'<w:t xml:space="preserve">{escape(run.text, quote=False)}</w:t>'
+        properties = _PROPERTIES.get(run.style, "")
+        if run.style == "struck" and self._tracked:
+            return f'<w:del w:id="1"><w:r>{text.replace("w:t", "w:delText")}</w:r></w:del>'
+        if run.style == "struck" and self._hidden:
+            properties = "<w:vanish/>"
+        made = f"<w:r><w:rPr>{properties}</w:rPr>{text}</w:r>"
+        if run.note:
+            made += f'<w:r><w:footnoteReference w:id="{len(self._notes)}"/></w:r>'
+            self._notes.append(run.note)
+        return f'<w:ins w:id="2">{made}</w:ins>' if self._tracked and len(run.text) % 2 else made
+
+    def _paragraph(self, runs: list[Run], style: str = "") -> str:
+        return f'<w:p><w:pPr><w:pStyle w:val="{style}"/></w:pPr>{"".join(map(self._run, runs))}</w:p>'
+
+    def _block(self, block: Block) -> str:
+        if block.kind == "items":
+            return "".join(item(escape(text), list(_FORMS).index(block.marker)) for [text] in block.rows)
+        if block.kind == "table":
+            return table(*(tuple(map(escape, row)) for row in block.rows))
+        if block.kind == "box":
+            inside = self._paragraph(block.runs)
+            return f"<w:p><w:r><w:pict><w:txbxContent>{inside}</w:txbxContent></w:pict></w:r></w:p>"
+        return self._paragraph(block.runs, "H1" if block.kind == "heading" else "")
+
+
+def _math(base: str) -> str:
+    power = f"<m:sSup><m:e><m:r><m:t>{base}</m:t></m:r></m:e><m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup>"
+    parts = (f"<m:{part}><m:r><m:t>{letter}</m:t></m:r></m:{part}>" for part, letter in (("num", "a"), ("den", "b")))
+    return f"<w:p><m:oMath {_MATH}>{power}<m:r><m:t>=</m:t></m:r><m:f>{''.join(parts)}</m:f></m:oMath></w:p>"
+
+
+def word_files() -> Iterator[Known]:
+    recipes = {"report": "hppphppp•p#pa", "notes": "h222" * 3, "tables": "ptpepv", "boxes": "hpbphp"}
+    recipes |= {"tracked": "hxxp" * 2, "hidden": "hxxp" * 2, "struck": "hxxp" * 2, "formulas": "m", "symbols": "p"}
+    for kind, recipe in recipes.items():
+        story, more = Story(kind, recipe), ""
+        if kind == "formulas":
+            more = _math("e") + _math("x")
+            story.truth.items += ["e²=a/b", "x²=a/b"]
+        elif kind == "symbols":
+            angle = '<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>'
+            box = '<w:r><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr><w:t>\uf0fe</w:t></w:r>'
+            more = f"<w:p><w:r><w:t>An angle of </w:t></w:r>{angle}</w:p><w:p>{box}<w:r><w:t> Open</w:t></w:r></w:p>"
+            story.truth.items += ["An angle of α", "☑ Open"]
+        made = Word(story, tracked=kind == "tracked", hidden=kind == "hidden", more=more)
+        yield story.known("word", kind, ".docx", made.data)
+
+
+def epub_files() -> Iterator[Known]:
+    for recipe in ("hppp#", "h111#", "hppp•e", "h111•e", "hxpp•"):
+        story, files = Story(recipe, recipe * 4), dict[str, str]()
+        contents = "".join(f'<li><a href="c{at}.xhtml">Part {at}</a></li>' for at in range(4))
+        size = len(story.blocks) // 4
+        for at in range(4):
+            part = Story("")
+            part.blocks = story.blocks[at * size : at * size + size]
+            files[f"c{at}.xhtml"] = chapter(Html(part).body)
+        files["nav.xhtml"] = chapter(
+            f'<nav xmlns:epub="http://www.idpf.org/2007/ops" epub:type="toc"><ol>{contents}</ol></nav>'
+        )
+        yield story.known("epub", f"book-{recipe}", ".epub", epub(files, aside=("nav.xhtml",)))
+
+
+_SHARE = '<ul class="share"><li><a href="/f">Share on Facebook</a></li><li><a href="/t">Tweet this</a></li></ul>'
+_MENU = '<nav><ul><li><a href="/a">Home</a></li><li><a href="/b">Politics</a></li></ul></nav>'
+_MATHML = "<p><math><msup><mi>e</mi><mn>2</mn></msup><mo>=</mo><mfrac><mi>a</mi><mi>b</mi></mfrac></math></p>"
+_SPANS = (
+    '<table><tr><th colspan="2">Both stations</th><th>Days</th></tr>'
+    '<tr><td rowspan="2">Upper</td><td>a</td><td>31</td></tr><tr><td>b</td><td>32</td></tr></table>'
+)
+_HIDING = {
+    **{"style": '<p style="display: none">{}</p>', "class": '<p class="gone">{}</p>', "attribute": "<p hidden>{}</p>"},
+}
+
+
+def html_files() -> Iterator[Known]:
+    recipes = {"article": "hpppphpp•", "article-notes": "h1111h11•", "among-headlines": "hpp", "tables": "ptpe"}
+    recipes |= {f"hidden-{way}": "hpppphpppp" for way in _HIDING} | {"formulas": "hxpm"}
+    for kind, recipe in recipes.items():
+        story = Story(kind, recipe)
+        html, absent, prose = Html(story), story.truth.absent, story.prose
+        source = page(html.body)
+        if kind.startswith("article"):
+            absent += ["Share on Facebook", "Tweet this", "Politics"]
+            source = page(f"{_MENU}<article>{html.body}</article>{_SHARE}")
+        elif kind == "among-headlines":
+            teasers = [prose.title() for _ in range(8)]
+            absent += teasers
+            cards = (f'<div class="card"><h3><a href="/a">{teaser}</a></h3></div>' for teaser in teasers)
+            source = page(f"{_MENU}<main>{html.body}</main><aside>{''.join(cards)}</aside>")
+        elif kind == "tables":
+            story.truth.rows += [["Upper", "a", "31"], ["Upper", "b", "32"]]
+            source = page(html.body + _SPANS)
+        elif kind == "formulas":
+            story.truth.items.append("e²=a/b")
+            source = page(html.body + _MATHML)
+        elif hiding := _HIDING.get(kind.removeprefix("hidden-")):
+            gone = [prose.sentence() for _ in range(3)]
+            absent += gone
+            html.blocks[3:3] = [hiding.format(escape(text)) for text in gone]
+            source = page("".join(html.blocks), ".gone { display: none; }")
+        yield story.known("html", kind, ".html", source.encode())
+
+
+def _plain(story: Story, sign: str = "") -> str:
+    return "\n".join(f"{sign}{line}" for block in story.blocks for line in (block.text, ""))
+
+
+def eml_files() -> Iterator[Known]:
+    for kind in ("reply-above", "reply-below"):
+        one, other = Story("reply", "pp"), Story("notice", "pp")
+        parts = [_plain(one), f"On Mon, 2 Mar 2026 at 10:00, Bo wrote:\n{_plain(other, '> ')}"]
+        both = (one, other)
+        if kind == "reply-below":
+            both = (other, one)
+            parts.reverse()
+        one.truth.sentences = [sentence for story in both for sentence in story.truth.sentences]
+        yield one.known("mail", kind, ".eml", message("\n".join(parts)).as_bytes())
+    one, other, third = Story("html", "hpphpp•c"), Story("both", "hpppp"), Story("attachment", "pp")
+    yield one.known("mail", "html", ".eml", message(None, page(Html(one).body)).as_bytes())
+    yield other.known("mail", "both", ".eml", message(_plain(other), page(Html(other).body)).as_bytes())
+    attached = message(_plain(third), cte="base64", plan_bin=b"\x00\x01" * 400)
+    yield third.known("mail", "attachment", ".eml", attached.as_bytes())
+
+
+def other_files() -> Iterator[Known]:
+    yield from word_files()
+    yield from epub_files()
+    yield from html_files()
+    yield from eml_files()

@@ -1,0 +1,230 @@
+"""What each rule of reading saves: documents with known text, read with one rule after the other switched off.
+
+python -m tests.scripts.reading_rules [--rule NAME] [FOLDER ...]
+
+Read are the made files of `tests/documents/known`, and those of the folders: NAME.json with the truth (sentences,
+notes, items, rows, heads, junk) beside NAME.pdf, .docx, .epub or .html. Printed is for each rule how many of them are
+lost (-) or found (+) without it, how much junk is left (junk +), and in which files. Nothing is run in another process.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import multiprocessing
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import fields
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+from specextend_cli.documents.formats import load
+from specextend_cli.documents.read import read_bytes
+from tests.documents.known.other_files import other_files
+from tests.documents.known.reportlab_files import reportlab_files
+from tests.documents.known.score import MEASURES, Score, Truth, score
+from tests.documents.known.story import Known
+from tests.documents.known.typst_files import typst_files
+from tests.documents.known.weasy_files import weasy_files
+
+PACKAGE = "specextend_cli.documents."
+SANDBOXES = ("pdf", "structured", "cleaning")
+"""The modules that start processes."""
+REPAIRS = "repairs", "_ORDER"
+"""Where the repairs of lines are listed, each of which is a rule."""
+PARSING = ("pdf_lines", "cell_gaps", "glyphs", "pdf_worker")
+"""The modules of which a rule changes what the parser of pages says."""
+MARKUP = ("docx", "visibility", "html", "structured")
+"""The modules of which a rule changes no PDF."""
+KEPT: dict[str, list[str]] = {}
+"""What the parsers of pages said, by the reader and the content of the file."""
+
+
+def same(first: Any, *others: Any, **options: Any) -> Any:
+    return first
+
+
+def same_without_repairs(first: Any, *others: Any, **options: Any) -> Any:
+    return first, []
+
+
+def plain_text(element: Any, *others: Any) -> str:
+    return "".join(element.itertext())
+
+
+def last(*values: Any) -> Any:
+    return values[-1]
+
+
+def as_list(lines: Any, *others: Any) -> Any:
+    return list(lines)
+
+
+def result(value: Any) -> Callable[..., Any]:
+    return lambda *values, **options: value
+
+
+class Joined:
+    """Joins all words that are divided at line ends."""
+
+    def whole(self, head: str, tail: str, sign: str, *, capitals: bool) -> str:
+        return head + tail
+
+
+# Name: the module, what is replaced in it, and by what.
+RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
+    "letterspacing": ("pdf_lines", "join_letters", result(())),
+    "word gaps": ("pdf_lines", "repair_spaces", lambda lines: []),
+    "struck": ("pdf_lines", "without_struck", same_without_repairs),
+    "invisible": ("pdf_lines", "without_invisible", same_without_repairs),
+    "outside of the page": ("pdf_lines", "_outside", result(False)),
+    "double strike: letters": ("pdf_lines", "drop_doubled_letters", result(None)),
+    "double strike: words": ("pdf_lines", "_without_copies", same_without_repairs),
+    "split by size": ("pdf_lines", "_split_by_size", same),
+    "late note marks": ("pdf_lines", "place_late_marks", as_list),
+    "superscripts": ("pdf_lines", "mark_superscripts", lambda glyphs, text: (text, {})),
+    "right to left": ("pdf_lines", "order_letters", lambda lines: []),
+    "split at jumps": ("pdf_lines", "split_at_jumps", last),
+    "cells": ("pdf_lines", "find_cells", result(None)),
+    "cells: figures": ("cell_gaps", "_find_figures", result(None)),
+    "cells: justified": ("cell_gaps", "_is_justified", result(False)),
+    "tex fonts": ("glyphs", "letters_by_code", result({})),
+    "dropped characters": ("glyphs", "Glyphs.dropped", result(())),
+    "floating superscripts": ("glyphs", "Glyphs.floats", result(False)),
+    "ligatures": ("pdf", "repair_ligatures", same_without_repairs),
+    "forms": ("pdf_worker", "read_annotations", result(())),
+    "chapter heads": ("repairs.headers_footers", "chapter_heads", lambda pages, tops, body: []),
+    "table heads": ("repairs.headers_footers", "first_heads", lambda pages, removed: set()),
+    "running: counting": ("repairs.headers_footers", "_counting", result(())),
+    "running: few pages": ("repairs.headers_footers", "_repeated", result(())),
+    "compounds": ("repairs.hyphens", "compounds", lambda pages: Joined()),
+    "symbols": ("docx", "with_symbols", last),
+    "style sheets": ("visibility", "Stylesheet.hides", result(False)),
+    "formulas: OMML": ("docx", "omml", plain_text),
+    "formulas: MathML": ("html", "mathml", plain_text),
+    "numbering": ("docx", "Numbering.label", result(None)),
+    "note marks (marked up)": ("structured", "remove_note_marks", same),
+    "article": ("html", "article_of", same),
+}
+
+
+class InProcess:
+    """Stands in for a process of the sandbox; `kept` has its responses, or gets them."""
+
+    def __init__(self, target: str, job: Mapping[str, object], kept: list[str]) -> None:
+        self._sent: deque[Any] = deque()
+        self._kept, self._at = kept, 0
+        self._responses = iter(load(target)(json.loads(_json(job)), iter(self._sent.popleft, None)))
+        self.head = self.receive()
+
+    def send(self, request: object) -> None:
+        self._sent.append(json.loads(_json(request)))
+
+    def receive(self) -> Any:
+        if self._at == len(self._kept):
+            self._kept.append(_json(next(self._responses)))
+        self._at += 1
+        return json.loads(self._kept[self._at - 1])
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, default=lambda other: [getattr(other, name) for name in other.__slots__])
+
+
+@contextmanager
+def in_process(keep: bool, target: str, job: Mapping[str, Any], **limits: object) -> Iterator[InProcess]:
+    """As `sandbox`, without a process and without limits; `keep`: what parsers of pages say is always the same."""
+    parses = keep and "reader" in job
+    key = job["reader"] + hashlib.sha256(Path(job["path"]).read_bytes()).hexdigest() if parses else ""
+    yield InProcess(target, job, KEPT.setdefault(key, []) if parses else [])
+
+
+def repairs() -> Sequence[Callable[..., Any]]:
+    functions: Sequence[Callable[..., Any]] = getattr(import_module(PACKAGE + REPAIRS[0]), REPAIRS[1])
+    return functions
+
+
+@contextmanager
+def switched_off(rule: str) -> Iterator[None]:
+    """No process is started, and a rule ("" for none) does nothing."""
+    module, name, other = RULES.get(rule, ("", "", same))
+    with ExitStack() as stack:
+        for place in SANDBOXES:
+            stack.enter_context(patch(f"{PACKAGE}{place}.sandbox", partial(in_process, module not in PARSING)))
+        if module:
+            stack.enter_context(patch(f"{PACKAGE}{module}.{name}", other))
+        elif rule:
+            kept = tuple(repair for repair in repairs() if repair.__name__ != rule)
+            stack.enter_context(patch(f"{PACKAGE}{'.'.join(REPAIRS)}", kept))
+        yield
+
+
+def folder_files(folder: Path) -> Iterator[Known]:
+    allowed = json.loads((folder / "allowed.json").read_text()) if (folder / "allowed.json").exists() else {}
+    for path in sorted(path for path in folder.iterdir() if path.suffix in (".pdf", ".docx", ".epub", ".html")):
+        found = json.loads(path.with_suffix(".json").read_text())
+        truth = Truth(**{one.name: found[one.name] for one in fields(Truth) if one.name in found})
+        if counted := allowed.get(path.stem):
+            truth.sentences = [text for text, kept in zip(truth.sentences, counted, strict=True) if kept]
+        yield Known(folder.name, path.stem, path.suffix, path.read_bytes(), truth)
+
+
+def concerns(rule: str, file: Known) -> bool:
+    """Whether a rule may change a file."""
+    module = RULES.get(rule, ("",))[0]
+    return not module or module.startswith("repairs") or (module in MARKUP) != (file.suffix == ".pdf")
+
+
+def scores(files: Sequence[Known], rule: str) -> list[Score | None]:
+    """The scores of those files that a rule concerns, without the rule."""
+    with switched_off(rule):
+        return [
+            score(read_bytes(file.name, file.data).text, file.truth) if concerns(rule, file) else None for file in files
+        ]
+
+
+def difference(files: Sequence[Known], before: Sequence[Score | None], after: Sequence[Score | None]) -> str:
+    """What changes in all, and the files in which it changes most."""
+    total, places = Counter[str](), list[tuple[int, str]]()
+    for file, one, other in zip(files, before, after, strict=True):
+        found = {name: other.found[name] - one.found[name] for name in (*MEASURES, "junk")} if one and other else {}
+        changed = {name: by for name, by in found.items() if by}
+        total.update(changed)
+        if changed:
+            said = " ".join(f"{name} {by:+}" for name, by in changed.items() if name != "ordered" or len(changed) == 1)
+            places.append((sum(map(abs, changed.values())), f"{file.producer}-{file.kind} ({said})"))
+    if not places:
+        return "nothing"
+    most = [place for _, place in sorted(places, reverse=True)]
+    more = f", {len(most) - 12} more files" if len(most) > 12 else ""
+    return f"{' · '.join(f'{name} {by:+}' for name, by in total.items() if by)}\n    {', '.join(most[:12])}{more}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rule", action="append", help="one rule, as it is named in the output; else all")
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("folders", nargs="*", type=Path)
+    options = parser.parse_args()
+    files = [*typst_files(), *weasy_files(), *reportlab_files(), *other_files()]
+    files += [file for folder in options.folders for file in folder_files(folder)]
+    rules = options.rule or [*(repair.__name__ for repair in repairs()), *RULES]
+    before = scores(files, "")
+    for producer in dict.fromkeys(file.producer for file in files):
+        one = sum(
+            (found for file, found in zip(files, before, strict=True) if found and file.producer == producer), Score()
+        )
+        shares = (f"{name} {one.found[name]}/{one.total[name]}" for name in MEASURES if one.total[name])
+        print(f"{producer}: {' · '.join(shares)} · junk {one.found['junk']}", flush=True)
+    with multiprocessing.get_context("fork").Pool(options.processes) as pool:
+        for rule, found in zip(rules, pool.imap(partial(scores, files), rules, chunksize=1), strict=True):
+            print(f"\n{rule}: {difference(files, before, found)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
