@@ -15,7 +15,8 @@ from specextend_cli.documents.repairs.hyphens import joined
 _STEP = 1.5  # sizes from line to line of a cell
 _NEARER = 0.9  # sizes: lines of text are further apart
 _LEVEL = 0.12  # sizes: how much steps may differ, and the middle of a cell be above or below its row
-_LEAST = 3  # cells in a row
+_LEAST, _MOST = 3, 100  # cells in a row
+_LINES = 100  # in a cell
 _WORD = re.compile(r"[^\W\d_]{4}")  # the parts of a fraction have none
 
 
@@ -51,7 +52,7 @@ def _goes_on(cell: Sequence[Line], line: Line) -> bool:
     last = cell[-1]
     step = last.base - line.base
     alike = (last.size, last.bold, last.slanted) == (line.size, line.bold, line.slanted) and line.size != 1
-    if last.gaps or line.gaps or not alike or not 0 < step < _STEP * line.size:
+    if last.gaps or line.gaps or not alike or len(cell) > _LINES or not 0 < step < _STEP * line.size:
         return False
     left, right = abs(last.left - line.left), abs(last.right - line.right)
     middle = abs(last.left + last.right - line.left - line.right) / 2
@@ -68,7 +69,7 @@ def _is_beside(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
     level = abs(first[0].base - cell[0].base)
     near = len(first) == len(cell) == 1 and (first[0].gaps or cell[0].gaps) and level < _NEARER * size
     apart = 0.0 if near else min(abs(_middle(first) - _middle(cell)), level)
-    return max(apart, abs(first[0].size - size)) < _LEVEL * size
+    return len(row) < _MOST and max(apart, abs(first[0].size - size)) < _LEVEL * size
 
 
 def _is_in(cell: Sequence[Sequence[Line]], part: Sequence[Line]) -> bool:
