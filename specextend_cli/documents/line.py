@@ -86,6 +86,15 @@ def lines_of_text(text: str, page: int) -> list[Line]:
     return lines
 
 
+def pieces(line: Line) -> list[Line]:
+    """The cells of a line, each with its place; the line where the places are not known."""
+    texts, edges = line.text.split("\t"), [line.left, *(edge for gap in line.gaps for edge in gap), line.right]
+    if len(edges) != 2 * len(texts):
+        return [line]
+    places = zip(texts, edges[::2], edges[1::2], strict=True)
+    return [line._replace(text=text.strip(), left=left, right=right, gaps=()) for text, left, right in places]
+
+
 def raised(text: str) -> str:
     """The digits and letters of a text as superscripts."""
     return text.translate(_RAISED)

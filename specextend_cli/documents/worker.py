@@ -14,7 +14,7 @@ from specextend_cli.documents.errors import contradiction, no_pages, not_read, p
 from specextend_cli.documents.formats import FORMATS, load
 from specextend_cli.documents.paged import Paged, Typed
 from specextend_cli.documents.repairs.characters import plain_characters
-from specextend_cli.documents.repairs.running import KEPT, KEPT_MARK
+from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import Send
 from specextend_cli.documents.sections import Parsed, TooMuchError
 from specextend_cli.documents.source import ScannedError, Source
@@ -22,7 +22,6 @@ from specextend_cli.errors import InputError, SpecextendError, UsageError
 from specextend_cli.humanize import format_many
 
 ERRORS: dict[str, type[SpecextendError]] = {"input": InputError, "usage": UsageError}
-_KEPT = {KEPT: "lines that return at the edge of the pages", KEPT_MARK: "slanted lines that return"}
 _TITLE = 1_000  # characters
 
 
@@ -96,11 +95,9 @@ def _warnings(source: Source, parsed: Parsed | Paged | Typed, cleaned: Cleaned) 
     yield from parsed.warnings
     if failed:
         yield f"{places(failed, parsed.unit)} of {name} could not be read."
-    for kept, what in _KEPT.items():
-        numbers = {edit.page for edit in cleaned.edits if edit.kind == kept} - set(parsed.scanned)
-        if numbers:
-            where = f"{places(tuple(numbers))} of {name}"
-            yield f"{where}: {what} were kept, because they are a large part of the text there."
+    if numbers := {edit.page for edit in cleaned.edits if edit.kind == KEPT} - set(parsed.scanned):
+        where = f"{places(tuple(numbers))} of {name}: lines that return at the edge of the pages"
+        yield f"{where} were kept, because they are a large part of the text there."
     if encoded := [edit for edit in cleaned.edits if edit.kind == ENCODED]:
         size = format_many(sum(len(edit.before) for edit in encoded), "character")
         yield f"Encoded data of {name} (base64 or the like) was left out: {size}."

@@ -86,19 +86,6 @@ def numbered_text(pages: int = 6) -> str:
     return "\n\n".join(f"{chr(65 + number) * 3} is the sign of this page. {RIVER}" for number in range(pages))
 
 
-def roman(number: int) -> str:
-    return ("", "i", "ii", "iii", "iv", "v", "vi", "vii", "viii")[number]
-
-
-def left_and_right_heads(sheets: Sheets) -> None:
-    for number in range(1, 9):
-        even = number % 2 == 0
-        sheets._set("Proceedings of the River Board" if even else "Levels and Floods", 72 if even else 400, 800, 9)
-        sheets._set(str(number), 60 if even else 520, 800, 9)
-        column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 740, width=84)
-        sheets.canvas.showPage()
-
-
 # ---------------------------------------------------------------------------------------------------- characters
 
 
@@ -253,11 +240,7 @@ LAYOUT = (
         EdgeCase(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
         for at, style in enumerate(
             (
-                str,
-                lambda n: f"- {n} -",
-                lambda n: f"Page {n} of 6",
                 lambda n: f"{n}/6",
-                roman,
                 lambda n: f"[{n}]",
                 lambda n: f"p. {n}",
                 lambda n: f"A-{n}",
@@ -266,7 +249,6 @@ LAYOUT = (
             )
         )
     ),
-    EdgeCase("left-and-right-heads.pdf", drawn(left_and_right_heads), numbered_text(8)),
     EdgeCase(
         "hyphenated.pdf",
         drawn(hyphenated),

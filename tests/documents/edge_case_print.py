@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from tests.documents.edge_case_pdfs import FERRY, column, drawn, wrap
+from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn, wrap
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_pdfs import Sheets
 
@@ -136,6 +136,22 @@ def two_types(sheets: Sheets) -> None:
     column(sheets, FERRY, 240, 600, width=60)
 
 
+def interrupted(sheets: Sheets) -> None:
+    """A figure between the lines of a sentence, and a table at the head of the next page."""
+    first, second = (wrap(text, 84) for text in (RIVER, BRIDGE))
+    column(sheets, " ".join(first[:2]), 72, 740, width=84)
+    sheets._set("Figure 1: The river and its towns", 72, 690, 8)
+    sheets._set("Mill", 120, 640, 7)
+    sheets._set("Source: the book of the mill.", 72, 600, 7)
+    left = column(sheets, " ".join(first[2:]), 72, 570, width=84)
+    column(sheets, " ".join(second[:2]), 72, left - 10, width=84)
+    sheets.canvas.showPage()
+    sheets._set("Table 1: Levels", 72, 740, 8)
+    rows(sheets, CLOSE, (72, 180, 240), top=720)
+    column(sheets, " ".join(second[2:]), 72, 640, width=84)
+    column(sheets, FERRY, 72, 560, width=84)
+
+
 def indices(sheets: Sheets) -> None:
     """Lowered digits, behind which PDFium begins another line."""
     at = 72.0
@@ -152,6 +168,12 @@ PRINT = (
         drawn(two_types),
         "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
         f"Highlights of a report to the chairman of the board\n\n{FERRY}",
+    ),
+    EdgeCase(
+        "interrupted.pdf",
+        drawn(interrupted),
+        f"{RIVER}\n\nFigure 1: The river and its towns\n\nMill\n\nSource: the book of the mill.\n\n{BRIDGE}\n\n"
+        f"Table 1: Levels\n\n{dashed(CLOSE)}\n\n{FERRY}",
     ),
     EdgeCase("long-name.pdf", drawn(long_name), SENSOR),
     EdgeCase("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),

@@ -7,8 +7,8 @@ from itertools import pairwise
 from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs.columns import columns
+from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.list_markers import list_markers
-from specextend_cli.documents.repairs.margins import line_numbers
 from specextend_cli.documents.repairs.running import watermarks
 
 
@@ -80,24 +80,6 @@ def test_numbers_of_rows_and_of_one_list_stay() -> None:
         assert line_numbers(pages) == (pages, [])
 
 
-def sparse(page: int, step: int = 5, *, cells: bool = False) -> list[Line]:
-    """Prose with a number beside every fifth line, all numbers at the end; or rows of a table."""
-    text = "a line of text that is long and goes on" if not cells else "Mill\t3.20"
-    lines = [at(text, 700 - 12 * n, left=90, page=page) for n in range(30)]
-    return lines + [at(f"{step * n}", 712 - 12 * step * n, page=page) for n in range(1, 30 // step + 1)]
-
-
-def test_numbers_beside_every_fifth_line_go() -> None:
-    fixed, edits = line_numbers([sparse(1), sparse(2)])
-    assert [len(page) for page in fixed] == [30, 30]
-    assert [edit.before for edit in edits] == ["5", "10", "15", "20", "25", "30"] * 2
-    assert line_numbers([sparse(1)]) == ([sparse(1)[:30]], edits[:6])
-    lower = [line._replace(base=line.base - 7 * (line.base < 600)) for line in sparse(2)]
-    assert [len(page) for page in line_numbers([sparse(1), lower])[0]] == [30, 30]
-    for other in ([sparse(1, cells=True), sparse(2, cells=True)], [sparse(1, 10)]):
-        assert line_numbers(other) == (other, [])
-
-
 def test_watermarks() -> None:
     pages = [[at("Text", 700, page=n), at("DRAFT", 400, page=n, slanted=True)] for n in (1, 2)]
     fixed, edits = watermarks(pages)
@@ -119,13 +101,6 @@ def test_the_outline_finds_headings_over_lines_and_near_their_page() -> None:
     texts = [line.text for page in pages for line in page if id(line) in found]
     assert texts == ["The River and its", "Bridges", "Ferries", "Notes"]
     assert found[id(pages[0][1])] == found[id(pages[0][2])]
-
-
-def test_a_text_that_is_slanted_as_a_whole_is_no_watermark() -> None:
-    pages = [[at("Total: 100.00", 400 - 20 * k, page=n, slanted=True) for k in range(3)] for n in (1, 2)]
-    fixed, edits = watermarks(pages)
-    assert fixed == pages
-    assert {edit.kind for edit in edits} == {"watermark kept"}
 
 
 def marked(base: float, marker: str = "", text: str = "", *, left: float = 100) -> Line:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from itertools import zip_longest
 from random import Random
-from textwrap import fill
 
 import pytest
 
@@ -171,23 +169,6 @@ def test_markup_that_is_read_as_it_is_is_named(name: str, markup: str) -> None:
     warnings = read("The river \\emph{rises}.\n", name).extraction.warnings
     assert [warning.split(":")[0] for warning in warnings] == ([f"{name} is {markup}"] if markup else [])
     assert all("| specextend summarize -" in warning for warning in warnings)
-
-
-def test_columns_of_a_typed_page_are_read_one_after_the_other() -> None:
-    left = (
-        "The river rises slowly at first and then within an hour it covers the road that leads from the mill to the "
-        "market, so that nobody can pass for a week, and the carts go round by the upper bridge."
-    )
-    right = (
-        "Nobody has seen the ferry since the flood, and the council asks all people of the quay to look for it at "
-        "once, because the bread of the whole town comes from the other bank of the river."
-    )
-    columns = (fill(text, 30).split("\n") for text in (left, right))
-    rows = (f"{a:<36}{b}".rstrip() for a, b in zip_longest(*columns, fillvalue=""))
-    document = read("Gazette of the Mill\n\n" + "\n".join(rows) + "\n")
-    assert document.text.split("\n\n") == ["Gazette of the Mill", left, right]
-    table = "\n".join(f"Level {n:<12}3.{n}0    rising      as before" for n in range(9))
-    assert read(table).text.split("\n")[0] == "Level 0  3.00  rising  as before"
 
 
 @pytest.mark.parametrize(

@@ -94,6 +94,7 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "floating superscripts": ("pdf.glyphs", "Glyphs.floats", result(False)),
     "ligatures": ("pdf.read", "repair_ligatures", same_without_repairs),
     "forms": ("pdf.read", "read_annotations", result(())),
+    "chapter heads": ("repairs.running", "chapter_heads", lambda pages, tops, body: []),
     "running: counting": ("repairs.running", "_counting", result(())),
     "running: few pages": ("repairs.running", "_repeated", result(())),
     "compounds": ("repairs.hyphens", "compounds", lambda pages: Joined()),

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, page_by_page, runs
+from specextend_cli.documents.line import Line, page_by_page, pieces, runs
 
-_WIDE = re.compile(r"(?<=\S) {2,}(?=\S)")
 _MAX_LINES = 500  # on a page: with more it is no page of prose
 _MAX_GAPS = 2_000  # on a page: each is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
 _NEAR = 2.0  # sizes: how much lower the next line of the other column may be
-_HIGHER = (
-    0.6  # sizes: how much higher; the next cell of a table begins at the height of the first line of the one before
-)
+_HIGHER = 0.6  # sizes: how much higher; the next cell of a table begins beside the first line of the one before
 _GUTTER = 0.8  # its least width, in sizes
 _CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
@@ -32,39 +28,18 @@ class _Row(NamedTuple):
 @page_by_page
 def columns(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Read prose on both sides of a vertical gap over several rows one side after the other."""
-    if not page or len(page) > _MAX_LINES:
+    if not page or len(page) > _MAX_LINES or sum(len(line.gaps) for line in page) > _MAX_GAPS:
         return list(page)
-    typed = page[0].size == 1  # then each line is a row
-    lines = [_with_gaps(line) for line in page] if typed else page
-    if sum(len(line.gaps) for line in lines) > _MAX_GAPS:
-        return list(page)
-    rows = runs(lines, lambda row, line: not typed and abs(line.base - row[-1].base) < 0.3 * line.size)
+    rows = runs(page, lambda row, line: abs(line.base - row[-1].base) < 0.3 * line.size)
     found: list[Edit] = []
     arranged = [line for row in _arranged([_row(row) for row in rows], found) for line in row.lines]
     edits += found
     return arranged if found else list(page)
 
 
-def _with_gaps(line: Line) -> Line:
-    """A line of a text file with its wide spaces as gaps."""
-    if "\t" in line.text:
-        return line
-    gaps = tuple((line.left + wide.start(), line.left + wide.end()) for wide in _WIDE.finditer(line.text))
-    return line._replace(text=_WIDE.sub("\t", line.text), gaps=gaps)
-
-
 def _row(lines: Sequence[Line]) -> _Row:
-    pieces: list[Line] = []
-    for line in lines:
-        left = line.left
-        parts = line.text.split("\t")
-        if len(parts) != len(line.gaps) + 1:
-            pieces.append(line)
-            continue
-        for text, (right, following) in zip(parts, (*line.gaps, (line.right, 0.0)), strict=True):
-            pieces.append(line._replace(text=text.strip(), left=left, right=right, gaps=()))
-            left = following
-    return _Row(tuple(lines), tuple(sorted(pieces, key=lambda piece: piece.left)))
+    found = (piece for line in lines for piece in pieces(line))
+    return _Row(tuple(lines), tuple(sorted(found, key=lambda piece: piece.left)))
 
 
 def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
@@ -88,10 +63,10 @@ def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
 
 def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
     """The pieces of a row from left to right; of a row with one piece also the one beside it, a little lower."""
-    pieces = rows[at].pieces
-    if len(pieces) == 1 and at + 1 < len(rows) and _is_near(rows[at], rows[at + 1]):
-        return sorted((*pieces, rows[at + 1].pieces[0]), key=lambda piece: piece.left)
-    return pieces
+    found = rows[at].pieces
+    if len(found) == 1 and at + 1 < len(rows) and _is_near(rows[at], rows[at + 1]):
+        return sorted((*found, rows[at + 1].pieces[0]), key=lambda piece: piece.left)
+    return found
 
 
 def _is_near(row: _Row, other: _Row) -> bool:
@@ -132,12 +107,12 @@ def _sides(rows: Sequence[_Row], gutter: float) -> Iterator[list[_Row]]:
     """The rows to the left of a gutter, and those to the right of it."""
     left = [tuple(piece for piece in row.pieces if piece.left < gutter) for row in rows]
     right = [tuple(piece for piece in row.pieces if piece.left >= gutter) for row in rows]
-    yield from ([_Row(pieces, pieces) for pieces in side if pieces] for side in (left, right))
+    yield from ([_Row(row, row) for row in side if row] for side in (left, right))
 
 
 def _is_prose(rows: Sequence[_Row]) -> bool:
     """True if lines continue in the next line, which table cells do not."""
     texts = [" ".join(piece.text for piece in row.pieces) for row in rows]
     going_on = sum(text[:1].isalpha() and not text[0].isupper() for text in texts[1:])
-    pieces = sum(len(row.pieces) for row in rows)
-    return sum(map(len, texts)) >= _CHARACTERS * pieces and going_on >= 0.3 * (len(texts) - 1)
+    count = sum(len(row.pieces) for row in rows)
+    return sum(map(len, texts)) >= _CHARACTERS * count and going_on >= 0.3 * (len(texts) - 1)

@@ -19,20 +19,12 @@ _LAST = re.compile(rf"[-\N{{HYPHEN}}{HYPHEN}]([^\W\d_]+(?:-[^\W\d_]+)*)")  # of 
 _NEXT = re.compile(r"[^\W\d_]+")
 _IN_WORD = re.compile(r"(?<=[^\W\d_])[-\N{HYPHEN}](?=[^\W\d_])")
 _FIRSTS = {"self", "non", "co"}
-# Words that begin words written as one, and endings that are words: "account" and "able" are, and "accountable" is one.
-_BEGINNINGS = {"every", "fore", "further", "out", "over", "some", "under", "when", "where", "with"}
-_ENDINGS = {
-    *("able", "age", "ally", "ance", "ant", "ate", "ion", "ions", "less", "man", "men", "ness", "out", "ship"),
-    *("some", "ward", "wards", "ways", "work"),
-}
-# Second words of compounds, in which hardly a longer word ends; but some of these follow a prefix.
+# Second words of compounds, in which hardly a longer word ends.
 _SECONDS = {
     *("based", "called", "centered", "controlled", "dependent", "driven", "effective", "facing", "focused", "friendly"),
     *("funded", "level", "like", "looking", "minded", "named", "oriented", "owned", "quality", "related", "shaped"),
     *("specific", "term", "trained", "yielding"),
 }
-_PREFIXES = {"cor", "dis", "inter", "mis", "sur", *_BEGINNINGS}
-_SUFFIXES = {"al", "ally", "able", "ed", "er", "ers", "ing", "ings", "ly", "ment", "ness", "tion", "tions"}
 _LONG = 8  # letters: such a word is divided where it does not fit
 _RUNNING = 20  # characters of a line of running text
 _DIVIDED = 0.12  # of the words at line ends that could be divided, and of those with a hyphen
@@ -66,17 +58,16 @@ class Compounds:
         first, second = head.lower().rpartition("-")[2], tail.lower().partition("-")[0]
         if self.marked:
             return joined if sign == "\N{HYPHEN}" else hyphened
-        if len(first) == 1 or first in _FIRSTS or (second in _SECONDS and len(first) > 2 and first not in _PREFIXES):
+        if len(first) == 1 or first in _FIRSTS or (second in _SECONDS and len(first) > 3):
             return hyphened
         known = self.words[first], self.words[second]
         if (first, second) != (head.lower(), tail.lower()):  # it has another hyphen
             syllables = min(len(first), len(second)) <= _SYLLABLE and not any(known)
-            divided = self.words[first + second] or second in _SUFFIXES or syllables
+            divided = self.words[first + second] or syllables
             return joined if divided and self.divides else hyphened
         if not self.divides:
             return hyphened if any(known) or not self.few else joined
-        both = min(len(head), len(tail)) > 2 and all(known)
-        return hyphened if both and first not in _BEGINNINGS and second not in _ENDINGS else joined
+        return hyphened if min(len(head), len(tail)) > 2 and all(known) else joined
 
 
 def compounds(pages: Pages) -> Compounds:

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Sequence
+from functools import cache
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages, Repaired
-from specextend_cli.documents.repairs.compounds import HYPHENS, compounds, is_below, last_word, vocabulary
+from specextend_cli.documents.repairs.compounds import HYPHENS, Compounds, compounds, is_below, last_word, vocabulary
 
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
-_MAX_DROP_CAPS = 50  # on a page: with more they are a diagram
+_MOST = 50  # drop caps on a page: with more they are a diagram
 _SHORT = 20  # characters: a shorter line may be a row of a table
 _NUMBER = re.compile(r"\d[-–]$")
 # "10- to 20-year": what ends so waits for the second part.
 _SECOND_PART = re.compile(r"(?:and|or|to|und|oder|bis|et|ou|à|y|o|e|och|en)\b", re.IGNORECASE)
-_NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)[^\s]*\s*")
+_NEXT = re.compile(r"([^\W\d_]+(?:[-’'][^\W\d_]+)*)(\S*)")
 
 
 def hyphens(pages: Pages) -> Repaired:
@@ -28,91 +27,72 @@ def hyphens(pages: Pages) -> Repaired:
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
     for (p, i), (q, j) in pairwise(places):
         here, there = fixed[p][i], fixed[q][j]
-        if _NUMBER.search(here.text) and (number := re.match(r"(\d\S*)\s*", there.text)):
-            edits.append(Edit("hyphen joined", here.page, f"{here.text[-2:]}\n{number[1]}", here.text[-2:] + number[1]))
-            fixed[p][i] = here._replace(text=here.text + number[1])
-            fixed[q][j] = there._replace(text=there.text[number.end() :])
+        if not (found := _rejoined(here.text, there.text, known) or _code(here, there)):
             continue
-        if code := _code(here, there):
-            edits.append(Edit("hyphen joined", here.page, f"{here.text[-2:]}\n{code}", f"{here.text[-2]}-{code}"))
-            fixed[p][i] = here._replace(text=f"{here.text[:-1]}-{code}")
-            fixed[q][j] = there._replace(text=there.text[len(code) :].lstrip())
-            continue
-        last = last_word(here.text)
-        if not last or not (first := _NEXT.match(there.text)):
-            continue
-        if _SECOND_PART.fullmatch(first[1]) and not known.words[(last + first[1]).lower()]:
-            continue  # "short- and long-term"
-        capitals = _is_capitals(here.text) and _is_capitals(there.text)
-        whole = known.whole(last, first[1], here.text[-1], capitals=capitals)
-        moved = there.text[first.start() : first.end()].rstrip()
-        edits.append(Edit("hyphen joined", here.page, f"{last}-\n{first[1]}", whole))
-        fixed[p][i] = here._replace(text=here.text[: -len(last) - 1] + whole + moved[len(first[1]) :])
-        fixed[q][j] = there._replace(text=there.text[first.end() :])
+        whole, end = found
+        start = here.text.rfind(" ") + 1
+        edits.append(Edit("hyphen joined", here.page, f"{here.text[start:-1]}-\n{there.text[:end]}", whole[start:]))
+        fixed[p][i] = here._replace(text=whole)
+        fixed[q][j] = there._replace(text=there.text[end:].lstrip())
     return [[line._replace(text=line.text.replace(HYPHEN, "-")) for line in page if line.text] for page in fixed], edits
 
 
-def _code(here: Line, there: Line) -> str:
-    """The first word of a line if it belongs to a number or a code before it (737-MAX, 10-year, B-52), or ""."""
+def joined(text: str, following: str, known: Compounds) -> str:
+    """A text and its next line, with a space between them or the word that is divided there."""
+    if found := _rejoined(text, following, known):
+        whole, end = found
+        return f"{whole} {following[end:].lstrip()}".rstrip()
+    return f"{text} {following}".replace(HYPHEN, "-")
+
+
+def _rejoined(text: str, following: str, known: Compounds) -> tuple[str, int] | None:
+    """A line with its last word whole, and where the rest of the following line begins; None if no word is divided."""
+    if _NUMBER.search(text) and (number := re.match(r"\d\S*", following)):
+        return text + number[0], number.end()
+    last = last_word(text)
+    if not last or not (first := _NEXT.match(following)):
+        return None
+    if _SECOND_PART.fullmatch(first[1]) and not known.words[(last + first[1]).lower()]:
+        return None  # "short- and long-term"
+    whole = known.whole(last, first[1], text[-1], capitals=text.isupper() and following.isupper())
+    return text[: -len(last) - 1] + whole + first[2], first.end()
+
+
+def _code(here: Line, there: Line) -> tuple[str, int] | None:
+    """A line with the rest of the number or code that ends it (737-MAX, 10-year, B-52)."""
     is_row = here.gaps or there.gaps or CELL_SEPARATOR in here.text or len(here.text) < _SHORT
     if is_row or not here.text.endswith(HYPHENS) or not is_below(here, there):
-        return ""
+        return None
     begins = re.match(r"\d" if here.text[-2:-1].isalpha() else r"[^\W\d_]", there.text)
     if not (begins and here.text[-2:-1].isalnum()) or _SECOND_PART.match(there.text):
-        return ""
-    return there.text.split(maxsplit=1)[0]
-
-
-def _is_capitals(text: str) -> bool:
-    """True if a line is set in capitals, so that they say nothing about its words."""
-    letters = [letter for letter in text if letter.isalpha()]
-    return len(letters) > 8 and sum(map(str.isupper, letters)) > 0.8 * len(letters)
+        return None
+    code = there.text.split(maxsplit=1)[0]
+    return f"{here.text[:-1]}-{code}", len(code)
 
 
 def drop_caps(pages: Pages) -> Repaired:
-    """Join a drop cap (a capital at least 1.6 times as large as the line to its right) with that line.
+    """Join a capital at least 1.6 times as large as the line to its right with that line.
 
-    It is the next line; in files that hold drop caps elsewhere, the highest one that begins in lower case.
+    It is the next line; in files that hold such capitals elsewhere, the highest one that begins in lower case.
     """
-    if not any(_is_drop_cap(line) for page in pages for line in page):
-        return [list(page) for page in pages], []
-    words = vocabulary(pages)
     edits: list[Edit] = []
-    fixed: list[list[Line]] = []
-    for page in pages:
-        lines = list(page)
-        for letter in [line for line in page if _is_drop_cap(line)][:_MAX_DROP_CAPS]:
+    words = cache(lambda: vocabulary(pages))
+    fixed = [list(page) for page in pages]
+    for lines in fixed:
+        letters = [line for line in lines if line.size != 1 and len(line.text) == 1 and line.text.isupper()]
+        for letter in letters[:_MOST]:
             at = next(place for place, line in enumerate(lines) if line is letter)
             beside = [place for place, line in enumerate(lines) if _begins(letter, line)]
-            first = max(beside, key=lambda place: lines[place].base, default=None)
-            if at + 1 in beside:
-                first = at + 1
-            elif first is not None and not (lines[first].text[0].islower() and _begins_paragraph(lines, first)):
-                first = None
-            if first is not None:
-                lines[first] = _joined(letter, lines[first], words, edits)
+            first = at + 1 if at + 1 in beside else max(beside, key=lambda place: lines[place].base, default=at)
+            if first == at + 1 or (first != at and lines[first].text[0].islower()):
+                line = lines[first]
+                word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
+                apart = letter.text in _LETTER_WORDS and words()[word] > words()[letter.text.lower() + word]
+                space = " " if apart else ""
+                lines[first] = line._replace(text=f"{letter.text}{space}{line.text}")
+                edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", lines[first].text))
                 del lines[at]
-        fixed.append(lines)
     return fixed, edits
-
-
-def _begins_paragraph(lines: Sequence[Line], at: int) -> bool:
-    """True if no line of the same type is closely above."""
-    line = lines[at]
-    above = (other for other in lines if 0 < other.base - line.base < 1.6 * line.size)
-    return not any(abs(o.size - line.size) < 0.5 and o.left < line.right and line.left < o.right for o in above)
-
-
-def _joined(letter: Line, line: Line, words: Counter[str], edits: list[Edit]) -> Line:
-    word = line.text.split(maxsplit=1)[0].strip(".,;:!?").lower()
-    apart = letter.text in _LETTER_WORDS and words[word] > words[letter.text.lower() + word]
-    joined = f"{letter.text}{' ' if apart else ''}{line.text}"
-    edits.append(Edit("initial", line.page, f"{letter.text}\n{line.text}", joined))
-    return line._replace(text=joined)
-
-
-def _is_drop_cap(line: Line) -> bool:
-    return line.size != 1 and len(line.text) == 1 and line.text.isupper()
 
 
 def _begins(letter: Line, line: Line) -> bool:

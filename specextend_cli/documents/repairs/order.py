@@ -1,16 +1,16 @@
-"""Put blocks that a file holds out of order in the order of their positions on the page."""
+"""Put blocks and headings that a file holds out of order in the order of their positions on the page."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, page_by_page
+from specextend_cli.documents.line import Line, body_size, page_by_page, runs
 
 _WORD = re.compile(r"[^\W\d_]{3}")  # numbers and letters in a diagram have no order
 _MAX_LINES = 1_000  # on a page: with more it is a list
@@ -19,6 +19,7 @@ _STEP = 2.2  # sizes: line spacing within a block
 _ALIKE = 0.08  # difference of sizes within a block
 _SHARED = 0.3  # of the width of the narrower of two blocks: least overlap in one column
 _BLOCK = 100  # added to the characters of a block, so that few blocks move rather than short ones
+_LARGER = 1.05  # times the body size: a heading
 _MOVED = 0.4  # of the characters of a page: where more would move, it is not in columns
 
 
@@ -121,3 +122,35 @@ def _place(blocks: Sequence[_Block], order: Sequence[int], at: int) -> int:
     if nearest is not None and (not above or nearest > max(above)):
         return nearest
     return max(above) + 1 if above else bisect_left(order, at)
+
+
+@page_by_page
+def side_headings(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    """Move headings in the margin, which files often hold at the end of the page, above the text beside them."""
+    side = _side_lines(page) if len(page) <= _MAX_LINES else []
+    beside = {id(line) for line in side}
+    body = [line for line in page if id(line) not in beside]
+    if len(body) < 2 or not side:
+        return list(page)
+    downward = sorted(side, key=lambda line: -line.base)
+    for group in runs(downward, lambda group, line: group[-1].base - line.base <= 1.6 * line.size):
+        below = [line for line in body if line.base <= group[0].base + 0.6 * group[0].size]
+        place = body.index(max(below, key=lambda line: line.base)) if below else len(body)
+        body[place:place] = group
+    if body != list(page):
+        edits += [Edit("side heading", line.page, line.text, line.text) for line in side]
+    return body
+
+
+def _side_lines(page: Sequence[Line]) -> list[Line]:
+    """Lines in bold or large type that end left of the text."""
+    lefts = Counter[float]()
+    for line in page:
+        lefts[round(line.left / 4) * 4.0] += len(line.text)
+    if not lefts:
+        return []
+    margin, body = lefts.most_common(1)[0][0] - 2, body_size(page)
+    beside = [line for line in page if line.right < margin]
+    large = [line for line in beside if line.bold or line.size > _LARGER * body]
+    headings = [line for line in large if sum(map(str.isalpha, line.text)) > 2]
+    return headings if len(beside) - len(headings) < 4 else []  # with more text it is a column, not a margin

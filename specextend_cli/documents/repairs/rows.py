@@ -20,7 +20,29 @@ _NEAR = 3.5  # sizes from row to row; a cell may have several lines
 _AGREE = 0.6  # of the rows: at least so many have their cells in the columns
 _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
+_CELL_GAP = re.compile(r"\t[ \t]*| {2,}\t?[ \t]*")
+_DOTS = re.compile(r"[.·…]{5,}|[.·…](?: [.·…]){3,}")
+
 Span = tuple[float, float]
+
+
+@page_by_page
+def dotted_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    """Replace each cell that holds dots only by a dash; dots before a page number are a leader, and stay.
+
+    A row with one such cell, at its end or before its last, is that of a table only if another row without dots has
+    as many cells.
+    """
+    split = [_CELL_GAP.split(line.text) for line in page]
+    widths = {len(cells) for cells in split if not any(map(_DOTS.fullmatch, cells))}
+    fixed = list(page)
+    for at, cells in enumerate(split):
+        dotted = [place for place, cell in enumerate(cells) if _DOTS.fullmatch(cell)]
+        if len(cells) > 2 and (len(dotted) > 1 or (dotted and (dotted[0] < len(cells) - 2 or len(cells) in widths))):
+            texts = (EMPTY_CELL if place in dotted else cell for place, cell in enumerate(cells))
+            fixed[at] = page[at]._replace(text="\t".join(texts))
+            edits.append(Edit("empty cell", page[at].page, page[at].text, fixed[at].text))
+    return fixed
 
 
 @page_by_page

@@ -15,13 +15,9 @@ from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
 from specextend_cli.documents.repairs.chapter_heads import chapter_heads
 from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
-from specextend_cli.documents.repairs.table_heads import first_heads
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
-KEPT_MARK = "watermark kept"
-"""Kind of an edit without effect: slanted text that is too much of its pages to be a watermark."""
-_MAX_SLANTED = 0.6  # of the letters and digits of a page that are a watermark
 _EDGE = 4
 _LARGE = 1.2  # of the body size: a title
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
@@ -33,7 +29,7 @@ _ADDRESS = r"(?:https?|file)://\S+"
 _TIME = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d\d(?:\s?[AaPp]\.?[Mm]\.?)?"
 _BROWSER_FOOT = re.compile(rf"{_ADDRESS}\s+\d+\s*/\s*\d+|\d+\s+(?:\w{{1,3}}|/)\s+\d+\s+{_TIME}")
 _BROWSER_HEAD = re.compile(rf"{_TIME}(?:\s.*)?|.{{0,200}}\s{_ADDRESS}")
-_PIECE = re.compile(r"\s{2,}|\s*[|•·]\s*|\s[–—]\s")
+_NUMBERED = re.compile(r"[a-z]{1,2}\. ?#|[^\w\s]+$")  # "No. 7", and rules of underscores or dashes
 
 Edges = Sequence[tuple[str, list[Line]]]
 """The lines at the "top" and "bottom" of all pages: see `_edges`."""
@@ -52,12 +48,11 @@ def running_lines(pages: Pages) -> Repaired:
         tops = (lines[:_EDGE] for where, lines in edges if where == "top")
         groups.append(_Group("top", chapter_heads(pages, tops, statistics.body), alone=False))
     removed = _lines_to_remove(edges, groups, titles, statistics)
-    heads = first_heads(pages, removed)
-    before = removed = removed - heads
+    before = removed
     shares = _shares(edges, pages, removed, groups)
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
     if len(small) < len(groups):
-        removed = _lines_to_remove(edges, small, titles, statistics) - heads
+        removed = _lines_to_remove(edges, small, titles, statistics)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
@@ -101,11 +96,8 @@ class _Statistics:
         return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
 
     def is_large(self, line: Line) -> bool:
-        """True if it is a title by its size, unless a page number stands apart or beside the title."""
-        if line.size <= _LARGE * self.body or id(line) in self._counting:
-            return False
-        pieces = _PIECE.split(line.text)
-        return len(pieces) == 1 or not any(ALONE.fullmatch(modulo_digits(pieces[at])) for at in (0, -1))
+        """True if it is a title by its size."""
+        return line.size > _LARGE * self.body and id(line) not in self._counting
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
@@ -204,7 +196,7 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
         if counted:
             yield in_step
         return
-    if sum(map(str.isalpha, key)) <= 2:
+    if sum(map(str.isalpha, key)) <= 2 and (len({line.text for line in lines}) > 1 or not _NUMBERED.match(key)):
         return
     texts: defaultdict[tuple[bool, str], list[Line]] = defaultdict(list)
     for line, text in zip(lines, marked, strict=True):
@@ -218,10 +210,12 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
 
 def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], statistics: _Statistics) -> set[int]:
     """The ids of the lines to be removed: running lines, from the edge inward."""
-    running: set[int] = set()
+    running, usual = set[int](), set[int]()
     bands: defaultdict[str, list[Line]] = defaultdict(list)
     for group in groups:
         running.update(map(id, group.lines))
+        if len({line.page for line in group.lines}) > max(_FEW_PAGES, _MOST_PAGES * statistics.pages):
+            usual.update(map(id, group.lines))
         bands[group.where] += (line for line in group.lines if line.page in statistics.sample)
     removed: set[int] = set()
     for where, lines in edges:
@@ -230,7 +224,7 @@ def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], s
             if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
                 break
             inward.append(line)
-        removed.update(id(line) for line in _apart(inward, lines))
+        removed.update(id(line) for line in _apart(inward, lines, usual))
     return removed
 
 
@@ -253,11 +247,16 @@ def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
     yield "bottom", highest[: -_EDGE - 2 : -1]
 
 
-def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
-    """Those of the first `lines` that are set apart from the text, which may begin or end alike too."""
+def _apart(found: list[Line], lines: Sequence[Line], usual: set[int]) -> list[Line]:
+    """Those of the first `lines` that are set apart from the text, which may begin or end alike too.
+
+    `usual` lines, which most pages have, need no more than another left edge.
+    """
     while found and len(found) < len(lines):
         line, behind = found[-1], lines[len(found)]
         if abs(line.base - behind.base) > 1.5 * line.size or abs(line.size - behind.size) > 0.04 * line.size:
+            break
+        if id(line) in usual and abs(line.left - behind.left) > line.size:
             break
         found.pop()
     return found
@@ -279,21 +278,18 @@ def _running_kind(line: Line, page: Sequence[Line]) -> str:
 
 
 def watermarks(pages: Pages) -> Repaired:
-    """Remove slanted words that recur at one position on other pages, or are much larger than the text."""
-    slanted = [line for page in pages for line in page if line.slanted and sum(map(str.isalpha, line.text)) > 2]
-    if not slanted:
+    """Remove slanted words that return on most pages."""
+    on: defaultdict[str, set[int]] = defaultdict(set)
+    for line in (line for page in pages for line in page if line.slanted and sum(map(str.isalpha, line.text)) > 2):
+        on[line.text].add(line.page)
+    least = max(2, _MOST_PAGES * sum(map(bool, pages)))
+    marks = {text for text, numbers in on.items() if len(numbers) >= least}
+    if not marks:
         return [list(page) for page in pages], []
-    upright = [line for page in pages for line in page if not line.slanted]
-    body = body_size(upright or slanted)
-    places = [(line.text, round(line.left / 4), round(line.base / 4)) for line in slanted]
-    counts = Counter(places)
-    marks = [line for line, at in zip(slanted, places, strict=True) if counts[at] > 1 or line.size > 1.5 * body]
-    removed = set(map(id, marks))
-    lost = Counter[int]()
-    for line in marks:
-        lost[line.page] += line.weight
-    shares = [lost[page[0].page] / sum(line.weight for line in page) for page in pages if page and lost[page[0].page]]
-    if shares and median(shares) > _MAX_SLANTED:
-        return [list(page) for page in pages], [Edit(KEPT_MARK, line.page, line.text, line.text) for line in marks]
-    edits = [Edit("watermark", line.page, line.text) for line in marks]
-    return [[line for line in page if id(line) not in removed] for page in pages], edits
+    edits = [
+        Edit("watermark", line.page, line.text)
+        for page in pages
+        for line in page
+        if line.slanted and line.text in marks
+    ]
+    return [[line for line in page if not (line.slanted and line.text in marks)] for page in pages], edits

@@ -1,0 +1,105 @@
+"""Remove the line numbers of bills, pleadings and transcripts."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.line import Line, Pages, Repaired, runs
+
+# Also raised ones, which are smaller than the text beside them.
+_NUMBERED = re.compile(r"(\d{1,4}|[⁰¹²³⁴-⁹]{1,4})(?:\s+(?=\S)|(?<=[⁰¹²³⁴-⁹])(?=\S)|$)")
+_LEAST, _MOST = 8, 200  # numbers on a page
+_FEW = 3  # numbers on a page near others
+_ALONE = 15  # numbers on a page that are enough without those of other pages
+_NEAR = 3  # pages
+_EVERY = 0.8  # of the lines of text have a number, where those of a list go on over several lines
+_LONG = 20  # characters of the average line of text; the items of a list are shorter
+_CELL = 12  # characters; the longest cell of a row of words may be shorter
+_FIGURE = re.compile(r"[($€£¥+−–-]{0,3}\d[\d.,:/]*[)%]{0,2}")
+_GOING_ON = 0.2  # of the lines of text begin in lower case, which the items of a list do not
+
+
+def line_numbers(pages: Pages) -> Repaired:
+    """Remove numbers that count up down the left of prose in one column of several pages.
+
+    One page is enough where they are many and begin with 1. Near such pages a few are enough, as on the last page.
+    """
+    found = [_longest(page) for page in pages]
+    beside = [
+        len(run) <= _MOST and len(run) >= _FEW and _beside_prose(page, run)
+        for page, run in zip(pages, found, strict=True)
+    ]
+    edits: list[Edit] = []
+    fixed: list[list[Line]] = []
+    for at, (page, run) in enumerate(zip(pages, found, strict=True)):
+        alone = len(run) >= _ALONE and _number(run[0]) == 1
+        near = range(max(at - _NEAR, 0), min(at + _NEAR + 1, len(found)))
+        recur = any(
+            len(found[place]) >= _LEAST and _is_alike(run, found[place]) for place in near if place != at and beside[at]
+        )
+        fixed.append(_without(page, run, edits) if beside[at] and (alone or recur) else list(page))
+    return fixed, edits
+
+
+def _longest(page: Sequence[Line]) -> list[Line]:
+    """The longest run of lines that begin with consecutive numbers."""
+    numbered = [line for line in page if line.size != 1 and _NUMBERED.match(line.text)]
+    downward = sorted(numbered, key=lambda line: -line.base)
+
+    def counts_up(run: list[Line], line: Line) -> bool:
+        return abs(line.left - run[-1].left) < 2 * line.size and _number(line) == _number(run[-1]) + 1
+
+    return max(runs(downward, counts_up), key=len, default=[])
+
+
+def _number(line: Line) -> int:
+    number = _NUMBERED.match(line.text)
+    return int("".join(str(unicodedata.digit(digit)) for digit in number[1])) if number else 0
+
+
+def _text(line: Line) -> str:
+    """The text behind the number of a line."""
+    return _NUMBERED.sub("", line.text, count=1).strip()
+
+
+def _is_alike(run: Sequence[Line], other: Sequence[Line]) -> bool:
+    """True if the numbers of two pages are in one column, and begin with 1 or are at the same heights."""
+    both = {round(line.base) for line in run} & {round(line.base) for line in other}
+    level = len(both) >= max(0.8 * min(len(run), len(other)), _LEAST)
+    near = abs(run[0].left - other[0].left) < run[0].size
+    return near and (level or _number(run[0]) == _number(other[0]) == 1)
+
+
+def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
+    """True if most lines beside the numbers have one, are no table rows, and go on from line to line."""
+    edge, numbers = max(line.left for line in run), set(map(id, run))
+    lines = [line for line in page if id(line) not in numbers and line.left > edge]
+    lines = [line for line in lines if run[-1].base - line.size < line.base < run[0].base + line.size]
+    texts = [text for text in (*map(_text, run), *(line.text for line in lines)) if text and not _is_row(text)]
+    every = len(run) >= _EVERY * len({round(line.base) for line in lines if not _is_row(line.text)})
+    prose = sum(map(len, texts)) >= _LONG * len(texts)
+    going_on = sum(text[:1].islower() for text in texts) >= _GOING_ON * len(texts)
+    return len(texts) >= 0.6 * len(run) and every and prose and going_on
+
+
+def _is_row(text: str) -> bool:
+    """True if a text is a row of a table: it has figures, or nothing but short cells. "Q." has a wide gap after it."""
+    cells = text.split("\t")
+    return len(cells) > 1 and (max(map(len, cells)) < _CELL or any(map(_FIGURE.fullmatch, cells)))
+
+
+def _without(page: Sequence[Line], run: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    numbers = {id(line) for line in run}
+    kept: list[Line] = []
+    for line in page:
+        rest = _text(line) if id(line) in numbers else line.text
+        number = line.text[: len(line.text) - len(rest)]
+        if id(line) in numbers:
+            edits.append(Edit("line number", line.page, number.strip()))
+            line = line._replace(text=rest, left=line.right - len(rest) * line.em, gaps=line.gaps["\t" in number :])
+        if rest:
+            kept.append(line)
+    return kept
