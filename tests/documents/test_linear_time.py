@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from specextend_cli.documents import read
-from specextend_cli.documents.mail.read import MAX_HEADER
+from specextend_cli.documents.mail.mime import MAX_HEADER
 from specextend_cli.documents.read import read_bytes
 from tests.documents import faulty_workers
 from tests.documents.edge_cases import refusal

@@ -1,25 +1,103 @@
-"""Quoted lines of a mail: the marks of a paragraph stand before its first line only: its sentences are whole."""
+"""What a mail quotes: a message below the sender's own text, or lines above an answer.
+
+A message that is quoted at the end begins a section, whose heading is its subject, or who wrote it and when.
+"""
 
 from __future__ import annotations
 
 import re
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
 
-_QUOTED = re.compile(r"[ \t]?((?:>[ \t]?)+)(.*)")
+from specextend_cli.documents.sections import ItemKind
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+OPENED, CLOSED = "\ufdd0", "\ufdd1"
+"""Noncharacters around what HTML quotes."""
+_LANGUAGES = tomllib.loads((Path(__file__).parent / "quotes.toml").read_text(encoding="utf-8")).values()
+_WORDS = {
+    key: "|".join(filter(None, (language.get(key) for language in _LANGUAGES)))
+    for key in ("sender", "subject", "others", "line", "forwarded", "on", "wrote", "wrote_by")
+}
+_SENDER, _SUBJECT, _NAME = (
+    rf"[*_]*(?:{names})[*_]*[ \u00a0]?:"
+    for names in (_WORDS["sender"], _WORDS["subject"], "{sender}|{subject}|{others}".format(**_WORDS))
+)
+_FIELD = rf"[> \t]*{_NAME}[^\n]*"
+_LINE = r"\n[> \t]*[^\s>][^\n]*"
+_FIELDS = rf"{_FIELD}(?:(?:(?!\n[> \t]*{_NAME}){_LINE}){{0,2}}\n{{1,2}}{_FIELD}){{2,12}}"
+_SEPARATOR = r"(?i:-{{2,}} ?(?:{line}) ?-{{2,}}|(?:{forwarded}) ?:)[ \t]*$".format(**_WORDS)
+_WROTE = r"\b(?:(?:{wrote}) ?:|(?:{wrote_by})\b[^:\n]{{0,120}}:)[: -]*$".format(**_WORDS)
+_ATTRIBUTION = rf"[- ]*(?:(?:{_WORDS['on']})\b|\d)[^\n]*(?:{_LINE}){{0,2}}?{_WROTE}"
+_GAP = r"[> \t\n]*\n[> \t]*"
+_HEAD = re.compile(
+    rf"^[> \t]*(?:{_SEPARATOR}(?:{_GAP}{_ATTRIBUTION})?(?:{_GAP}{_FIELDS})?|{_ATTRIBUTION}(?:{_GAP}{_FIELDS})?"
+    rf"|{_FIELDS})",
+    re.MULTILINE,
+)
+_SURE = re.compile(rf"^[> \t]*(?:{_SENDER}|{_SEPARATOR})", re.MULTILINE)
+_TITLE = re.compile(rf"{_SUBJECT}[*_]*(.*)")
+_PRECISE = re.compile(r"\S@\S|\d[:.h]\d\d")  # an address or a time, which hardly any sentence that ends with ":" has
+_OWN, _QUOTED = re.compile(r"^[ \t]?[^\s>]", re.MULTILINE), re.compile(r"^[ \t]?>", re.MULTILINE)
+_MARKS = re.compile(r"[ \t]?((?:>[ \t]?)*)(.*)")
+_MAYBE = re.compile(rf"{OPENED}|{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION}", re.MULTILINE)
 
 
-def with_quoted_paragraphs(text: str) -> str:
-    """The text, in which a paragraph ends where another depth of quotation begins."""
-    lines: list[str] = []
-    depth, open_paragraph = 0, False
-    for line in text.split("\n"):
-        match = _QUOTED.match(line)
-        marks, body = (match[1].count(">"), match[2]) if match else (0, line)
-        if open_paragraph and marks != depth:
-            lines.append("")
-            open_paragraph = False
-        if not body.strip():
-            lines.append("")
+def with_quotes(text: str) -> list[tuple[ItemKind, str]]:
+    """The items of a text: "plain" or, what is quoted, "quote"; a message at the end begins with a heading and rows."""
+    own, quoted = (max((found.start() for found in lines.finditer(text)), default=-1) for lines in (_OWN, _QUOTED))
+    items, at, ends = list[tuple[ItemKind, str]](), 0, False
+    for head in _HEAD.finditer(text):
+        marked = head[0].rpartition("\n")[2].lstrip().startswith(">")
+        if _SURE.search(head[0]):
+            begins = ends or own < head.end() or not marked
         else:
-            lines.append(body if open_paragraph else "> " * marks + body)
-        depth, open_paragraph = marks, bool(body.strip())
-    return "\n".join(lines)
+            precise = _PRECISE.search(head[0]) is not None
+            begins = not ends and (own < head.end() or (precise and quoted < head.start()))
+        if begins:
+            items += _marked(text[at : head.start()], quoted=ends)
+            rows = [row.lstrip("> \t").rstrip() for row in head[0].split("\n")]
+            rows = rows if _SURE.search(head[0]) else [" ".join(rows)]
+            title = next((found[1].strip() for row in rows if (found := _TITLE.match(row))), "")
+            rows = [row for row in rows if row and not (title and _TITLE.match(row))]
+            items.append(("heading", title or rows.pop(0)))
+            items += [("row", row) for row in rows]
+            at, ends = head.end(), True
+    return items + _marked(text[at:], quoted=ends)
+
+
+def html_with_quotes(items: Sequence[tuple[ItemKind, str]]) -> list[tuple[ItemKind, str]]:
+    """The items of an HTML text, from where it quotes something on as those of a text with the marks of quotation."""
+    start = next((at for at, (_, text) in enumerate(items) if _MAYBE.match(text)), len(items))
+    lines, depth, before = list[str](), 0, ""
+    for kind, text in items[start:]:
+        lines += [] if kind == before == "row" else [""]
+        before = kind
+        for line in text.split("\n"):
+            inside = depth = depth + line.count(OPENED)
+            depth = max(depth - line.count(CLOSED), 0)
+            line = line.replace(OPENED, "").replace(CLOSED, "")
+            lines.append("> " * inside + line if line.strip() else "")
+    return [*items[:start], *with_quotes("\n".join(lines))]
+
+
+def _marked(text: str, *, quoted: bool) -> list[tuple[ItemKind, str]]:
+    """Lines to items. A paragraph of quoted lines has its marks once, and ends where another depth begins."""
+    lines, items = (_MARKS.match(line) for line in text.split("\n")), list[tuple[ItemKind, str]]()
+    for is_quote, group in groupby(filter(None, lines), key=lambda line: quoted or bool(line[1])):
+        written, depth = list[str](), 0
+        for line in group:
+            now, body = line[1].count(">"), line[2]
+            goes_on = bool(written and written[-1].strip()) and now == depth
+            if written and now != depth:
+                written.append("")
+            written.append(body if goes_on or not body.strip() else "> " * now + body)
+            depth = now
+        items.append(("quote" if is_quote else "plain", "\n".join(written)))
+    return items
