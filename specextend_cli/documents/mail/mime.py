@@ -92,7 +92,7 @@ def content(part: Message) -> bytes:
 
 def subparts(part: Message) -> list[Message]:
     """The parts of a multipart or of a `message/*`, by the boundary that is there if it is not the declared one."""
-    payload = part.get_payload()
+    payload = _known(None, lambda: part.get_payload())
     if isinstance(payload, str) and (found := _BOUNDARY.search(payload)):
         head = f'Content-Type: multipart/mixed; boundary="{found[1]}"\n\n'
         payload = parse_message((head + payload).encode("utf-8", "surrogateescape")).get_payload()

@@ -92,16 +92,15 @@ class _Mail:
         elif depth > MAX_DEPTH:
             self.attachments.append("parts in parts, too deep to be read")
         elif children and kind.startswith("multipart/"):
-            before, self.parsed.removed = self.parsed.removed, []
-            texts, removed = list[_Items](), list[list[tuple[str, int, str]]]()
+            texts, removed = list[_Items](), self.parsed.removed
+            ends = [len(removed)]
             for child in children:
                 texts.append(self._items(child, depth + 1))
-                removed.append(self.parsed.removed)
-                self.parsed.removed = []
+                ends.append(len(removed))
             if kind == "multipart/alternative":
                 chosen = _chosen(texts, [child.get_content_type() for child in children])
-                texts, removed = [texts[chosen]], [removed[chosen]]
-            self.parsed.removed = [*before, *chain(*removed)]
+                removed[ends[0] :] = removed[ends[chosen] : ends[chosen + 1]]
+                return texts[chosen]
             return [*chain(*texts)]
         elif kind in _REPORTS:
             return [
