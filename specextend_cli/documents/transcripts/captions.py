@@ -80,14 +80,12 @@ def cues(text: str) -> tuple[list[Cue], list[str]]:
             shown.append((start, end, lines))
     again = [0, *(_again(before[2], now[2]) for before, now in pairwise(shown))]
     rolls = _ROLLING.search(text) or sum(map(bool, again)) > _ROLLS * len(shown)
-    found, until = list[Cue](), 0.0
+    found = list[Cue]()
     for (start, end, lines), lines_again in zip(shown, again, strict=True):
-        is_again = rolls or (lines_again == len(lines) and start <= until)
-        said = _VOICE.split(" ".join(lines[lines_again if is_again else 0 :]))
+        said = _VOICE.split(" ".join(lines[lines_again if rolls else 0 :]))
         for name, part in zip(("", *said[1::2]), said[::2], strict=True):
             if body := _plain(part):
                 found.append(Cue(start, end, " ".join(unescape(name).split()), body))
-        until = end
     return found, comments
 
 
