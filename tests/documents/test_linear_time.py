@@ -101,6 +101,33 @@ def test_chats_of_any_shape(part: str, size: int) -> None:
     assert text.endswith("Bridge.")
 
 
+QUOTING = (
+    ">",
+    "> ",
+    " ",
+    "-",
+    "> \n",
+    "*",
+    "From: a\n",
+    "> To: a\n",
+    "On 1 ",
+    "wrote: ",
+    "schrieb ",
+    "On 1 wrote: x\n",
+)
+ORIGINAL = "-- Original Message --\n"
+
+
+@sizes
+@pytest.mark.parametrize(
+    "part", [*QUOTING, ORIGINAL, f"{ORIGINAL}\n\n\n", "From: a\nSubject: b\nTo: c\n\nd\n", "> a\nb\n"]
+)
+def test_quotations_of_any_shape(part: str, size: int) -> None:
+    many = part * (size // 5)
+    data = f"Message-ID: <a@b>\nFrom: a@b.c\n\nRiver\n{many}x\n{ORIGINAL}{many}\nOn 1\n{many}\n\nThe river rises.\n"
+    assert read_bytes("a.eml", data.encode()).text.endswith("The river rises.")
+
+
 @sizes
 @pytest.mark.parametrize("page", ["x\f", "12\f"])
 def test_many_form_feeds(page: str, size: int) -> None:

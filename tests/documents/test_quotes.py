@@ -32,7 +32,7 @@ TEXTS = {
 HEADS = {
     "original": "-----Original Message-----\nFrom: Bo Ek\nSent: 4 April 2031 21:00\nTo: Ann; Cy;\n Dee\nSubject: {}\n",
     "yahoo": "--- On Wed, 4/4/31, bo@x.org wrote:\n\n\nFrom: bo@x.org\nSubject: {}\nTo: ann@x.org\nDate: 4 April\n",
-    "forwarded": "---------- Forwarded message ---------\nFrom: Bo Ek <bo@x.org>\nDate: Wed, Apr 4\nSubject: {}\nTo: Ann\n",
+    "forwarded": "---------- Forwarded message ---------\nFrom: <bo@x.org>\nDate: 4 April\nSubject: {}\nTo: Ann\n",
     "bold": "*From:* Bo Ek\n*Sent:* 4 April\n*To:* Ann\n*Subject:* {}\n",
     "marks": "> From: Bo Ek\n> To: Ann\n> Subject: {}\n> Date: 4 April\n>",
     "de": "Von: Bo Ek\nGesendet: Mittwoch, 4. April 2031 21:00\nAn: Ann\nBetreff: {}\n",

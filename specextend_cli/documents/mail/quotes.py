@@ -26,15 +26,14 @@ _WORDS = {
     for key in ("sender", "subject", "others", "line", "forwarded", "on", "wrote", "wrote_by")
 }
 _SENDER, _SUBJECT, _NAME = (
-    rf"[*_]*(?:{names})[*_]*[ \u00a0]?:"
+    rf"[*_]{{0,2}}(?:{names})[*_]{{0,2}}[ \u00a0]?:"
     for names in (_WORDS["sender"], _WORDS["subject"], "{sender}|{subject}|{others}".format(**_WORDS))
 )
-_FIELD = rf"[> \t]*{_NAME}[^\n]*"
 _LINE = r"\n[> \t]*[^\s>][^\n]*"
-_FIELDS = rf"{_FIELD}(?:(?:(?!\n[> \t]*{_NAME}){_LINE}){{0,2}}\n{{1,2}}{_FIELD}){{2,12}}"
+_FIELDS = rf"{_NAME}[^\n]*(?:(?:(?!\n[> \t]*{_NAME}){_LINE}){{0,2}}\n{{1,2}}[> \t]*{_NAME}[^\n]*){{2,12}}"
 _SEPARATOR = r"(?i:-{{2,}} ?(?:{line}) ?-{{2,}}|(?:{forwarded}) ?:)[ \t]*$".format(**_WORDS)
 _WROTE = r"\b(?:(?:{wrote}) ?:|(?:{wrote_by})\b[^:\n]{{0,120}}:)[: -]*$".format(**_WORDS)
-_ATTRIBUTION = rf"[- ]*(?:(?:{_WORDS['on']})\b|\d)[^\n]*(?:{_LINE}){{0,2}}?{_WROTE}"
+_ATTRIBUTION = rf"-{{0,5}} ?(?:(?:{_WORDS['on']})\b|\d)[^\n]*(?:{_LINE}){{0,2}}?{_WROTE}"
 _GAP = r"[> \t\n]*\n[> \t]*"
 _HEAD = re.compile(
     rf"^[> \t]*(?:{_SEPARATOR}(?:{_GAP}{_ATTRIBUTION})?(?:{_GAP}{_FIELDS})?|{_ATTRIBUTION}(?:{_GAP}{_FIELDS})?"
@@ -42,9 +41,9 @@ _HEAD = re.compile(
     re.MULTILINE,
 )
 _SURE = re.compile(rf"^[> \t]*(?:{_SENDER}|{_SEPARATOR})", re.MULTILINE)
-_TITLE = re.compile(rf"{_SUBJECT}[*_]*(.*)")
+_TITLE = re.compile(rf"{_SUBJECT}[*_]{{0,2}}(.*)")
 _PRECISE = re.compile(r"\S@\S|\d[:.h]\d\d")  # an address or a time, which hardly any sentence that ends with ":" has
-_OWN, _QUOTED = re.compile(r"^[ \t]?[^\s>]", re.MULTILINE), re.compile(r"^[ \t]?>", re.MULTILINE)
+_OWN, _QUOTED = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE), re.compile(r"^[ \t]?>", re.MULTILINE)
 _MARKS = re.compile(r"[ \t]?((?:>[ \t]?)*)(.*)")
 _MAYBE = re.compile(rf"{OPENED}|{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION}", re.MULTILINE)
 
@@ -89,14 +88,14 @@ def html_with_quotes(items: Sequence[tuple[ItemKind, str]]) -> list[tuple[ItemKi
 
 def _marked(text: str, *, quoted: bool) -> list[tuple[ItemKind, str]]:
     """Lines to items. A paragraph of quoted lines has its marks once, and ends where another depth begins."""
-    lines, items = (_MARKS.match(line) for line in text.split("\n")), list[tuple[ItemKind, str]]()
-    for is_quote, group in groupby(filter(None, lines), key=lambda line: quoted or bool(line[1])):
+    lines, items = filter(None, map(_MARKS.match, text.split("\n"))), list[tuple[ItemKind, str]]()
+    for is_quote, group in groupby(lines, key=lambda line: quoted or bool(line[1])):
         written, depth = list[str](), 0
         for line in group:
             now, body = line[1].count(">"), line[2]
-            goes_on = bool(written and written[-1].strip()) and now == depth
             if written and now != depth:
                 written.append("")
+            goes_on = bool(written and written[-1].strip())
             written.append(body if goes_on or not body.strip() else "> " * now + body)
             depth = now
         items.append(("quote" if is_quote else "plain", "\n".join(written)))

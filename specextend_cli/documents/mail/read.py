@@ -14,7 +14,7 @@ from specextend_cli.documents.html.read import read_html
 from specextend_cli.documents.mail import mime
 from specextend_cli.documents.mail.quotes import CLOSED, OPENED, html_with_quotes, with_quotes
 from specextend_cli.documents.markup import MarkupError
-from specextend_cli.documents.sections import ItemKind, Parsed
+from specextend_cli.documents.sections import MAX_SECTIONS, ItemKind, Parsed
 from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 
@@ -22,6 +22,7 @@ MAX_DEPTH = 30
 """Levels of parts in parts, and of messages in messages, that are read."""
 _STUB = 4  # times shorter than the HTML part: such a text part only refers to it
 _NAMED = 10
+_MANY = MAX_SECTIONS // 2  # of a mailbox: after these, only messages begin new ones
 _SIGNATURES = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 _SEALED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
 _REPORTS = {"message/delivery-status", "message/disposition-notification", "message/feedback-report"}
@@ -75,7 +76,7 @@ class _Mail:
             if value := mime.header(message, name):
                 parsed.add("row", f"{name}: {value}")
         for kind, text in self._items(message, depth):
-            parsed.add(kind, text)
+            parsed.add("row" if kind == "heading" and len(parsed.sections) > _MANY else kind, text)
             self.has_text = self.has_text or bool(without_encoded(text)[0].strip())
         for why in self.locked[known:]:
             parsed.fail(why)
