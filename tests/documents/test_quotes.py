@@ -119,6 +119,12 @@ def test_answers_below_and_between_keep_their_order(html: bool) -> None:
     assert summary(document, 20) == REPLY
 
 
+def test_headings_below_a_quotation_in_html_stay() -> None:
+    document = mail(None, f"<p>{REPLY}</p><blockquote><p>{NOTICE[0]}</p></blockquote><h2>Prices</h2><p>Ten crowns.</p>")
+    assert [page.title for page in document.pages][1:] == ["Prices"]
+    assert blocks(document, "quote") == [f"> {NOTICE[0]}"]
+
+
 def test_quoted_sentences_are_whole() -> None:
     quoted = "> The water rises slowly at first and then within an hour it covers\n> the road.\n>\n> Bo\n"
     deeper = ">> The ferry is closed until the water has fallen below the level of\n>> the quay.\n> Yes.\nSo it is.\n"
@@ -140,6 +146,8 @@ def test_quoted_sentences_are_whole() -> None:
         f"On page 3 of the book the miller wrote:\n\n{UNMARKED}",
         f"In 1984 the guild wrote:\n\n{UNMARKED}",
         f"From: the mill\nTo: the market\n\n{UNMARKED}",
+        f"De : 9:00\nÀ : 12:00\nDate : 4 avril\n\n{UNMARKED}",
+        f"Q: When?\nA: At 12:30.\nQ: Where?\nA: There.\nA: Or here.\nA: Or ann@x.org.\n\n{UNMARKED}",
     ],
 )
 def test_what_is_no_quoted_message(text: str) -> None:

@@ -30,7 +30,7 @@ _BROKEN = (
 _POSTMARK = rb"From \S[^\n]{0,200}?\d\d:\d\d(?::\d\d)?[^\n]{0,40}\r?\n"
 _BETWEEN = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=" + _POSTMARK + rb"(?:>?[!-9;-~]{1,76}:|>From ))")
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
-_T = TypeVar("T")
+_T = TypeVar("_T")
 _BOUNDARY = re.compile(r"^--(\S[^\n\"]{0,68}?)[ \t]*\n(?=[!-9;-~]{1,76}:|[ \t]*\n)", re.MULTILINE)
 
 

@@ -40,42 +40,54 @@ _HEAD = re.compile(
     rf"|{_FIELDS})",
     re.MULTILINE,
 )
-_SURE = re.compile(rf"^[> \t]*(?:{_SENDER}|{_SEPARATOR})", re.MULTILINE)
-_TITLE = re.compile(rf"{_SUBJECT}[*_]{{0,2}}(.*)")
+_BETWEEN, _FROM, _TITLE, _WRITTEN = (
+    re.compile(rf"^[> \t]*{what}", re.MULTILINE)
+    for what in (_SEPARATOR, _SENDER, rf"{_SUBJECT}[*_]{{0,2}}(.*)", _ATTRIBUTION)
+)
 _PRECISE = re.compile(r"\S@\S|\d[:.h]\d\d")  # an address or a time, which hardly any sentence that ends with ":" has
 _OWN, _QUOTED = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE), re.compile(r"^[ \t]?>", re.MULTILINE)
 _MARKS = re.compile(r"[ \t]?((?:>[ \t]?)*)(.*)")
 _MAYBE = re.compile(rf"{OPENED}|{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION}", re.MULTILINE)
 
 
-def with_quotes(text: str) -> list[tuple[ItemKind, str]]:
-    """The items of a text: "plain" or, what is quoted, "quote"; a message at the end begins with a heading and rows."""
+def with_quotes(text: str, *, goes_on: bool = False) -> list[tuple[ItemKind, str]]:
+    """The items of a text: "plain" or, what is quoted, "quote"; a message at the end begins with a heading and rows.
+
+    A text that `goes_on` has the sender's own below it.
+    """
     own, quoted = (max((found.start() for found in lines.finditer(text)), default=-1) for lines in (_OWN, _QUOTED))
+    own = len(text) if goes_on else own
     items, at, ends = list[tuple[ItemKind, str]](), 0, False
     for head in _HEAD.finditer(text):
-        marked = head[0].rpartition("\n")[2].lstrip().startswith(">")
-        if _SURE.search(head[0]):
-            begins = ends or own < head.end() or not marked
+        fields, title = head[0], _TITLE.search(head[0])
+        is_sure = _BETWEEN.match(fields) or (title and _FROM.search(fields))
+        if is_sure:
+            begins = ends or own < head.end() or not fields.rpartition("\n")[2].lstrip().startswith(">")
         else:
-            precise = _PRECISE.search(head[0]) is not None
-            begins = not ends and (own < head.end() or (precise and quoted < head.start()))
+            is_last = own < head.end() or (_PRECISE.search(fields) is not None and quoted < head.start())
+            begins = not ends and is_last and _WRITTEN.match(fields) is not None
         if begins:
             items += _marked(text[at : head.start()], quoted=ends)
-            rows = [row.lstrip("> \t").rstrip() for row in head[0].split("\n")]
-            rows = rows if _SURE.search(head[0]) else [" ".join(rows)]
-            title = next((found[1].strip() for row in rows if (found := _TITLE.match(row))), "")
-            rows = [row for row in rows if row and not (title and _TITLE.match(row))]
-            items.append(("heading", title or rows.pop(0)))
+            rows = (
+                [row.lstrip("> \t").rstrip() for row in fields.split("\n")]
+                if is_sure
+                else [" ".join(fields.lstrip("> \t").split())]
+            )
+            subject = title[1].strip() if title else ""
+            rows = [row for row in rows if row and not (subject and _TITLE.match(row))]
+            items.append(("heading", subject or rows.pop(0)))
             items += [("row", row) for row in rows]
             at, ends = head.end(), True
     return items + _marked(text[at:], quoted=ends)
 
 
 def html_with_quotes(items: Sequence[tuple[ItemKind, str]]) -> list[tuple[ItemKind, str]]:
-    """The items of an HTML text, from where it quotes something on as those of a text with the marks of quotation."""
+    """The items of an HTML text, of which what it quotes is as in a text with the marks of quotation."""
     start = next((at for at, (_, text) in enumerate(items) if _MAYBE.match(text)), len(items))
+    end = max((at for at, (_, text) in enumerate(items, 1) if CLOSED in text), default=0)
+    end = len(items) if end <= start or any(_MAYBE.match(text) for _, text in items[end:]) else end
     lines, depth, before = list[str](), 0, ""
-    for kind, text in items[start:]:
+    for kind, text in items[start:end]:
         lines += [] if kind == before == "row" else [""]
         before = kind
         for line in text.split("\n"):
@@ -83,7 +95,7 @@ def html_with_quotes(items: Sequence[tuple[ItemKind, str]]) -> list[tuple[ItemKi
             depth = max(depth - line.count(CLOSED), 0)
             line = line.replace(OPENED, "").replace(CLOSED, "")
             lines.append("> " * inside + line if line.strip() else "")
-    return [*items[:start], *with_quotes("\n".join(lines))]
+    return [*items[:start], *with_quotes("\n".join(lines), goes_on=end < len(items)), *items[end:]]
 
 
 def _marked(text: str, *, quoted: bool) -> list[tuple[ItemKind, str]]:
