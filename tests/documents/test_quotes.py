@@ -119,6 +119,22 @@ def test_answers_below_and_between_keep_their_order(html: bool) -> None:
     assert summary(document, 20) == REPLY
 
 
+@pytest.mark.parametrize(
+    "html",
+    [
+        f"<p>x</p></blockquote><p>{REPLY}</p>",
+        f"<table><tr><td>x <blockquote>y</blockquote> z</td><td>{REPLY}</td></tr></table>",
+        f"<p>x</p><blockquote><p>y</p><p>{REPLY}</p>",
+        "<blockquote>" * 500 + f"<p>x</p><p>{REPLY}</p>",
+    ],
+)
+def test_quotations_that_are_broken_or_in_cells(html: str) -> None:
+    text = mail(None, html).text
+    assert REPLY in text
+    assert not {"\ufdd0", "\ufdd1"} & set(text)
+    assert text.count(">") < 40
+
+
 def test_headings_below_a_quotation_in_html_stay() -> None:
     document = mail(None, f"<p>{REPLY}</p><blockquote><p>{NOTICE[0]}</p></blockquote><h2>Prices</h2><p>Ten crowns.</p>")
     assert [page.title for page in document.pages][1:] == ["Prices"]

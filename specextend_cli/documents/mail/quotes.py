@@ -47,7 +47,8 @@ _BETWEEN, _FROM, _TITLE, _WRITTEN = (
 _PRECISE = re.compile(r"\S@\S|\d[:.h]\d\d")  # an address or a time, which hardly any sentence that ends with ":" has
 _OWN, _QUOTED = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE), re.compile(r"^[ \t]?>", re.MULTILINE)
 _MARKS = re.compile(r"[ \t]?((?:>[ \t]?)*)(.*)")
-_MAYBE = re.compile(rf"{OPENED}|{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION}", re.MULTILINE)
+_MAYBE = re.compile(rf"(?:[^{OPENED}{CLOSED}]*[{OPENED}{CLOSED}]|{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION})", re.MULTILINE)
+_DEEPEST = 9  # marks of a line that HTML quotes
 
 
 def with_quotes(text: str, *, goes_on: bool = False) -> list[tuple[ItemKind, str]]:
@@ -94,7 +95,7 @@ def html_with_quotes(items: Sequence[tuple[ItemKind, str]]) -> list[tuple[ItemKi
             inside = depth = depth + line.count(OPENED)
             depth = max(depth - line.count(CLOSED), 0)
             line = line.replace(OPENED, "").replace(CLOSED, "")
-            lines.append("> " * inside + line if line.strip() else "")
+            lines.append("> " * min(inside, _DEEPEST) + line if line.strip() else "")
     return [*items[:start], *with_quotes("\n".join(lines), goes_on=end < len(items)), *items[end:]]
 
 
