@@ -7,6 +7,7 @@ import pytest
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import detect
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.errors import InputError
 
 SAID = [
     ("Ann Lee", "The landlord of the office in Pier Street wants an answer about the lease by Friday."),
@@ -123,6 +124,12 @@ ROLLING = {
 def test_lines_that_roll_without_times_of_their_own(cues: list[str]) -> None:
     for name, text in (("a.srt", shown(*cues)), ("a.vtt", "WEBVTT\n\n" + shown(*cues).replace(",", "."))):
         assert read_bytes(name, text.encode()).text == " ".join(LINES)
+
+
+def test_captions_without_words() -> None:
+    for text in ("WEBVTT\n\nNOTE nothing\n", shown("", " ")):
+        with pytest.raises(InputError, match="holds no text"):
+            read_bytes("a.vtt", text.encode())
 
 
 def test_what_is_said_twice_stays() -> None:

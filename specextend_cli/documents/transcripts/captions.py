@@ -51,35 +51,36 @@ def _is_copied(text: str) -> bool:
     return times[0] < _FIRST and times == sorted(times) and len(times) >= max(_LEAST, _SHARE * len(lines))
 
 
-def _copied_cues(text: str) -> list[Cue]:
-    """The cues of such lines, each until the next one."""
+def _copied(text: str) -> list[tuple[float, float, list[str]]]:
+    """Start, end and lines of each of these times, which lasts until the next one."""
     begun: list[tuple[float, list[str]]] = []
     for line in filter(None, map(str.strip, text.split("\n"))):
         if match := _CLOCK.fullmatch(line):
             begun.append((_seconds(*match.groups()[:3]), []))
-        if said := match["text"] if match else line:
-            begun[-1][1].append(said)
+        begun[-1][1].append((match["text"] or "") if match else line)
     ends = [start for start, _ in begun[1:]] + [begun[-1][0]]
-    cues = (Cue(start, end, "", _plain(" ".join(said))) for (start, said), end in zip(begun, ends, strict=True))
-    return [cue for cue in cues if cue.text]
+    return [(start, end, lines) for (start, lines), end in zip(begun, ends, strict=True)]
+
+
+def _timed(text: str, comments: list[str]) -> Iterator[tuple[float, float, list[str]]]:
+    """The same of captions; their comments and styles are added to `comments`."""
+    start = end = 0.0
+    for times, lines in _parts(text):
+        if match := _TIMES.search(times):
+            start, end = _seconds(*match.groups()[:3]), _seconds(*match.groups()[3:])
+        if not times and _COMMENT.match(lines[0]):
+            comments.append("\n".join(lines))
+        else:
+            yield start, end, lines
 
 
 def cues(text: str) -> tuple[list[Cue], list[str]]:
     """The cues of a file in order, without lines that are shown again, and the comments and styles that are none."""
-    if not _CAPTIONS.match(text):
-        return _copied_cues(text), []
-    shown, comments = list[tuple[float, float, list[str]]](), list[str]()
-    start = end = 0.0
-    for times, lines in _parts(text):
-        if not times and _COMMENT.match(lines[0]):
-            comments.append("\n".join(lines))
-            continue
-        if match := _TIMES.search(times):
-            start, end = _seconds(*match.groups()[:3]), _seconds(*match.groups()[3:])
-        if lines := [line for line in lines if _plain(line)]:
-            shown.append((start, end, lines))
-    again = [0, *(_again(before[2], now[2]) for before, now in pairwise(shown))]
-    rolls = _ROLLING.search(text) or sum(map(bool, again)) > _ROLLS * len(shown)
+    comments = list[str]()
+    timed = _timed(text, comments) if _CAPTIONS.match(text) else _copied(text)
+    shown = [(start, end, filled) for start, end, lines in timed if (filled := list(filter(_plain, lines)))]
+    again = [0, *(_again(before[2], now[2]) for before, now in pairwise(shown))][: len(shown)]
+    rolls = _ROLLING.search(text) or sum(map(bool, again)) > max(_ROLLS * len(shown), 1)
     found = list[Cue]()
     for (start, end, lines), lines_again in zip(shown, again, strict=True):
         said = _VOICE.split(" ".join(lines[lines_again if rolls else 0 :]))
