@@ -120,12 +120,13 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
         kind, text = rows[0][0], "\n".join(text for _, text in rows)
         text, encoded = without_encoded(text)
         edits += [Edit(ENCODED, number, block) for block in encoded]
-        if kind == "plain":
+        if kind in ("plain", "quote"):
             pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made
             pages = [page for page in pages if page]
             body = keep_lines(compose(pages), pages)
-            yield body.text, body.blocks, [line.text for page in pages for line in page]
+            blocks = [replace(block, kind="quote") for block in body.blocks] if kind == "quote" else body.blocks
+            yield body.text, blocks, [line.text for page in pages for line in page]
             continue
         lines = [line for line in (_clean(line, number, edits) for line in text.split("\n")) if line]
         cleaned = "\n".join(lines)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import codecs
+import unicodedata
 from contextlib import suppress
 
 import webencodings
 
-from specextend_cli.documents.encoding_guess import guess_encoding, guess_utf16, name_of
 from specextend_cli.humanize import format_many
 
 HEAD = 1 << 16
@@ -19,6 +19,15 @@ _CODECS = {"gbk": "gb18030", "euc-kr": "cp949", "shift_jis": "cp932", "big5": "b
 _REFUSED = frozenset(("replacement", "x-user-defined"))
 # Labels used by older mail and files, not by the web. Python's other codecs (escapes, IDNA) are no text encodings.
 _OTHERS = ("cp1", "cp8", "cp9", "hz", "iso2022", "johab", "mac", "ptcp", "utf-32", "utf-7")
+_LIKELY = (  # others are rarer than mistakes
+    *("cp1252", "mac-roman", "cp850", "cp1250", "iso8859-2", "cp1251", "koi8-r", "koi8-u", "cp866", "iso8859-5"),
+    *("mac-cyrillic", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp874"),
+    *("cp932", "euc-jp", "gb18030", "big5hkscs", "cp949"),
+)
+_LEAST = 0.09  # confidence; with less a text has too few letters beyond ASCII, and is read as cp1252
+_SAMPLE = 4_096  # bytes
+_ORDERS = ("utf-16-le", "utf-16-be")
+_NO_TEXT = frozenset(("Cc", "Cn", "Co", "Cs"))  # categories of characters
 
 
 def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
@@ -28,35 +37,26 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
     beyond ASCII is invalid in it, or all of it is valid UTF-8.
     """
     first = encoding(data[:HEAD]) or "utf-8"
-    if declared and first == "utf-8" and (found := _as_declared(name, data, declared)):
-        return found
-    try:
-        return _line_ends(data.decode(first)), []
-    except UnicodeDecodeError as error:
-        text, bad = _replaced(data, first)
-        # A few invalid bytes in much valid UTF-8 are damage; otherwise it is an 8-bit encoding.
-        if first != "utf-8" or _beyond_ascii(text) - bad > bad:
-            return _line_ends(text), [_damage(name, bad, first)]
-        guess = guess_encoding(data)
-        text, bad = _replaced(data, guess)
-        high = format_many(sum(byte > 0x7F for byte in data), "byte")
-        warning = f"{name} is not UTF-8 (byte {error.start}): read as {name_of(guess)}, {high} beyond ASCII."
-        return _line_ends(text), [warning, *([_damage(name, bad, guess)] if bad else [])]
-
-
-def _as_declared(name: str, data: bytes, declared: str) -> tuple[str, list[str]] | None:
-    """The text in the declared encoding; None where the bytes contradict it."""
-    if declared != "utf-8" and not data.isascii():
+    order = [first] if not declared or first != "utf-8" or _is_utf8(data, declared) else [declared, first]
+    for tried in order:
         with suppress(UnicodeDecodeError):
-            text = data.decode("utf-8")
-            if declared == "cp1252" or _beyond_ascii(text) >= _SURE:
-                return _line_ends(text), []
+            return _line_ends(data.decode(tried)), []
+        text, bad = _replaced(data, tried)
+        # A few invalid bytes in much that is valid are damage; otherwise it is another encoding.
+        if first != "utf-8" or _beyond_ascii(text) - bad > bad:
+            return _line_ends(text), [_damage(name, bad, tried.upper())]
+    guess = _guess(data)
+    text, bad = _replaced(data, codec(guess) or guess)
+    high = format_many(sum(byte > 0x7F for byte in data), "byte")
+    warning = f"{name} is not UTF-8: read as {guess}, {high} beyond ASCII."
+    return _line_ends(text), [warning, *([_damage(name, bad, guess)] if bad else [])]
+
+
+def _is_utf8(data: bytes, declared: str) -> bool:
+    """True if a text is valid UTF-8 and has enough that is no other encoding."""
     with suppress(UnicodeDecodeError):
-        return _line_ends(data.decode(declared)), []
-    text, bad = _replaced(data, declared)
-    if declared == "utf-8" or bad > _beyond_ascii(text) - bad:
-        return None
-    return _line_ends(text), [_damage(name, bad, declared)]
+        return _beyond_ascii(data.decode("utf-8")) >= (1 if declared == "cp1252" else _SURE)
+    return False
 
 
 def _replaced(data: bytes, codec: str) -> tuple[str, int]:
@@ -70,7 +70,7 @@ def _beyond_ascii(text: str) -> int:
 
 
 def _damage(name: str, bad: int, codec: str) -> str:
-    return f"{format_many(bad, 'byte')} of {name} are not valid {codec.upper()} and were replaced by �."
+    return f"{format_many(bad, 'byte')} of {name} are not valid {codec} and were replaced by �."
 
 
 def _line_ends(text: str) -> str:
@@ -78,7 +78,7 @@ def _line_ends(text: str) -> str:
 
 
 def encoding(head: bytes) -> str | None:
-    """The encoding of a text by its first bytes: its byte-order mark, its zero bytes, else "utf-8" to try.
+    """The encoding of a text by its first bytes: its byte-order mark, UTF-16 without one, else "utf-8" to try.
 
     None for binary data.
     """
@@ -89,14 +89,31 @@ def encoding(head: bytes) -> str | None:
     ):
         if head.startswith(marks):
             return name
-    zeros = head.count(0)
-    if zeros:
-        many = zeros > 0.6 * max(len(head) // 2, 1)
-        for name, first in (("utf-16-le", 1), ("utf-16-be", 0)):
-            if many and head[first::2].count(0) > 0.95 * zeros:
-                return name
     controls = sum(head.count(byte) for byte in (*range(1, 8), *range(14, 27), *range(28, 32), 127))
-    return guess_utf16(head) if zeros or controls > max(2, 0.02 * len(head)) else "utf-8"
+    return _utf16(head[:_SAMPLE]) if 0 in head or controls > max(2, 0.02 * len(head)) else "utf-8"
+
+
+def _utf16(head: bytes) -> str | None:
+    """UTF-16 without a mark by its first bytes, in the order in which more of it is ASCII; None for other data."""
+    from chardet import detect
+
+    found = detect(head, compat_names=False)["encoding"]
+    if found not in _ORDERS:
+        return None
+    texts = {order: head.decode(order, "ignore") for order in (found, *_ORDERS)}
+    best = max(texts, key=lambda order: sum(map(str.isascii, texts[order])))
+    controls = (letter for letter in texts[best] if unicodedata.category(letter) in _NO_TEXT)
+    return best if all(map(str.isspace, controls)) else None
+
+
+def _guess(data: bytes) -> str:
+    """The likeliest encoding of a text that is not UTF-8 and declares none, as people call it."""
+    from chardet import detect
+
+    # Many lines in ASCII would hide what a few others say.
+    told = b"\n".join(line for line in data.split(b"\n") if not line.isascii())
+    found = detect(told, include_encodings=_LIKELY)
+    return found["encoding"] if found["encoding"] and found["confidence"] >= _LEAST else "Windows-1252"
 
 
 def codec(label: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 LEFT_OUT = frozenset(
     (
         *("deleted text", "encoded data", "hidden text", "navigation", "notice"),
-        *("outside the article", "outside the parts", "placeholder", "text of a drawing"),
+        *("outside the article", "placeholder", "text of a drawing"),
     )
 )
 """Kinds of repairs that leave out words of a file."""
@@ -34,9 +34,9 @@ class Page:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """A heading or a paragraph: characters [start, end) of the text."""
+    """A heading, a paragraph, or one of another message that a mail quotes: characters [start, end) of the text."""
 
-    kind: Literal["heading", "paragraph"]
+    kind: Literal["heading", "paragraph", "quote"]
     start: int
     end: int
 

@@ -13,7 +13,7 @@ from typing import Literal
 
 from specextend_cli.documents.line import EMPTY_CELL
 
-ItemKind = Literal["heading", "paragraph", "row", "plain"]
+ItemKind = Literal["heading", "paragraph", "row", "plain", "quote"]
 
 MAX_CHARACTERS = 32_000_000
 MAX_SECTIONS = 20_000
@@ -33,7 +33,7 @@ class Section:
     """One section: (kind, text) items in order, its headings as `title`, and `failed`: why it could not be read.
 
     A "row" is a list item or a table row: adjacent rows stay together. "plain" is text as typed, with its line and
-    page breaks.
+    page breaks, and a "quote" is such a text that a mail quotes.
     """
 
     title: str = ""
@@ -148,7 +148,11 @@ class Parsed:
 
     def add(self, kind: ItemKind, text: str) -> None:
         """Append an item; blank ones are skipped. Line breaks are kept, and tabs separate cells."""
-        lines = text.split("\n") if kind == "plain" else [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
+        lines = (
+            text.split("\n")
+            if kind in ("plain", "quote")
+            else [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
+        )
         text = "\n".join(lines).strip("\n")
         if not text.strip():
             return

@@ -7,6 +7,7 @@ import pytest
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import detect
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.errors import InputError
 
 SAID = [
     ("Ann Lee", "The landlord of the office in Pier Street wants an answer about the lease by Friday."),
@@ -98,6 +99,55 @@ def test_lines_that_roll_are_read_once() -> None:
         shown = line
     document = read_bytes("a.vtt", ("WEBVTT\n\n" + "\n\n".join(cues)).encode())
     assert document.text == " ".join(lines)
+
+
+def shown(*cues: str, form: str = "{n}\n00:00:{n:02},000 --> 00:00:{m:02},000\n{cue}") -> str:
+    """Captions of a second each."""
+    return "\n\n".join(form.format(n=n, m=n + 1, cue=cue) for n, cue in enumerate(cues, 1)) + "\n"
+
+
+LINES = (
+    "The weir gave way at noon.",
+    "The mill stood still.",
+    "The mill stood still.",
+    "No cart came.",
+    "Nobody was hurt.",
+)
+ROLLING = {
+    "two lines": ["\n".join(LINES[max(n - 1, 0) : n + 1]) for n in range(5)],
+    "three lines": ["\n".join(LINES[max(n - 2, 0) : n + 1]) for n in range(5)],
+    "last line again": [*("\n".join(LINES[max(n - 1, 0) : n + 1]) for n in range(5)), LINES[-1], LINES[-1]],
+}
+
+
+@pytest.mark.parametrize("cues", ROLLING.values(), ids=ROLLING)
+def test_lines_that_roll_without_times_of_their_own(cues: list[str]) -> None:
+    for name, text in (("a.srt", shown(*cues)), ("a.vtt", "WEBVTT\n\n" + shown(*cues).replace(",", "."))):
+        assert read_bytes(name, text.encode()).text == " ".join(LINES)
+
+
+def test_captions_without_words() -> None:
+    for text in ("WEBVTT\n\nNOTE nothing\n", shown("", " ")):
+        with pytest.raises(InputError, match="holds no text"):
+            read_bytes("a.vtt", text.encode())
+
+
+def test_what_is_said_twice_stays() -> None:
+    cues = ["No.", "No.\nGo away.", "The mill stood still.", "It was noon.", "The carts came.", "3", "2"]
+    assert read_bytes("a.srt", shown(*cues).encode()).text == " ".join(cues).replace("\n", " ")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (shown("One.", "Two.", "Three.").replace("\n00:00:02,000 --> 00:00:03,000", ""), "One. Two. Three."),
+        (shown("One.", "", "Three."), "One. Three."),
+        (shown("One.", "Two.", "Three.").replace("2\n00", "2\n2\n00"), "One. Two. Three."),
+        (shown("One.", "7", "Three.").replace("3\n00", "3\n\n3\n00"), "One. 7 Three."),
+    ],
+)
+def test_counters_are_no_text(text: str, said: str) -> None:
+    assert read_bytes("a.srt", text.encode()).text == said
 
 
 def test_text_of_broken_cues_is_kept() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from specextend_cli.documents import read
-from specextend_cli.documents.mail.read import MAX_HEADER
+from specextend_cli.documents.mail.mime import MAX_HEADER
 from specextend_cli.documents.read import read_bytes
 from tests.documents import faulty_workers
 from tests.documents.edge_cases import refusal
@@ -99,6 +99,33 @@ def test_chats_of_any_shape(part: str, size: int) -> None:
     messages = "".join(f"10:0{n} {'AB'[n % 2]}: The river rises.\n" for n in range(8))
     text = read_bytes("a.txt", f"{messages}10:10 A: {part * (size // 10)}\n10:20 B: Bridge.".encode()).text
     assert text.endswith("Bridge.")
+
+
+QUOTING = (
+    ">",
+    "> ",
+    " ",
+    "-",
+    "> \n",
+    "*",
+    "From: a\n",
+    "> To: a\n",
+    "On 1 ",
+    "wrote: ",
+    "schrieb ",
+    "On 1 wrote: x\n",
+)
+ORIGINAL = "-- Original Message --\n"
+
+
+@sizes
+@pytest.mark.parametrize(
+    "part", [*QUOTING, ORIGINAL, f"{ORIGINAL}\n\n\n", "From: a\nSubject: b\nTo: c\n\nd\n", "> a\nb\n"]
+)
+def test_quotations_of_any_shape(part: str, size: int) -> None:
+    many = part * (size // 5)
+    data = f"Message-ID: <a@b>\nFrom: a@b.c\n\nRiver\n{many}x\n{ORIGINAL}{many}\nOn 1\n{many}\n\nThe river rises.\n"
+    assert read_bytes("a.eml", data.encode()).text.endswith("The river rises.")
 
 
 @sizes

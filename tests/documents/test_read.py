@@ -285,16 +285,16 @@ def test_names_are_shown_without_escapes(tmp_path: Path) -> None:
         ("Rada postanowiła podwyższyć tamę, ponieważ rzeka znów wystąpiła z brzegów.", "cp1250", "Windows-1250"),
         ("Belediye meclisi bendi yükseltmeye karar verdi, çünkü ırmak yine taştı.", "cp1254", "Windows-1254"),
         ("Taryba nusprendė paaukštinti užtvanką, nes upė vėl išsiliejo iš krantų.", "cp1257", "Windows-1257"),
-        ("Rada rozhodla zvýšit hráz, protože řeka se opět vylila z břehů.", "iso8859-2", "ISO 8859-2"),
-        ("議会は堤防を高くすることを決めた。川がまた溢れたからである。", "cp932", "Shift JIS"),
+        ("Rada rozhodla zvýšit hráz, protože řeka se opět vylila z břehů.", "iso8859-2", "ISO-8859-2"),
+        ("議会は堤防を高くすることを決めた。川がまた溢れたからである。", "cp932", "CP932"),
         ("議会は堤防を高くすることを決めた。川がまた溢れたからである。", "euc_jp", "EUC-JP"),
-        ("议会决定加高堤坝,因为河水又一次漫过了河岸。", "gb18030", "GB 18030"),
+        ("议会决定加高堤坝,因为河水又一次漫过了河岸。", "gb18030", "GB18030"),
         ("議會決定加高堤壩，因為河水又一次漫過了河岸。", "big5", "Big5"),
-        ("의회는 강이 다시 넘쳤기 때문에 둑을 높이기로 했다.", "cp949", "EUC-KR"),
+        ("의회는 강이 다시 넘쳤기 때문에 둑을 높이기로 했다.", "cp949", "CP949"),
         ("Die Größe des Flusses – „groß“ für 5 € und 3 m².", "cp1252", "Windows-1252"),
         ("L’été dernier, le fleuve a débordé à Orléans : « trop d’eau ».", "cp1252", "Windows-1252"),
-        ("L’été dernier, le fleuve a débordé à Orléans.", "mac_roman", "Mac Roman"),
-        ("Der Fluß steigt im Frühling über die Ufer, und die Bürger räumen ihre Häuser.", "cp850", "code page 850"),
+        ("L’été dernier, le fleuve a débordé à Orléans.", "mac_roman", "MacRoman"),
+        ("Der Fluß steigt im Frühling über die Ufer, und die Bürger räumen ihre Häuser.", "cp850", "cp850"),
     ],
 )
 def test_encodings_are_guessed_by_their_letters(words: str, codec: str, name: str) -> None:
@@ -342,11 +342,11 @@ def test_encodings() -> None:
         assert document.extraction.warnings == ()
     document = read_bytes("a.txt", words.encode("cp1252"))
     assert document.text == words
-    assert document.extraction.warnings == ("a.txt is not UTF-8 (byte 2): read as Windows-1252, 7 bytes beyond ASCII.",)
+    assert document.extraction.warnings == ("a.txt is not UTF-8: read as Windows-1252, 7 bytes beyond ASCII.",)
     document = read_bytes("a.txt", b"caf\xe9 \x81")
     assert document.text == "café �"
     assert "read as Windows-1252" in document.extraction.warnings[0]
-    assert document.extraction.warnings[1] == "1 byte of a.txt are not valid CP1252 and were replaced by �."
+    assert document.extraction.warnings[1] == "1 byte of a.txt are not valid Windows-1252 and were replaced by �."
     document = read_bytes("a.txt", (words * 9).encode() + b" \xff end")
     assert document.extraction.warnings == ("1 byte of a.txt are not valid UTF-8 and were replaced by �.",)
     assert document.text.endswith("� end")

@@ -9,12 +9,13 @@ from __future__ import annotations
 import email
 import email.policy
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.policy import Compat32
+from typing import TypeVar
 
 from specextend_cli.documents.decode import HEAD, codec, decode, encoding
 
@@ -22,14 +23,14 @@ MAX_HEADER = 10_000
 """Characters of a header field that are read: the time to parse one grows faster than its length."""
 _MAX_NAME = 200  # characters of the name of an attachment
 # What the standard library raises for unexpected headers and encodings.
-BROKEN = (
+_BROKEN = (
     *(MessageError, ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
     *(TypeError, ValueError),
 )
-
 _POSTMARK = rb"From \S[^\n]{0,200}?\d\d:\d\d(?::\d\d)?[^\n]{0,40}\r?\n"
 _BETWEEN = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=" + _POSTMARK + rb"(?:>?[!-9;-~]{1,76}:|>From ))")
-_QUOTED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
+_T = TypeVar("_T")
 _BOUNDARY = re.compile(r"^--(\S[^\n\"]{0,68}?)[ \t]*\n(?=[!-9;-~]{1,76}:|[ \t]*\n)", re.MULTILINE)
 
 
@@ -37,10 +38,8 @@ class _Written(Compat32):
     """Header fields as text of limited length; bytes beyond ASCII, which should not be there, are decoded."""
 
     def header_fetch_parse(self, name: str, value: str) -> str:
-        return _text(value[:MAX_HEADER])
-
-
-_POLICY = _Written()
+        value = value[:MAX_HEADER]
+        return value if value.isascii() else decode("", value.encode("utf-8", "surrogateescape"))[0]
 
 
 def messages(data: bytes) -> Iterator[Message]:
@@ -52,97 +51,56 @@ def messages(data: bytes) -> Iterator[Message]:
         yield parse_message(data)
         return
     for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
-        yield parse_message(_QUOTED.sub(rb"\1", data[start:end]))
+        yield parse_message(_ESCAPED.sub(rb"\1", data[start:end]))
 
 
 def parse_message(data: bytes) -> Message:
     """One message; a broken one is parsed as far as it goes."""
-    return email.message_from_bytes(data, policy=_POLICY)
+    return email.message_from_bytes(data, policy=_Written())
 
 
 def header(message: Message, field: str) -> str:
     """A header field as people read it, on one line, of `MAX_HEADER` characters at most; "" where there is none."""
-    return header_text(field, str(message.get(field, "")))
-
-
-def header_text(field: str, written: str) -> str:
-    """The same of a field as it is written."""
-    written = " ".join(written.split())
-    with suppress(*BROKEN):
-        return " ".join(str(email.policy.default.header_factory(field, written)).split())
-    return written
-
-
-def has_long_header(message: Message) -> bool:
-    """True if a header field is longer than what is read of it."""
-    return any(len(str(value)) > MAX_HEADER for _, value in message.raw_items())
+    written = " ".join(str(message.get(field, "")).split())
+    return _known(written, lambda: " ".join(str(email.policy.default.header_factory(field, written)).split()))
 
 
 def filename(part: Message) -> str:
     """The name of an attachment on one line, or ""."""
-    with suppress(*BROKEN):
-        found = part.get_filename() or ""
-        with suppress(*BROKEN):
-            found = str(make_header(decode_header(found)))
-        return " ".join(found.split())[:_MAX_NAME]
-    return ""
+    found = _known("", lambda: part.get_filename() or "")
+    return " ".join(_known(found, lambda: str(make_header(decode_header(found)))).split())[:_MAX_NAME]
 
 
-def parameter(part: Message, key: str) -> str:
-    """A parameter of the content type in lower case, or ""."""
-    with suppress(*BROKEN):
-        return str(part.get_param(key, "")).lower()
-    return ""
+def is_attached(part: Message) -> bool:
+    """True if a part is to be saved rather than shown."""
+    return _known("", lambda: part.get_content_disposition() or "") == "attachment"
 
 
-def disposition(part: Message) -> str:
-    """ "attachment", "inline" or ""."""
-    with suppress(*BROKEN):
-        return part.get_content_disposition() or ""
-    return ""
-
-
-def part_text(part: Message, name: str) -> tuple[str, list[str]]:
+def decoded(part: Message, name: str) -> tuple[str, list[str]]:
     """The decoded text of a part, and warnings where its encoding was guessed or bytes were replaced."""
-    charset = ""
-    with suppress(*BROKEN):
-        charset = part.get_content_charset() or ""
-    return decode(name, part_bytes(part), codec(charset))
+    return decode(name, content(part), codec(_known("", lambda: part.get_content_charset() or "")))
 
 
-def part_bytes(part: Message) -> bytes:
+def content(part: Message) -> bytes:
     """The content of a part; as it is written where it is not encoded as it says."""
-    with suppress(*BROKEN):
-        data = part.get_payload(decode=True)
-        if isinstance(data, bytes):
-            return data
+    data = _known(None, lambda: part.get_payload(decode=True))
+    if isinstance(data, bytes):
+        return data
     payload = part.get_payload()
     return payload.encode("ascii", "surrogateescape") if isinstance(payload, str) and payload.isascii() else b""
 
 
 def subparts(part: Message) -> list[Message]:
-    """The parts of a multipart, by the boundary that is really there if it is not the declared one; [] for none."""
-    payload = part.get_payload()
+    """The parts of a multipart or of a `message/*`, by the boundary that is there if it is not the declared one."""
+    payload = _known(None, lambda: part.get_payload())
     if isinstance(payload, str) and (found := _BOUNDARY.search(payload)):
         head = f'Content-Type: multipart/mixed; boundary="{found[1]}"\n\n'
         payload = parse_message((head + payload).encode("utf-8", "surrogateescape")).get_payload()
     return [child for child in payload if isinstance(child, Message)] if isinstance(payload, list) else []
 
 
-def enclosed(part: Message) -> list[Message]:
-    """The message in a `message/*` part: usually one; the blocks of fields of a delivery status are several."""
-    payload = part.get_payload()
-    encoded = str(part.get("content-transfer-encoding", "")).strip().lower() in ("base64", "quoted-printable")
-    if isinstance(payload, list) and encoded and len(payload) == 1 and isinstance(payload[0], Message):
-        inner = Message(policy=_POLICY)
-        inner["Content-Transfer-Encoding"] = str(part["content-transfer-encoding"])
-        written = payload[0].get_payload()
-        if isinstance(written, str) and not payload[0].items():  # against the standard, but it is written so
-            inner.set_payload(written)
-            return [parse_message(part_bytes(inner))]
-    return [child for child in payload if isinstance(child, Message)] if isinstance(payload, list) else []
-
-
-def _text(written: str) -> str:
-    """Header text whose bytes beyond ASCII were kept as surrogates, decoded."""
-    return decode("", written.encode("utf-8", "surrogateescape"))[0] if not written.isascii() else written
+def _known(otherwise: _T, get: Callable[[], _T]) -> _T:
+    """What the standard library finds; `otherwise` where it fails at what is written."""
+    with suppress(*_BROKEN):
+        return get()
+    return otherwise

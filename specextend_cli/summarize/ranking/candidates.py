@@ -58,7 +58,7 @@ class Candidate:
     """Characters [start, end) of the document's text: a sentence, or a line that is none.
 
     `block` and `section` count from 0; `place` is its number among the sentences of its block. A section begins at
-    each heading, and `heading` is the heading's text, or "".
+    each heading, and `heading` is the heading's text, or "". One that `is_quoted` stands in what a mail quotes.
     """
 
     start: int
@@ -68,13 +68,15 @@ class Candidate:
     place: int
     section: int
     heading: str
+    is_quoted: bool = False
 
 
 def candidates(document: Document) -> list[Candidate]:
     """All sentences of a document, in order."""
     text, found = document.text, list[Candidate]()
     section, heading, last, place = 0, "", -1, 0
-    units = [(number, *unit) for number, block in enumerate(_blocks(document)) for unit in _units(text, block)]
+    blocks = list(_blocks(document))
+    units = [(number, *unit) for number, block in enumerate(blocks) for unit in _units(text, block)]
     for number, start, end, kind in units:
         # Same length, so that positions stay: a wrapped line ends with a space.
         body = text[start:end].replace("\n", " ")
@@ -86,7 +88,8 @@ def candidates(document: Document) -> list[Candidate]:
             body = mark[0].replace(".", ",") + body[mark.end() :]
         place = place if number == last else 0
         for first, after in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
-            found.append(Candidate(start + first, start + after, kind, number, place, section, heading))
+            is_quoted = blocks[number].kind == "quote"
+            found.append(Candidate(start + first, start + after, kind, number, place, section, heading, is_quoted))
             place += 1
         last = number
     return found

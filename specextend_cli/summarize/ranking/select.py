@@ -25,6 +25,7 @@ from specextend_cli.summarize.words import beginning, count_words, language_of
 _OWN = 1e3  # standard deviations of the scores that a sentence of the own summary gains: more than any other has
 _REDUNDANCY = 1.0  # that a sentence loses whose words are all taken already
 _QUESTION = 2.0  # that a question loses which is no request: it says nothing without its answer
+_QUOTED = 4.0  # that a sentence loses which a mail quotes: the sender's own come first
 _METHOD = 1.0  # that a sentence loses which says how something was found out
 _REFERENCE = 0.5  # that a sentence loses which speaks of what stands elsewhere ("this optimization", "Figure 3")
 _CONCLUSION = 0.5  # that a finding, a decision or a request gains
@@ -73,6 +74,7 @@ class Selector:
         concludes = (_found(own.concludes.search, whole) | _found(decides, whole)) & ~method
         questions, refers = _found(asks, whole) & ~concludes, _found(own.refers.search, whole)
         self._by_words = _CONCLUSION * concludes - _QUESTION * questions - _METHOD * method - _REFERENCE * refers
+        self._by_words -= _QUOTED * np.array([one.is_quoted for one in found], bool)
         self._recommends = [i for i, line in enumerate(whole) if own.advises.search(line)]
         self._leans = _found(own.leans.match, whole)
         self._before = [self._chain(i) for i in range(len(found))]
