@@ -9,7 +9,7 @@ from itertools import chain
 
 from specextend_cli.documents.document import Block, Edit, PageDiff, StructuredText, TextBuilder
 from specextend_cli.documents.encoded import ENCODED, without_encoded
-from specextend_cli.documents.layout import compose, keep_lines
+from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import HYPHEN, Line, lines_of_text, runs
 from specextend_cli.documents.markdown import compose_markdown, markdown_sections
 from specextend_cli.documents.paged import Paged, Typed
@@ -54,7 +54,7 @@ def _typed(parsed: Typed) -> Cleaned:
     texts = list(_readable(enumerate(parsed.pages, 1), encoded))
     readable = [lines_of_text(text, number) for number, text in texts] if encoded else found
     cleaned, kept = _repaired(found, readable, parsed.requested, encoded)
-    cleaned.text = keep_lines(compose(kept), kept)
+    cleaned.text = compose(kept, typed=True)
     return cleaned
 
 
@@ -124,7 +124,7 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
             pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made
             pages = [page for page in pages if page]
-            body = keep_lines(compose(pages), pages)
+            body = compose(pages, typed=True)
             blocks = [replace(block, kind="quote") for block in body.blocks] if kind == "quote" else body.blocks
             yield body.text, blocks, [line.text for page in pages for line in page]
             continue

@@ -48,20 +48,28 @@ _KEY = re.compile(r"[^\W\d_][\w.&/'’-]*(?: [\w(][\w.&/)'’-]*){0,3}:(?:\s|$)"
 _MAX_KEY = 32  # characters
 
 
-def compose(pages: Pages, outline: Outline = ()) -> StructuredText:
-    """The text of cleaned pages with its pages and blocks; `outline` are known headings."""
+def compose(pages: Pages, outline: Outline = (), *, typed: bool = False) -> StructuredText:
+    """The text of cleaned pages with its pages and blocks; `outline` are known headings.
+
+    In a `typed` text items and keys that stand below each other begin a line.
+    """
     lines = [line for page in pages for line in page]
     if not lines:
         return StructuredText()
     typography = _Typography(pages, outline)
     separators = [*(typography.separator(a, b) for a, b in pairwise(lines)), ""]
+    begins = {id(line) for page in pages for line in _beginnings(page)} if typed else set()
+    broken = {at for at, line in enumerate(lines[1:]) if separators[at] == " " and id(line) in begins}
+    for at in broken:
+        separators[at] = "\n"
     texts = [line.text for line in lines]
     starts = list(accumulate((len(text) + len(end) for text, end in zip(texts, separators, strict=True)), initial=0))
     blocks = []
     for first, end in pairwise(
         [0, *(at + 1 for at, separator in enumerate(separators) if separator == "\n\n"), len(lines)]
     ):
-        kind: Literal["heading", "paragraph"] = "heading" if typography.is_heading(lines[first:end]) else "paragraph"
+        is_heading = typography.is_heading(lines[first:end]) and broken.isdisjoint(range(first, end - 1))
+        kind: Literal["heading", "paragraph"] = "heading" if is_heading else "paragraph"
         blocks.append(Block(kind, starts[first], starts[end - 1] + len(texts[end - 1])))
     firsts = [0, *(at for at in range(1, len(lines)) if lines[at].page != lines[at - 1].page), len(lines)]
     numbered = [Page(lines[first].page, starts[first], starts[end]) for first, end in pairwise(firsts)]
@@ -255,30 +263,6 @@ def outline_headings(pages: Pages, outline: Outline) -> dict[int, int]:
 
 def _letters(text: str) -> str:
     return "".join(filter(str.isalnum, text)).casefold()
-
-
-def keep_lines(text: StructuredText, pages: Sequence[Sequence[Line]]) -> StructuredText:
-    """`text` as composed from these pages, with a line break before each of their items and keys.
-
-    A break replaces a space, so that all positions stay.
-    """
-    lines = [line for page in pages for line in page]
-    begins = {id(line) for page in pages for line in _beginnings(page)}
-    made = list(text.text)
-    at = broken = 0
-    for line in lines:
-        start = text.text.find(line.text, at)
-        if text.text[at:start] == " " and id(line) in begins:
-            made[at] = "\n"
-            broken += 1
-        at = start + len(line.text)
-    whole = "".join(made)
-    # A heading is one line, so that a block of several is none.
-    blocks = [
-        Block("paragraph" if "\n" in whole[block.start : block.end] else block.kind, block.start, block.end)
-        for block in text.blocks
-    ]
-    return StructuredText(whole, text.pages, blocks, text.joined - broken) if broken else text
 
 
 def _beginnings(page: Sequence[Line]) -> Iterator[Line]:

@@ -10,16 +10,15 @@ from collections.abc import Callable
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Pages, Repaired
-from specextend_cli.documents.repairs.captions import captions
 from specextend_cli.documents.repairs.cells import wrapped_cells
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
+from specextend_cli.documents.repairs.interruptions import interruptions
 from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.notes import note_marks
 from specextend_cli.documents.repairs.order import reading_order, side_headings
-from specextend_cli.documents.repairs.page_notes import page_notes
 from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows
 from specextend_cli.documents.repairs.running import running_lines, watermarks
 
@@ -37,7 +36,7 @@ _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
         empty_cells,
         running_lines,
     ),
-    *(side_headings, reading_order, captions, page_notes, note_marks, hyphens),
+    *(side_headings, reading_order, interruptions, note_marks, hyphens),
 )
 """Each repair relies on those before it."""
 
