@@ -60,7 +60,7 @@ Preset: TypeAlias = Annotated[
 ]
 
 Pages: TypeAlias = Annotated[str | None, option("--pages", "Read only these pages (PDF, text).", "3-10,20")]
-UseOcr: TypeAlias = Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs tesseract).")]
+UseOcr: TypeAlias = Annotated[bool, option("--ocr", "Recognize scanned pages and images (needs ocrmypdf).")]
 OcrLanguages: TypeAlias = Annotated[str | None, option("--ocr-lang", "Languages of scans: deu, eng+fra.", "NAMES")]
 
 LengthOption: TypeAlias = Annotated[str | None, option("--length", "Words, or short, medium or long.", "WORDS")]

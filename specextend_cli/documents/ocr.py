@@ -24,7 +24,7 @@ from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError, UsageError
 
 LANGUAGE = "eng"
-INSTALL = "pip install 'specextend[ocr]', and tesseract: apt install tesseract-ocr, brew install tesseract"
+INSTALL = "pip install 'specextend-cli[ocr]', and tesseract: apt install tesseract-ocr, brew install tesseract"
 SECONDS_A_PAGE = 120.0
 MEMORY = 8 << 30
 _SECONDS = 60.0  # to open the file and to write it again

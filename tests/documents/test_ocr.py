@@ -111,7 +111,7 @@ def test_images_are_read(program: StandIn) -> None:
 def test_what_to_install_is_said(program: StandIn) -> None:
     error = refusal(lambda: read_bytes("a.pdf", scan(""), ocr="eng"))
     assert error.what == "a.pdf needs OCR, and there is no program for it"
-    assert "specextend[ocr]" in error.fix
+    assert "specextend-cli[ocr]" in error.fix
     assert "tesseract" in error.fix
 
 
