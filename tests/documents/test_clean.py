@@ -349,6 +349,21 @@ def test_a_drop_cap_that_a_file_holds_elsewhere_joins_its_line() -> None:
     assert drop_caps([page]) == ([page], [])
 
 
+def test_what_browsers_print_around_a_page_goes() -> None:
+    for head, foot in (
+        ("11/28/26, 8:51 AM  The Mill", "https://example.org/mill  #/2"),
+        ("The Mill  https://example.org/mill", "# of 2  28.11.2026, 08:51"),
+    ):
+        pages = [[at(head, 780, page=n), at(f"The mill {n * 'x'}", 700, page=n)] for n in (1, 2)]
+        pages = [[*page, at(foot.replace("#", str(n)), 20, page=n)] for n, page in enumerate(pages, 1)]
+        fixed, edits = running_lines(pages)
+        assert texts(fixed) == [["The mill x"], ["The mill xx"]]
+        assert [edit.kind for edit in edits] == ["running head", "running foot"] * 2
+        assert texts(running_lines(pages[:1])[0]) == [["The mill x"]]
+    memo = [[at("11/28/26, 8:51 AM  The Mill", 780), at("The mill", 700), at("See https://example.org/mill", 20)]]
+    assert running_lines(memo) == (memo, [])
+
+
 def test_letters_of_formulas_are_letters() -> None:
     edits: list[Edit] = []
     assert plain_characters("where 𝑎 + ℎ = 𝛼𝟐 and 𝗕𝗼𝗹𝗱", 1, edits) == "where a + h = α2 and Bold"

@@ -25,6 +25,10 @@ _MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without p
 _FEW_PAGES = 3
 _SAMPLE = 200  # pages that are enough to find the position of running heads
 _FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
+_ADDRESS = r"(?:https?|file)://\S+"
+_TIME = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d\d(?:\s?[AaPp]\.?[Mm]\.?)?"
+_BROWSER_FOOT = re.compile(rf"{_ADDRESS}\s+\d+\s*/\s*\d+|\d+\s+(?:\w{{1,3}}|/)\s+\d+\s+{_TIME}")
+_BROWSER_HEAD = re.compile(rf"{_TIME}(?:\s.*)?|.{{0,200}}\s{_ADDRESS}")
 _NUMBERED = re.compile(r"[a-z]{1,2}\. ?#|[^\w\s]+$")  # "No. 7", and rules of underscores or dashes
 
 Edges = Sequence[tuple[str, list[Line]]]
@@ -39,7 +43,7 @@ def running_lines(pages: Pages) -> Repaired:
     edges: Edges = [edge for page in pages for edge in _edges(page)]
     statistics = _Statistics(pages, edges)
     groups, titles = _running(edges, statistics)
-    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics))
+    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics), *_printed(edges))
     if statistics.body != 1:
         tops = (lines[:_EDGE] for where, lines in edges if where == "top")
         groups.append(_Group("top", chapter_heads(pages, tops, statistics.body), alone=False))
@@ -168,6 +172,17 @@ def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_
     ids = {id(line) for group in groups for line in group.lines}
     shares = _shares(edges, pages, ids, ())
     yield from (group for group in groups if all(shares[line.page] <= _MAX_SHARE for line in group.lines))
+
+
+def _printed(edges: Edges) -> Iterator[_Group]:
+    """The lines that browsers print: address and page number below, time and title above (or the other way round)."""
+    feet = [
+        lines[0] for where, lines in edges if where == "bottom" and lines and _BROWSER_FOOT.fullmatch(lines[0].text)
+    ]
+    on = {line.page for line in feet if line.size != 1}
+    heads = [lines[0] for where, lines in edges if where == "top" and lines and lines[0].page in on]
+    yield _Group("bottom", feet if on else [], alone=True)
+    yield _Group("top", [line for line in heads if _BROWSER_HEAD.fullmatch(line.text)], alone=True)
 
 
 def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import re
+from io import StringIO
 from pathlib import PurePath
 from typing import Literal
 
 from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.errors import argument
+from specextend_cli.documents.line import CELL_SEPARATOR
 from specextend_cli.documents.paged import Typed
 from specextend_cli.documents.source import Source
 from specextend_cli.documents.text.notebook import SUFFIX, as_markdown
-from specextend_cli.documents.text.tables import is_table, table_rows
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
@@ -31,6 +33,9 @@ _SOURCES = {
 }
 """Names of markup that is read as it is written, by suffix, and what makes a plain text of it."""
 _TABLES = frozenset((".csv", ".tsv"))
+_DELIMITERS = ",;\t|"
+_SAMPLE = 4_096  # characters
+_ROWS, _LEAST_ROWS, _LEAST_CELLS = 50, 3, 3
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
 
 
@@ -44,8 +49,8 @@ def parse(source: Source) -> Typed:
         fix = f"{command} {argument(name)} | specextend summarize -"
         warnings.append(f"{name} is {what}: its markup is read as text. For the text alone: {fix}")
     notebook = as_markdown(text) if suffix == SUFFIX else None
-    if suffix in _TABLES or (not suffix and is_table(text)):
-        text = table_rows(text)
+    if suffix in _TABLES or (not suffix and _is_table(text)):
+        text = _table_rows(text)
     if notebook:
         text, unread = notebook
         if unread:
@@ -61,3 +66,21 @@ def _is_markdown(name: str, text: str) -> bool:
     """True if a text is Markdown: by its suffix, or without one (or .txt) by headings that stand alone."""
     suffix = PurePath(name).suffix.lower()
     return suffix in _MARKDOWN_SUFFIXES or (suffix in _TEXT_SUFFIXES and len(_HEADING.findall(text[:HEAD])) >= 2)
+
+
+def _is_table(text: str) -> bool:
+    """Whether a text without a name is such a table: its first lines are rows of equally many cells, three or more."""
+    lines = text[:_SAMPLE].splitlines()[:_ROWS]
+    lines = lines[:-1] if len(text) > _SAMPLE and len(lines) < _ROWS else lines  # the last one may be cut
+    widths = [{len(row) for row in csv.reader(lines, delimiter=one) if row} for one in _DELIMITERS]
+    return len(lines) >= _LEAST_ROWS and any(len(found) == 1 and min(found) >= _LEAST_CELLS for found in widths)
+
+
+def _table_rows(text: str) -> str:
+    """The rows of a table; the text itself where it is none."""
+    try:
+        dialect = csv.Sniffer().sniff(text[:_SAMPLE].rpartition("\n")[0] or text[:_SAMPLE], _DELIMITERS)
+        rows = list(csv.reader(StringIO(text, newline=""), dialect))
+    except csv.Error:
+        return text
+    return "\n".join(CELL_SEPARATOR.join(" ".join(cell.split()) for cell in row) for row in rows)
