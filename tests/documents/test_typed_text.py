@@ -115,7 +115,7 @@ def test_what_is_no_encoded_data(text: str) -> None:
 
 def test_the_word_after_encoded_data_stays() -> None:
     text, _ = without_encoded(f"x\n{LINES[: 77 * 9]}Regards\nAnn")
-    assert text == "x\nRegards\nAnn"
+    assert text == "x\n\nRegards\nAnn"
 
 
 @pytest.mark.parametrize("text", ["-----BEGIN A-----\n" * 20_000, "Ab1+" * 50_000 + "!"])
