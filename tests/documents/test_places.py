@@ -12,10 +12,9 @@ from specextend_cli.documents.line import Line
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine
 from specextend_cli.documents.pdf.word_gaps import missing_spaces
 from specextend_cli.documents.repairs import repair_pages
-from specextend_cli.documents.repairs.captions import captions
+from specextend_cli.documents.repairs.interruptions import interruptions
 from specextend_cli.documents.repairs.notes import remove_note_marks
 from specextend_cli.documents.repairs.order import reading_order
-from specextend_cli.documents.repairs.page_notes import page_notes
 from specextend_cli.documents.repairs.rows import empty_cells
 from specextend_cli.documents.repairs.running import running_lines
 
@@ -89,7 +88,7 @@ def test_no_repair_by_position_loses_a_line(seed: int) -> None:
         )
         for n in range(chance.randrange(1, 60))
     ]
-    for repair in (reading_order, captions, page_notes, empty_cells):
+    for repair in (reading_order, interruptions, empty_cells):
         assert sorted(texts(repair([page, page])[0])) == sorted(texts([page, page]))
     assert repair_pages([page])
 
@@ -103,10 +102,10 @@ def test_a_sentence_goes_on_above_a_figure() -> None:
         at("goes on behind it and ends. It is the last.", 600),
     ]
     figure = [at("Figure 2: Levels", 680, size=8), at("Mill", 650, size=7)]
-    fixed, _ = captions([[above[0], *figure, above[1], *prose("a", 570, 3)]])
+    fixed, _ = interruptions([[above[0], *figure, above[1], *prose("a", 570, 3)]])
     assert texts(fixed)[:4] == [above[0].text, above[1].text, "Figure 2: Levels", "Mill"]
     figure[0] = figure[0]._replace(text="Algorithm 1 Choose a mill")
-    assert texts(captions([[above[0], *figure, above[1], *prose("a", 570, 3)]])[0])[:2] == [
+    assert texts(interruptions([[above[0], *figure, above[1], *prose("a", 570, 3)]])[0])[:2] == [
         above[0].text,
         above[1].text,
     ]
@@ -122,7 +121,7 @@ def test_what_is_no_caption_stays() -> None:
     ]
     pages = ([first, *told], [*ended, at("goes on in small letters and no more", 600)], [*listed, *prose("a", 600, 3)])
     for page in pages:
-        assert captions([page]) == ([page], [])
+        assert interruptions([page]) == ([page], [])
 
 
 # ----------------------------------------------------------------------------------------------------------- notes
@@ -141,7 +140,7 @@ ENDED = at("A sentence that ends here, on its page.", 688)
 def test_a_sentence_goes_on_above_the_notes_of_its_page(rest: str) -> None:
     first, prior = at("A paragraph that begins here and has two lines, and", 700), at("Another one ends.", 740)
     pages = [page_of(1, prior, first, CUT, *NOTE), page_of(2, at(rest, 740), *prose("a", 700, 3))]
-    fixed, edits = page_notes(pages)
+    fixed, edits = interruptions(pages)
     assert fixed == [page_of(1, prior, *NOTE, first, CUT), pages[1]]
     assert [(edit.kind, edit.page) for edit in edits] == [("moved", 1)] * 2
     assert f"{first.text} {CUT.text} {rest}" in compose(fixed).text.split("\n\n")
@@ -149,26 +148,26 @@ def test_a_sentence_goes_on_above_the_notes_of_its_page(rest: str) -> None:
 
 def test_a_sentence_goes_on_in_the_next_column() -> None:
     rest = [at("agency in the other column and", 700, left=320), at("ends there.", 688, left=320)]
-    assert page_notes([[at("Ended.", 740), CUT, *NOTE, *rest]])[0] == [[at("Ended.", 740), *NOTE, CUT, *rest]]
+    assert interruptions([[at("Ended.", 740), CUT, *NOTE, *rest]])[0] == [[at("Ended.", 740), *NOTE, CUT, *rest]]
 
 
 def test_notes_in_the_size_of_the_text_have_raised_numbers() -> None:
     notes = [at("¹By the mill, in the year of the flood.", 660), at("It is lost.", 648)]
     rest = at("agency and ends.", 740)
-    fixed, _ = page_notes([page_of(1, at("Ended.", 740), CUT, *notes), page_of(2, rest, *prose("a", 700, 9))])
+    fixed, _ = interruptions([page_of(1, at("Ended.", 740), CUT, *notes), page_of(2, rest, *prose("a", 700, 9))])
     assert fixed[0] == page_of(1, at("Ended.", 740), *notes, CUT)
     near = [at("Ended.", 740), CUT, at("¹⁴C was measured in the wood and in the", 676)]
     pages = [page_of(1, *near), page_of(2, rest, *prose("a", 700, 9))]
-    assert page_notes(pages) == (pages, [])
+    assert interruptions(pages) == (pages, [])
 
 
 def test_a_figure_in_the_next_column_interrupts_no_sentence() -> None:
     figure = [at("Figure 1: The mill.", 740, left=360)]
     rest = [at("agency in the other column and", 700, left=360), at("ends there.", 688, left=360)]
     page = [*prose("a", 736, 4), CUT, *figure, *rest]
-    fixed, edits = captions([page])
-    assert texts(fixed) == texts([[*prose("a", 736, 4), CUT, *rest, *figure]])
-    assert len(edits) == 2
+    fixed, edits = interruptions([page])
+    assert texts(fixed) == texts([[*figure, *prose("a", 736, 4), CUT, *rest]])
+    assert len(edits) == 1
 
 
 def test_notes_stay_where_they_interrupt_nothing() -> None:
@@ -182,9 +181,9 @@ def test_notes_stay_where_they_interrupt_nothing() -> None:
         ([at("Total", 688), *NOTE], at("agency in small letters", 740)),
     ):
         pages = [page_of(1, *page), page_of(2, *([following] if following else []))]
-        assert page_notes(pages) == (pages, [])
+        assert interruptions(pages) == (pages, [])
     pages = [page_of(1, CUT), page_of(2, *full, *NOTE), page_of(3, at("agency and ends.", 740))]
-    assert page_notes(pages) == (pages, [])
+    assert interruptions(pages) == (pages, [])
 
 
 def test_a_capital_goes_on_behind_a_full_line_only() -> None:

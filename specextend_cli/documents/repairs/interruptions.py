@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import accumulate
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
@@ -43,8 +43,8 @@ def interruptions(pages: Pages) -> Repaired:
             moved = [] if first is None else _rejoin(lines, at, first, body)
         edits += [Edit("moved", line.page, line.text, line.text) for line in moved]
         at += len(moved) or 1
-    by_page = {number: list(group) for number, group in groupby(lines, key=lambda line: line.page)}
-    return [by_page.get(page[0].page, []) if page else [] for page in pages], edits
+    ends = accumulate(map(len, pages))  # a line never leaves its page
+    return [lines[end - len(page) : end] for page, end in zip(pages, ends, strict=True)], edits
 
 
 def _is_open(lines: Sequence[Line], at: int, body: float) -> bool:
@@ -56,28 +56,24 @@ def _is_open(lines: Sequence[Line], at: int, body: float) -> bool:
 
 def _continued(lines: Sequence[Line], at: int, body: float) -> int | None:
     """The place of the line that continues the interrupted one at `at`, or None."""
-    line, captioned, notes = lines[at], False, True
-    for place in range(at + 1, min(at + 2 + _MOST, len(lines))):
-        other = lines[place]
+    line, captioned = lines[at], False
+    first = lines[at + 1]
+    numbered = line.base - first.base > _CLOSE * first.size and NOTE_NUMBER.match(first.text) is not None
+    notes = first.page == line.page and first.base < line.base and (first.size < _SMALL * body or numbered)
+    if _is_prose(first, body) and not notes:
+        return None
+    for place in range(at + 2, min(at + 2 + _MOST, len(lines))):
+        other, before = lines[place], lines[place - 1]
+        captioned = captioned or _CAPTION.match(before.text) is not None
         apart = other.page != line.page or other.base > line.base
-        if place > at + 1:
-            goes_on = other.text[0].islower() or abs(other.left - line.left) < _INDENT
-            if notes and apart and goes_on and _is_prose(other, body, least=1):
-                return place
-            if _is_prose(other, body):
-                beside = other.page == line.page and abs(other.left - line.left) > 2 and other.left <= line.right
-                runs_on = _follows(lines[place - 1], other)
-                return None if not captioned or runs_on or beside or not other.text[0].islower() else place
-        numbered = line.base - other.base > _CLOSE * other.size and NOTE_NUMBER.match(other.text) is not None
-        begins = place == at + 1 and other.page == line.page and other.base < line.base and numbered
-        notes = (
-            notes
-            and not apart
-            and (other.size < _SMALL * body or begins or (place > at + 1 and not _is_prose(other, body)))
-        )
-        captioned = captioned or _CAPTION.match(other.text) is not None
-        if place == at + 1 and _is_prose(other, body):
-            return None
+        goes_on = other.text[0].islower() or abs(other.left - line.left) < _INDENT
+        if notes and apart and goes_on and _is_prose(other, body, least=1):
+            return place
+        notes = notes and not apart and (first.size >= _SMALL * body or other.size < _SMALL * body)
+        if not notes and _is_prose(other, body):
+            beside = other.page == line.page and abs(other.left - line.left) > 2 and other.left <= line.right
+            runs_on = _follows(before, other) or beside or not other.text[0].islower()
+            return None if not captioned or runs_on else place
     return None
 
 
