@@ -23,6 +23,8 @@ _LARGE = 1.2  # of the body size: a title
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
 _MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without page numbers hardly ever have more
 _FEW_PAGES = 3
+_SAMPLE = 200  # pages that are enough to find the position of running heads
+_FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
 _ADDRESS = r"(?:https?|file)://\S+"
 _TIME = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d\d(?:\s?[AaPp]\.?[Mm]\.?)?"
 _BROWSER_FOOT = re.compile(rf"{_ADDRESS}\s+\d+\s*/\s*\d+|\d+\s+(?:\w{{1,3}}|/)\s+\d+\s+{_TIME}")
@@ -76,7 +78,9 @@ class _Statistics:
     """The number of pages, their body size, the large lines that count them, and the thresholds that follow."""
 
     def __init__(self, pages: Pages, edges: Edges) -> None:
-        self.pages = sum(map(bool, pages))
+        numbers = [page[0].page for page in pages if page]
+        self.pages = len(numbers)
+        self.sample = frozenset(numbers[:: -(-len(numbers) // _SAMPLE) or 1])
         self.body = body_size(line for page in pages for line in page)
         counting: defaultdict[int, list[Line]] = defaultdict(list)  # by the difference of the number and the page
         for _, lines in edges:
@@ -98,6 +102,13 @@ class _Statistics:
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
         return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
+
+    def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
+        """True if `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
+        if line.size == 1 or len(line.text) > 120 or _FIGURE.search(line.text):
+            return False
+        near = [other for other in removed if abs(other.base - line.base) < 2 and abs(other.size - line.size) < 1]
+        return len({other.page for other in near}) > 0.6 * len(self.sample)
 
 
 def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
@@ -200,15 +211,17 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
 def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], statistics: _Statistics) -> set[int]:
     """The ids of the lines to be removed: running lines, from the edge inward."""
     running, usual = set[int](), set[int]()
+    bands: defaultdict[str, list[Line]] = defaultdict(list)
     for group in groups:
         running.update(map(id, group.lines))
         if len({line.page for line in group.lines}) > max(_FEW_PAGES, _MOST_PAGES * statistics.pages):
             usual.update(map(id, group.lines))
+        bands[group.where] += (line for line in group.lines if line.page in statistics.sample)
     removed: set[int] = set()
-    for _, lines in edges:
+    for where, lines in edges:
         inward: list[Line] = []
         for line in lines[:_EDGE]:
-            if id(line) in titles or id(line) not in running:
+            if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
                 break
             inward.append(line)
         removed.update(id(line) for line in _apart(inward, lines, usual))
