@@ -97,10 +97,8 @@ class Glyphs:
 
         PDFium leaves out those whose code is a control character. "\ufffd" stands for those of unknown meaning.
         """
-        if not self._lacks:
-            return
         last = self._index(0)
-        for position in range(1, self._length):
+        for position in range(1, self._length if self._lacks else 0):
             index = self._index(position)
             between = range(last + 1, min(index, last + _MOST))
             code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if between else 32

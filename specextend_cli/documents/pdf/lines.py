@@ -19,6 +19,7 @@ from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
+from specextend_cli.documents.pdf.legibility import read_ligatures
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.pdf.struck import strokes_of, without_struck
 from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
@@ -98,12 +99,12 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     found, struck = without_struck(found, strokes_of(page.page))
     repairs += struck
     found, invisible = without_invisible(found, page)
-    lines = [_line(line, number) for line in found]
+    repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
+    lines = [_line(line, number, repairs) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
     hidden = [*map(_from_units, invisible), *(line.text for line in compress(lines, outside))]
-    repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     kept = list(compress(lines, map(not_, outside)))
     return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
 
@@ -149,11 +150,11 @@ def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
     return found
 
 
-def _line(line: GlyphLine, page: int) -> Line:
+def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
-    return Line(_from_units(line.text), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
+    return Line(read_ligatures(_from_units(line.text), repairs), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:

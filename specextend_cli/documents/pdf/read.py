@@ -14,7 +14,7 @@ from specextend_cli.documents.errors import argument_of, page_label, places, wit
 from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.pdf.fonts import MappedPages
 from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
-from specextend_cli.documents.pdf.legibility import UNREAD, UNREADABLE, repair_ligatures, unreadable_share
+from specextend_cli.documents.pdf.legibility import UNREAD, UNREADABLE, unreadable_share
 from specextend_cli.documents.pdf.lines import page_lines
 from specextend_cli.documents.pdf.pictures import Pictures, pictures_of
 from specextend_cli.documents.source import ScannedError, Source
@@ -157,8 +157,6 @@ class _Reader:
     def finish(self) -> None:
         """What the pages say together: those that need OCR, characters without a meaning, warnings."""
         found, source = self.found, self._source
-        found.pages, repaired = repair_ligatures(found.pages)
-        found.edits += (edit for edit in repaired if edit.page in self._wanted)
         blank = {number for number in found.requested if not found.pages.get(number) and number not in found.failed}
         garbled, covered = self._garbled(), self._scanned()
         if source.ocr and (needed := blank | garbled.keys() | covered):
