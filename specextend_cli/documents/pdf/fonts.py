@@ -1,7 +1,7 @@
 """Maps to Unicode for fonts whose dictionaries say more about their characters than PDFium reads.
 
 These are ligatures of which the map gives one letter and the name of the glyph all ("T_h"), Type 3 fonts whose glyphs
-have the names of letters, and symbolic TrueType fonts without an encoding, whose codes are those of Windows.
+have the names of letters or are TeX's, and symbolic TrueType fonts without an encoding, whose codes are those of Windows.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from specextend_cli.documents.pdf.tex_fonts import letters_of
 
 _MOST_IN_VAIN = 3  # pages in a row without such a font
 _MOST_NAMES = 1_000  # of the glyphs of a font
@@ -114,7 +116,8 @@ def _map(font: Any) -> bytes | None:
         better = _SINGLE.sub(lambda match: _whole_ligature(match, letters), data)
         return better if better != data else None
     if kind == "/Type3":
-        return _written(letters) if 2 * len(letters) > len(names) else None
+        known = letters if 2 * len(letters) > len(names) else letters_of(names)
+        return _written(known) if known else None
     symbolic = int(_entry(_entry(font, "/FontDescriptor") or {}, "/Flags") or 0) & _SYMBOLIC
     if kind == "/TrueType" and symbolic and "/Encoding" not in font:
         codes = range(32, 256)

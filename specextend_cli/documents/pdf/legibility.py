@@ -17,10 +17,12 @@ UNREAD = "\ufffd"
 
 # Letters and signs that maps of some producers have for ligatures.
 _LIGATURES = {"↵": "ff", "\u019f": "ti", "\u01a9": "tt", "\u014c": "ft"}
+_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]"
 _IN_WORD = re.compile(
-    r"↵(?=[a-z])|(?<=[a-z])[↵\u019f\u01a9\u014c]"
-    r"|(?<=[^\W\d_])[\x00-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufffd¤](?=[^\W\d_])"
+    r"↵(?=[a-z])|(?<=[a-z])[↵\u019f\u01a9\u014c]|(?<=[^\W\d_])[\ue000-\uf8ff¤](?=[^\W\d_])"
+    rf"|{_CONTROL}(?=[^\W\d_])|(?<=[^\W\d_]){_CONTROL}"
 )
+
 _STRANGE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufff0-\ufffb\ufffd-\uffff\U000f0000-\U0010ffff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a few are only damage
 _GLYPH_NAMES = re.compile(r"\(cid:\d{1,6}\)|/g(?:lyph|id)?\d{1,6}|/[A-Z]\d{1,3}(?=/)", re.IGNORECASE)

@@ -19,7 +19,7 @@ from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
-from specextend_cli.documents.pdf.legibility import read_ligatures
+from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.pdf.struck import strokes_of, without_struck
 from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
@@ -66,20 +66,13 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
-    if decoded := glyphs.decoded():  # a ligature is its first letter here
-        text = "".join(decoded.get(at, letter)[0] for at, letter in enumerate(text))
     text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, replaced = mark_superscripts(glyphs, text)
-    replaced |= {place: letters for place, letters in decoded.items() if len(letters) > 1}
     replaced |= put_together(glyphs, text)
-    for place, code, letters in glyphs.dropped():
-        spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
-        if code == _SPACE_GLYPH and spaces:
-            continue
-        if text[place - 1].isspace():
-            replaced[place] = letters + replaced.get(place, text[place])
-        else:
-            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + letters
+    for place, code in glyphs.dropped():
+        is_space = code == _SPACE_GLYPH and (text[place] == " " or (text[place - 1] == " " and glyphs.generated(place - 1)))
+        if not is_space:
+            replaced[place] = UNREAD + replaced.get(place, text[place])
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip()
