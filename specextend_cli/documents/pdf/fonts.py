@@ -1,7 +1,7 @@
 """Maps to Unicode for fonts whose dictionaries say more about their characters than PDFium reads.
 
 These are ligatures of which the map gives one letter and the name of the glyph all ("T_h"), Type 3 fonts whose glyphs
-have the names of letters or are TeX's, and symbolic TrueType fonts without an encoding, whose codes are those of Windows.
+have the names of letters or are TeX's, and symbolic TrueType fonts without an encoding, whose codes are Windows'.
 """
 
 from __future__ import annotations

@@ -78,9 +78,9 @@ class Glyphs:
         last = self._index(0)
         for position in range(1, self._length if self._lacks else 0):
             index = self._index(position)
-            if last + 1 < index and (code := self._raw.FPDFText_GetUnicode(self._page, last + 1)) not in _LINE_ENDS:
-                if code < 32:
-                    yield position, code
+            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if last + 1 < index else 32
+            if code < 32 and code not in _LINE_ENDS:
+                yield position, code
             last = index
 
     def box(self, position: int) -> tuple[float, float, float, float]:

@@ -60,9 +60,7 @@ def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _words(
-    lines: Sequence[GlyphLine], suspects: set[int]
-) -> Iterator[tuple[GlyphLine, re.Match[str], _Box | None]]:
+def _words(lines: Sequence[GlyphLine], suspects: set[int]) -> Iterator[tuple[GlyphLine, re.Match[str], _Box | None]]:
     """The words of lines, with the boxes of what is drawn of those that are suspects."""
     for line in lines:
         for word in re.finditer(r"\S+", line.body):
@@ -174,7 +172,5 @@ class _Picture:
 
     def _pixel(self, x: float, y: float) -> tuple[int, int]:
         across, down = ctypes.c_int(), ctypes.c_int()
-        self._raw.FPDF_PageToDevice(
-            self._page, 0, 0, self._bitmap.width, self._bitmap.height, 0, x, y, across, down
-        )
+        self._raw.FPDF_PageToDevice(self._page, 0, 0, self._bitmap.width, self._bitmap.height, 0, x, y, across, down)
         return across.value, down.value

@@ -17,28 +17,28 @@ UNREAD = "\ufffd"
 
 # Letters and signs that maps of some producers have for ligatures.
 _LIGATURES = {"↵": "ff", "\u019f": "ti", "\u01a9": "tt", "\u014c": "ft"}
-_CONTROL = "[\x00-\x08\x0b-\x1f\x7f-\x9f\ufffd]"
+_CONTROL = "[\x00\x01\x03-\x08\x0b-\x1a\x1c-\x1f\ufffd]"  # without those that begin an escape sequence
 _IN_WORD = re.compile(
     r"↵(?=[a-z])|(?<=[a-z])[↵\u019f\u01a9\u014c]|(?<=[^\W\d_])[\ue000-\uf8ff¤](?=[^\W\d_])"
-    rf"|{_CONTROL}(?=[^\W\d_])|(?<=[^\W\d_]){_CONTROL}"
+    rf"|(?<=[^\W\d_]){_CONTROL}(?=[^\W\d_])|(?<!\S){_CONTROL}(?=[a-z]{{2}})|(?<=[a-z]{{2}}){_CONTROL}(?!\S)"
 )
 
 _STRANGE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufff0-\ufffb\ufffd-\uffff\U000f0000-\U0010ffff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a few are only damage
 _GLYPH_NAMES = re.compile(r"\(cid:\d{1,6}\)|/g(?:lyph|id)?\d{1,6}|/[A-Z]\d{1,3}(?=/)", re.IGNORECASE)
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-UNREADABLE = 0.05
-"""A page with a larger share of meaningless characters is unreadable."""
+_UNREADABLE = 0.05  # a larger share of meaningless characters
 _NAMED = 0.3  # of the characters, in glyph names
 _JUDGED = 40  # characters, before control characters count
 _LETTERS = 100  # Latin letters in the words of a page, before their vowels are counted
 _VOWELS = 0.2  # of them: 0.3 to 0.5 in languages, 0.23 in encoded data
 
 
-def unreadable_share(lines: Sequence[str]) -> float:
+def unreadable_share(lines: Sequence[str], unmapped: float = 0) -> float:
     """The share of meaningless characters of a page where the page is unreadable; else 0.
 
-    1 where the characters are letters but the words are not: shifted or exchanged letters.
+    `unmapped`: the share of those that its fonts do not map to letters. 1 where the characters are letters but the
+    words are not: shifted or exchanged letters.
     """
     text = "".join(line.removesuffix(HYPHEN) for line in lines)
     size = len(text) - text.count(" ") - text.count("\t")
@@ -47,8 +47,8 @@ def unreadable_share(lines: Sequence[str]) -> float:
     strange = len(_STRANGE.findall(text))
     if size < _JUDGED:
         strange -= len(_CONTROLS.findall(text))
-    if strange > UNREADABLE * size:
-        return strange / size
+    if (share := max(strange / size, unmapped)) > _UNREADABLE:
+        return share
     if sum(map(len, _GLYPH_NAMES.findall(text))) > _NAMED * size:
         return 1.0
     # Each word counts once: a table may repeat a few abbreviations.

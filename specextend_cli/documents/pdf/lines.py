@@ -70,7 +70,9 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     text, replaced = mark_superscripts(glyphs, text)
     replaced |= put_together(glyphs, text)
     for place, code in glyphs.dropped():
-        is_space = code == _SPACE_GLYPH and (text[place] == " " or (text[place - 1] == " " and glyphs.generated(place - 1)))
+        is_space = code == _SPACE_GLYPH and (
+            text[place] == " " or (text[place - 1] == " " and glyphs.generated(place - 1))
+        )
         if not is_space:
             replaced[place] = UNREAD + replaced.get(place, text[place])
     lines_of_text = []
@@ -147,7 +149,15 @@ def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
-    return Line(read_ligatures(_from_units(line.text), repairs), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
+    return Line(
+        read_ligatures(_from_units(line.text), repairs),
+        page,
+        *measures,
+        bold,
+        line.head.slanted,
+        line.gaps,
+        line.head.turn,
+    )
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
