@@ -124,7 +124,7 @@ def _find_figures(lines: Sequence[GlyphLine]) -> None:
             if gap.line is None:
                 continue
             words = gap.line.body.split()
-            of_figures = sure[at] or 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) >= len(words)
+            of_figures = gap.line.gaps or 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) >= len(words)
             # The rows next to it may lack that cell.
             if gap in sure[at] or (of_figures and sum(_is_shared(row, gap) for row in around) >= _ENOUGH - 1):
                 _divide(gap.line, gap)

@@ -33,7 +33,6 @@ _WIDE = re.compile("[\U00010000-\U0010ffff]")
 _HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
-_LOOK_BACK = 200  # characters
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
 
 
@@ -70,11 +69,10 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     text, replaced = mark_superscripts(glyphs, text)
     replaced |= put_together(glyphs, text)
     for place, code in glyphs.dropped():
-        is_space = code == _SPACE_GLYPH and (
-            text[place] == " " or (text[place - 1] == " " and glyphs.generated(place - 1))
-        )
-        if not is_space:
-            replaced[place] = UNREAD + replaced.get(place, text[place])
+        before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
+        if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
+            continue
+        replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip()
@@ -197,12 +195,4 @@ def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
     size = max(a.size, b.size)
     if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:
         return False
-    # A cell that is drawn after those to the right of it stays in its row.
-    return abs(a.base - b.base) >= _LEVEL * size or not _is_free(glyphs, space, first, b)
-
-
-def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
-    """True if a character lies on none of those before it in the line."""
-    start = max(space - _LOOK_BACK, 0)
-    spans = (glyphs.span(first + at, letter.turn) for at in range(start, space))
-    return not any(left < letter.right and letter.left < right for left, right in spans)
+    return abs(a.base - b.base) >= _LEVEL * size  # a cell that is drawn after those to the right of it stays in its row
