@@ -65,6 +65,7 @@ class MappedPages:
 
     def _mended(self, index: int) -> bytes | None:
         from pypdf import PdfReader, PdfWriter
+        from pypdf.generic import DecodedStreamObject, NameObject
 
         if self._reader is None:
             self._reader = PdfReader(self._path, password=self._password)
@@ -72,9 +73,13 @@ class MappedPages:
         for entry in ("/Annots", "/B", "/StructParents", "/Metadata", "/PieceInfo"):  # they lead to other pages
             page.pop(entry, None)
         writer = PdfWriter()
-        fonts = list(_fonts(writer.add_page(page)["/Resources"], set()))
-        mended = [font for font in fonts if (data := _map(font)) and _put(writer, font, data)]
-        if not mended:
+        maps = [(font, _map(font)) for font in _fonts(writer.add_page(page)["/Resources"], set())]
+        for font, data in maps:
+            if data:
+                stream = DecodedStreamObject()
+                stream.set_data(data)
+                font[NameObject("/ToUnicode")] = writer._add_object(stream)
+        if not any(data for _, data in maps):
             return None
         written = BytesIO()
         writer.write(written)
@@ -96,15 +101,6 @@ def _entry(dictionary: Any, key: str) -> Any:
     """What an entry refers to; None without it."""
     value = dictionary.get(key)
     return None if value is None else value.get_object()
-
-
-def _put(writer: Any, font: Any, data: bytes) -> bool:
-    from pypdf.generic import DecodedStreamObject, NameObject
-
-    stream = DecodedStreamObject()
-    stream.set_data(data)
-    font[NameObject("/ToUnicode")] = writer._add_object(stream)
-    return True
 
 
 def _map(font: Any) -> bytes | None:

@@ -51,7 +51,6 @@ class Glyphs:
         self._raw, self._page = raw, page.raw
         self._length, self._total = length, page.count_chars()
         self._lacks = length < self._total
-        self._object: Any = getattr(raw, "FPDFText_GetTextObject", None)  # not in the oldest pypdfium2
         self._boxes: dict[int, tuple[float, float, float, float]] = {}
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._ink = tuple(ctypes.c_double() for _ in range(4))
@@ -68,7 +67,8 @@ class Glyphs:
     def unmapped(self) -> float:
         """The share of characters whose fonts do not map them to letters: PDFium then gives their codes."""
         sample = range(0, self._total, max(self._total // _SAMPLE, 1))
-        return sum(self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1 for at in sample) / max(len(sample), 1)
+        codes = sum(bool(self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1) for at in sample)
+        return codes / max(len(sample), 1)
 
     def dropped(self) -> Iterator[tuple[int, int]]:
         """The positions in the text before which it lacks characters that are drawn, and the code of the first.
@@ -145,12 +145,6 @@ class Glyphs:
         left, right, bottom, top = self._ink
         self._raw.FPDFText_GetCharBox(self._page, self._index(position), left, right, bottom, top)
         return left.value, bottom.value, right.value, top.value
-
-    def object(self, position: int) -> int | None:
-        """The address of the text object that draws a character."""
-        if self._object is None:
-            return None
-        return ctypes.cast(self._object(self._page, self._index(position)), ctypes.c_void_p).value
 
     def bold(self, position: int) -> bool:
         """True if the character is bold, by the name or the flags of its font."""

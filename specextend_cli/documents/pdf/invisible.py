@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from specextend_cli.documents.pdf.glyphs import GlyphLine, Part, without_parts
 
 _MOST = 2_000  # paths on a page; with more it is a drawing
-_MOST_PAIRS = 400_000  # of texts and pictures that are compared
+_MOST_PICTURES = 50
 _NEARLY_WHITE = 250
 _LAYER_NAME = 6  # bytes of "OC" in UTF-16
 _OVERLAP = 2.0  # points
@@ -36,20 +36,17 @@ class _Box(NamedTuple):
 
 def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
     """The lines of a PDFium text page without invisible words, and these; all lines where nothing else is left."""
-    suspects = _suspects_of(page.page)
-    words = list(_words(lines, suspects)) if suspects else []
-    if not any(box for _, _, box in words):
+    may_hide, pictures = _objects_of(page.page)
+    if not may_hide:
         return lines, []
-    picture = _Picture(page.page)
-
-    def is_hidden(found: tuple[GlyphLine, re.Match[str], _Box | None]) -> bool:
-        return found[2] is not None and (_letters(found[1][0]) < _LETTERS or picture.is_plain(found[2]))
-
+    rendered = _RenderedPage(page.page)
     parts: list[Part] = []
-    for (line, hidden), run in groupby(words, lambda found: (found[0], is_hidden(found))):
-        group = [word for _, word, _ in run]
-        if hidden and any(_letters(word[0]) >= _LETTERS for word in group):
-            parts.append((line, group[0].start(), group[-1].end()))
+    for line in lines:
+        words = [(match, _ink(line, match)) for match in re.finditer(r"\S+", line.body)]
+        for is_plain, run in groupby(words, lambda word: rendered.is_plain(word[1]) and not _meets(word[1], pictures)):
+            found = [match for match, _ in run]
+            if is_plain and any(_letters(match[0]) >= _LETTERS for match in found):
+                parts.append((line, found[0].start(), found[-1].end()))
     texts = [line.body[start:end] for line, start, end in parts]
     if sum(map(_letters, texts)) == sum(_letters(line.body) for line in lines):
         return lines, []
@@ -60,43 +57,11 @@ def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _words(lines: Sequence[GlyphLine], suspects: set[int]) -> Iterator[tuple[GlyphLine, re.Match[str], _Box | None]]:
-    """The words of lines, with the boxes of what is drawn of those that are suspects."""
-    for line in lines:
-        for word in re.finditer(r"\S+", line.body):
-            places = range(line.first + word.start(), line.first + word.end())
-            if not all(line.glyphs.object(at) in suspects for at in places):
-                yield line, word, None
-                continue
-            lefts, bottoms, rights, tops = zip(*map(line.glyphs.ink, places), strict=True)
-            yield line, word, _Box(min(lefts), min(bottoms), max(rights), max(tops))
-
-
-def _suspects_of(page: Any) -> set[int]:
-    """The addresses of the text objects of a PDFium page that may be invisible, and lie on no picture."""
-    from pypdfium2 import raw
-
-    objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
-    kinds = list(map(raw.FPDFPageObj_GetType, objects))
-    if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST:
-        return set()
-    told = _Objects()
-    texts, pictures, is_covered = list[Any](), list[_Box](), False
-    for one, kind in zip(reversed(objects), reversed(kinds), strict=True):
-        if kind == raw.FPDF_PAGEOBJ_TEXT:
-            if is_covered or told.is_unseen(one):
-                texts.append(one)
-        elif kind != raw.FPDF_PAGEOBJ_PATH:
-            pictures.append(told.box(one))
-        else:
-            is_covered = is_covered or told.may_cover(one)
-    if len(texts) * len(pictures) > _MOST_PAIRS:
-        return set()
-    return {
-        ctypes.cast(one, ctypes.c_void_p).value or 0
-        for one in texts
-        if not pictures or not _meets(told.box(one), pictures)
-    }
+def _ink(line: GlyphLine, word: re.Match[str]) -> _Box:
+    """The box of what is drawn of a word."""
+    places = range(line.first + word.start(), line.first + word.end())
+    lefts, bottoms, rights, tops = zip(*map(line.glyphs.ink, places), strict=True)
+    return _Box(min(lefts), min(bottoms), max(rights), max(tops))
 
 
 def _meets(box: _Box, others: Sequence[_Box]) -> bool:
@@ -107,6 +72,27 @@ def _meets(box: _Box, others: Sequence[_Box]) -> bool:
         and min(box.top, other.top) - max(box.bottom, other.bottom) > height
         for other in others
     )
+
+
+def _objects_of(page: Any) -> tuple[bool, list[_Box]]:
+    """Whether a PDFium page has text that may be invisible, and its pictures; no text where there are too many."""
+    from pypdfium2 import raw
+
+    objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
+    kinds = list(map(raw.FPDFPageObj_GetType, objects))
+    pictures = len(kinds) - kinds.count(raw.FPDF_PAGEOBJ_PATH) - kinds.count(raw.FPDF_PAGEOBJ_TEXT)
+    if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST or pictures > _MOST_PICTURES:
+        return False, []
+    told = _Objects()
+    boxes, may_hide, is_covered = list[_Box](), False, False
+    for one, kind in zip(reversed(objects), reversed(kinds), strict=True):
+        if kind == raw.FPDF_PAGEOBJ_TEXT:
+            may_hide = may_hide or is_covered or told.is_unseen(one)
+        elif kind != raw.FPDF_PAGEOBJ_PATH:
+            boxes.append(told.box(one))
+        else:
+            is_covered = is_covered or told.may_cover(one)
+    return may_hide, boxes
 
 
 class _Objects:
@@ -146,7 +132,7 @@ class _Objects:
         return bool(drawn) and self._mode.value != self._raw.FPDF_FILLMODE_NONE and box.top - box.bottom > _BAR
 
 
-class _Picture:
+class _RenderedPage:
     """A rendered PDFium page, without its forms and annotations."""
 
     def __init__(self, page: Any) -> None:
