@@ -30,7 +30,6 @@ Box = tuple[float, float, float, float]
 
 _SPACE_GLYPH = 3  # the number of the space in most fonts
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-_HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
@@ -65,7 +64,6 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
-    text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, replaced = mark_superscripts(glyphs, text)
     replaced |= put_together(glyphs, text)
     for place, code in glyphs.dropped():
@@ -100,12 +98,6 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     hidden = [*map(_from_units, invisible), *(line.text for line in compress(lines, outside))]
     kept = list(compress(lines, map(not_, outside)))
     return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
-
-
-def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:
-    """True if a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
-    here, there = glyphs.at(hyphen), glyphs.at(hyphen + 1 + (text[hyphen + 1] == " "))
-    return there.left < here.left or abs(there.base - here.base) > 0.3 * here.size
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
