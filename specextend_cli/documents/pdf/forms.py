@@ -104,8 +104,9 @@ def insert_annotations(lines: list[Line], annotations: list[Annotation], page: i
         ticked = annotation.text == _CHECKED
         at = _beside(lines, annotation, right=ticked)
         if at is not None:
-            first, *more = _lines(annotation, page)
-            first = first._replace(base=lines[at].base, size=lines[at].size, bold=lines[at].bold)
+            (first, *more), size = _lines(annotation, page), lines[at].size
+            right = max(min(annotation.right, annotation.left + 0.5 * size * len(first.text)), annotation.left + 1)
+            first = first._replace(right=right, base=lines[at].base, size=size, bold=lines[at].bold)
             (before if ticked else after)[at].append(first)
             after[at] += more
             continue
