@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 
-from tests.documents.edge_cases import EdgeCase, flat
+from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_pdfs import HEIGHT, WIDTH, Sheets, wrap
+from tests.documents.raw_pdf import raw_pdf, show, width
 
 RIVER = (
     "The river rises in the hills above the old mill and reaches the sea after forty miles of fields, woods and towns. "
@@ -44,63 +45,7 @@ def column(sheets: Sheets, text: str, left: float, top: float, *, width: int = 4
     return top
 
 
-# ------------------------------------------------------------------------------------------------------- columns
-
-
-def interleaved(sheets: Sheets, texts: Sequence[str], width: int, lefts: Sequence[float], top: float = 700) -> None:
-    """Columns whose lines are drawn row by row, as some programs do."""
-    sheets.canvas.setFont("Helvetica", 10)
-    columns = [wrap(text, width) for text in texts]
-    for row in range(max(map(len, columns))):
-        for left, lines in zip(lefts, columns, strict=True):
-            if row < len(lines):
-                sheets.canvas.drawString(left, top - 12 * row, lines[row])
-
-
-def three_columns_by_row(sheets: Sheets) -> None:
-    interleaved(sheets, (RIVER, BRIDGE, FERRY), 26, (50, 220, 390))
-
-
-def columns_under_a_title(sheets: Sheets) -> None:
-    sheets._set("Waters and Ways of the Valley", 150, 760, 20)
-    interleaved(sheets, (RIVER, BRIDGE), 44, (60, 320), 720)
-    column(sheets, FERRY, 60, 500, width=96)
-
-
-# -------------------------------------------------------------------------------------- heads, feet, page numbers
-
-
-def numbered(style: Callable[[int], str], pages: int = 6) -> Callable[[Sheets], None]:
-    """Pages of prose with a number of some style at the foot."""
-
-    def draw(sheets: Sheets) -> None:
-        for number in range(1, pages + 1):
-            sheets._set(style(number), WIDTH / 2, 40, 9)
-            column(sheets, f"{chr(64 + number) * 3} is the sign of this page. {RIVER}", 72, 700, width=84)
-            sheets.canvas.showPage()
-
-    return draw
-
-
-def numbered_text(pages: int = 6) -> str:
-    return "\n\n".join(f"{chr(65 + number) * 3} is the sign of this page. {RIVER}" for number in range(pages))
-
-
 # ---------------------------------------------------------------------------------------------------- characters
-
-
-def hyphenated(sheets: Sheets) -> None:
-    lines = (
-        "The commission found that well-known measures had been for-",
-        "gotten in the years of plenty and of peace, and every well-",
-        "known measure was taken up again; the long-term new agree-",
-        "ment names a third-party auditor. It was again a long-",
-        "term plan, set up in the fine and easy years of 1990-",
-        "1995, with many small and some large and self-",
-        "evident merits, and there was hardly any oppo-",
-        "sition to it then or later.",
-    )
-    sheets.page(list(lines))
 
 
 def chinese(sheets: Sheets) -> None:
@@ -108,12 +53,6 @@ def chinese(sheets: Sheets) -> None:
     sheets.canvas.setFont("STSong-Light", 12)
     sheets.canvas.drawString(72, 700, "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨")
     sheets.canvas.drawString(72, 684, "测量它的水位。")
-
-
-def japanese(sheets: Sheets) -> None:
-    pdfmetrics.registerFont(UnicodeCIDFont("HeiseiMin-W3"))
-    sheets.canvas.setFont("HeiseiMin-W3", 12)
-    sheets.canvas.drawString(72, 700, "この川は山から流れて海に入る。人々は毎朝その水位を測る。")
 
 
 # ---------------------------------------------------------------------------------------------- directions, sizes
@@ -145,11 +84,6 @@ def sized(size: float) -> Callable[[Sheets], None]:
         sheets.canvas.showPage()
 
     return draw
-
-
-def huge_sheet(sheets: Sheets) -> None:
-    sheets.canvas.setPageSize((5000, 14000))
-    column(sheets, FERRY, 100, 13000, width=24, size=300)
 
 
 def off_the_page(sheets: Sheets) -> None:
@@ -192,18 +126,11 @@ def scan_with_text(sheets: Sheets) -> None:
         sheets.picture()
 
 
-def long_book(pages: int) -> Callable[[Sheets], None]:
-    def draw(sheets: Sheets) -> None:
-        for number in range(1, pages + 1):
-            sheets._set(f"Page {number} of {pages}", 260, 30, 9)
-            sheets._set(entry(number), 72, 700, 11)
-            sheets.canvas.showPage()
-
-    return draw
-
-
-def long_book_text(pages: int) -> str:
-    return "\n\n".join(map(entry, range(1, pages + 1)))
+def long_book(sheets: Sheets) -> None:
+    for number in range(1, 101):
+        sheets._set(f"Page {number} of 100", 260, 30, 9)
+        sheets._set(entry(number), 72, 700, 11)
+        sheets.canvas.showPage()
 
 
 def entry(number: int) -> str:
@@ -230,52 +157,237 @@ def form(sheets: Sheets) -> None:
     sheets.canvas.doForm("shared")
 
 
-TWO = f"{RIVER}\n\n{BRIDGE}"
-LAYOUT = (
-    EdgeCase("three-columns-by-row.pdf", drawn(three_columns_by_row), f"{TWO}\n\n{FERRY}"),
-    EdgeCase(
-        "columns-under-a-title.pdf", drawn(columns_under_a_title), f"Waters and Ways of the Valley\n\n{TWO}\n\n{FERRY}"
-    ),
-    *(
-        EdgeCase(f"number-{at}.pdf", drawn(numbered(style)), numbered_text())
-        for at, style in enumerate(
-            (
-                lambda n: f"{n}/6",
-                lambda n: f"[{n}]",
-                lambda n: f"p. {n}",
-                lambda n: f"A-{n}",
-                lambda n: f"Page {n}  |  River Board  |  2026",
-                lambda n: f"– {n + 100} –",
-            )
-        )
-    ),
-    EdgeCase(
-        "hyphenated.pdf",
-        drawn(hyphenated),
-        flat(
-            """The commission found that well-known measures had been forgotten in the years of plenty and of peace,
-            and every well-known measure was taken up again; the long-term new agreement names a third-party auditor.
-            It was again a long-term plan, set up in the fine and easy years of 1990-1995, with many small and some
-            large and self-evident merits, and there was hardly any opposition to it then or later."""
+# ------------------------------------------------------------------------------------------- words, figures, marks
+
+
+def spaced_out(sheets: Sheets) -> None:
+    """Letters that are all set apart."""
+    sheets.canvas.setFont("Helvetica", 10)
+    for row, line in enumerate(wrap(FERRY, 70)):
+        sheets.canvas.drawString(72, 700 - 14 * row, line, charSpace=1.5)
+
+
+def rows(sheets: Sheets, table: Sequence[Sequence[str]], places: Sequence[float], *, top: float = 600) -> None:
+    """A table with its labels at the left, and the other cells set to the right edges of their columns."""
+    sheets.canvas.setFont("Helvetica", 10)
+    for row, (label, *cells) in enumerate(table):
+        sheets.canvas.drawString(places[0], top - 14 * row, label)
+        for right, cell in zip(places[1:], cells, strict=True):
+            sheets.canvas.drawRightString(right, top - 14 * row, cell)
+
+
+CLOSE = (("Old mill", "20.33", "311"), ("Ferry", "18.25", "450"), ("Bridge", "9.40", "117"), ("Market", "7.02", "298"))
+
+
+def close_figures(sheets: Sheets) -> None:
+    """Two columns of figures less than a space apart."""
+    column(sheets, FERRY, 72, 760, width=84)
+    sheets.canvas.setFont("Helvetica", 10)
+    for row, (label, left, right) in enumerate(CLOSE):
+        sheets.canvas.drawString(72, 690 - 14 * row, label)
+        sheets.canvas.drawRightString(200, 690 - 14 * row, left)
+        sheets.canvas.drawString(201.2, 690 - 14 * row, right)
+
+
+DIGITS = (("Old mill", "3", "0"), ("Ferry", "1", "2"), ("Bridge", "4", "7"), ("Market", "5", "5"))
+
+
+def single_digits(sheets: Sheets) -> None:
+    rows(sheets, DIGITS, (72, 160, 172))
+
+
+TIGHT = (
+    ("Old mill", "", "1,034", "", "7,365"),
+    ("Ferry", "6,220", "1,538", "6,387", "35"),
+    ("Bridge", "4,364", "3,749", "1,675", "502"),
+    ("Market", "", "151", "6,246", "6,916"),
+    ("Road", "8,645", "", "8,124", "5,664"),
+    ("Bell", "6,624", "2,835", "6,140", ""),
+    ("Mill", "1,769", "8,536", "6,071", "485"),
+    ("Town", "5,055", "9,719", "2,792", ""),
+)
+
+
+def tight_table(sheets: Sheets) -> None:
+    """Columns two points apart, with empty cells."""
+    rows(sheets, TIGHT, (72, 145, 172, 199, 226))
+
+
+def no_size(sheets: Sheets) -> None:
+    """Beside the text, figures in type of no size."""
+    column(sheets, FERRY, 72, 760, width=84)
+    for row in range(4):
+        sheets.canvas.setFont("Helvetica", 0)
+        sheets.canvas.drawString(72, 600 - 12 * row, "12 34 5a6B")
+
+
+def dashed(table: Sequence[Sequence[str]]) -> str:
+    """Rows as they are read: a dash for each empty cell before the last that is not."""
+    ends = (max(at for at, cell in enumerate(row) if cell) + 1 for row in table)
+    return "\n".join("  ".join(cell or "—" for cell in row[:end]) for row, end in zip(table, ends, strict=True))
+
+
+def raised(sheets: Sheets, lines: Sequence[Sequence[str]], *, size: float = 11) -> None:
+    """Lines whose second, fourth, ... piece is raised."""
+    for row, line in enumerate(lines):
+        text = sheets.canvas.beginText(72, 700 - 16 * row)
+        for at, piece in enumerate(line):
+            text.setFont("Helvetica", 0.64 * size if at % 2 else size)
+            text.setRise(0.36 * size if at % 2 else 0)
+            text.textOut(piece)
+        sheets.canvas.drawText(text)
+
+
+def exponents(sheets: Sheets) -> None:
+    raised(
+        sheets,
+        (
+            ("The lake holds 10", "6", " litres and the sea 10", "12", "; a drop is 10", "-6", " of them, and"),
+            ("its surface is x", "2", " or (a + b)", "2", " or 2", "n", " times that of the lake in the hills."),
         ),
-    ),
+    )
+
+
+def marks(sheets: Sheets) -> None:
+    """Marks of four digits, after a year, several at once, and letters."""
+    raised(
+        sheets,
+        (
+            ("There were many grants", "1023", " and loans, begun in 1999", "12", ", and grown until 2016;", "3,4", ""),
+            ("the total", "a", " was 1,234", "b", " on the 21", "st", " of May, as it was in the 19", "e", " year."),
+        ),
+    )
+
+
+def two_types(sheets: Sheets) -> None:
+    """A title and small print beside it, so near to one height that they are taken for one line."""
+    sheets._set("Enhancing the Bridge and the", 240, 694, 18)
+    sheets._set("Highlights of a report to the", 60, 675.4, 8)
+    sheets._set("Ferry Leads to Fewer Floods", 240, 676, 18)
+    sheets._set("chairman of the board", 60, 665, 8)
+    column(sheets, FERRY, 240, 600, width=60)
+
+
+def indices(sheets: Sheets) -> None:
+    """Lowered digits, behind which PDFium begins another line."""
+    at = 72.0
+    for number, piece in enumerate(("The H", "2", "O of the river takes up CO", "2", " all year.")):
+        size = 7 if number % 2 else 11
+        sheets._set(piece, at, 700 - (2 if number % 2 else 0), size)
+        at += sheets.canvas.stringWidth(piece, "Helvetica", size)
+
+
+# ----------------------------------------------------------------------------------- characters that stand for others
+
+
+def noted_in_gap(before: float, behind: float) -> Callable[[], bytes]:
+    """A mark in a gap between words that was left for it, so many points from either, drawn after both."""
+
+    def make() -> bytes:
+        mark = 72 + width(NOTED_HEAD, 12) + before
+        right = mark + width("3", 7.2) + behind
+        rest = "four new limitations on liability for online service providers."
+        items = (
+            show(72, 700, NOTED_HEAD)
+            + show(right, 700, "to create")
+            + show(mark, 704.6, "3", 7.2)
+            + show(72, 686, rest)
+        )
+        return raw_pdf([items])
+
+    return make
+
+
+NOTED_HEAD = "The council adds a new section to the Copyright Act"
+NOTED_IN_GAP = f"{NOTED_HEAD} to create four new limitations on liability for online service providers."
+
+
+PEACE = ("ا", "ل", "س", "لا", "م", " ", "ع", "ل", "ي", "ك", "م")
+GOD = ("ا", "لله", " ", "ا", "ك", "ب", "ر")
+VOWELS = ("م", "حّ", "م", "د", " ", "لإ", "س", "لا", "م")
+HEBREW = ("שׁ", "ל", "ו", "ם", " ", "ע", "ו", "ל", "ם")
+
+
+def right_to_left(glyphs: Sequence[str], *, reverse: bool) -> Callable[[], bytes]:
+    """A line of glyphs in the order of reading; `reverse`: the map has the letters of each in reversed order."""
+
+    def make() -> bytes:
+        codes = {letters: chr(65 + at) for at, letters in enumerate(dict.fromkeys(glyphs)) if letters != " "}
+        unicode = {code: letters[::-1] if reverse else letters for letters, code in codes.items()} | {" ": " "}
+        line = "".join(codes.get(letters, " ") for letters in reversed(glyphs))
+        return raw_pdf([show(72, 700, line)], unicode)
+
+    return make
+
+
+def ligatures() -> bytes:
+    """What maps of some producers have for ligatures, and characters that none of them names."""
+    line = "The e\xa1ort, the ac\xa2on, the le\xa3er and the li\xa4 of xyli\xa5orm, \xa5nd zu\xa5ib."
+    unicode = {chr(code): chr(code) for code in range(32, 127)}
+    unicode |= dict(zip("\xa1\xa2\xa3\xa4\xa5", "↵ƟƩŌ\x01", strict=True))
+    return raw_pdf([show(72, 700, line) + show(72, 660, RIVER[:80])], unicode)
+
+
+TWO = f"{RIVER}\n\n{BRIDGE}"
+PDFS = (
     EdgeCase(
         "chinese.pdf", drawn(chinese), "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。"
     ),
-    EdgeCase("japanese.pdf", drawn(japanese), "この川は山から流れて海に入る。人々は毎朝その水位を測る。"),
     *(EdgeCase(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
     EdgeCase("tiny.pdf", drawn(sized(1)), FERRY),
     EdgeCase("large.pdf", drawn(sized(40)), FERRY),
-    EdgeCase("huge-sheet.pdf", drawn(huge_sheet), FERRY),
     EdgeCase("off-the-page.pdf", drawn(off_the_page), RIVER),
     EdgeCase("blank-between.pdf", drawn(blank_between), TWO),
     EdgeCase("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
     EdgeCase("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),
     EdgeCase("scan-with-text.pdf", drawn(scan_with_text), TWO),
-    EdgeCase("hundred.pdf", drawn(long_book(100)), long_book_text(100)),
-    EdgeCase("thousand.pdf", drawn(long_book(1000)), long_book_text(1000), is_large=True),
+    EdgeCase("hundred.pdf", drawn(long_book), "\n\n".join(map(entry, range(1, 101)))),
     EdgeCase(
         "outlined.pdf", drawn(outlined), f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}"
     ),
     EdgeCase("form.pdf", drawn(form), FERRY),
+    EdgeCase("spaced-out.pdf", drawn(spaced_out), FERRY),
+    EdgeCase("indices.pdf", drawn(indices), "The H2O of the river takes up CO2 all year."),
+    EdgeCase(
+        "two-types.pdf",
+        drawn(two_types),
+        "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
+        f"Highlights of a report to the chairman of the board\n\n{FERRY}",
+    ),
+    EdgeCase("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{dashed(CLOSE)}"),
+    EdgeCase("single-digits.pdf", drawn(single_digits), dashed(DIGITS)),
+    EdgeCase("tight-table.pdf", drawn(tight_table), dashed(TIGHT)),
+    EdgeCase("no-size.pdf", drawn(no_size), FERRY),
+    EdgeCase(
+        "exponents.pdf",
+        drawn(exponents),
+        "The lake holds 10⁶ litres and the sea 10¹²; a drop is 10⁻⁶ of them, and its surface is x² or (a + b)² or 2^n "
+        "times that of the lake in the hills.",
+    ),
+    EdgeCase(
+        "marks-of-notes.pdf",
+        drawn(marks),
+        "There were many grants and loans, begun in 1999, and grown until 2016; the total was 1,234 on the 21st of "
+        "May, as it was in the 19e year.",
+    ),
+    *(
+        EdgeCase(f"late-mark-in-gap-{before}-{behind}.pdf", noted_in_gap(before, behind), NOTED_IN_GAP)
+        for before, behind in ((0.5, 3), (4, 4))
+    ),
+    *(
+        EdgeCase(
+            f"right-to-left-{name}{'-reversed' * reverse}.pdf",
+            right_to_left(glyphs, reverse=reverse),
+            "".join(glyphs),
+        )
+        for name, glyphs in (("peace", PEACE), ("god", GOD), ("vowels", VOWELS), ("hebrew", HEBREW))
+        for reverse in (False, True)
+    ),
+    EdgeCase(
+        "ligatures.pdf",
+        ligatures,
+        "The effort, the action, the letter and the lift of xyli\ufffdorm, \ufffdnd zu\ufffdib.\n\n"
+        "The river rises in the hills above the old mill and reaches the sea after forty",
+        warning="3 characters of ligatures.pdf could not be read",
+    ),
 )

@@ -32,8 +32,3 @@ def refusal(call: Callable[[], object]) -> InputError:
         call()
     assert caught.value.exit is Exit.INPUT
     return caught.value
-
-
-def flat(text: str) -> str:
-    """A text written over several lines of source as one line; blank lines stay."""
-    return "\n\n".join(" ".join(part.split()) for part in text.strip().split("\n\n"))

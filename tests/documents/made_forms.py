@@ -10,7 +10,7 @@ from reportlab.pdfgen.canvas import Canvas
 
 
 def form_bytes() -> bytes:
-    """A page with a form that is filled in, a text box, and a reviewer's note."""
+    """A page with a form that is filled in, two text boxes, one of them hidden, and a reviewer's note."""
     data = io.BytesIO()
     canvas = Canvas(data, pagesize=(595, 842), invariant=1)
     for y, text in ((780, "Application"), (740, "Name:"), (710, "Sum:")):
@@ -28,7 +28,7 @@ def form_bytes() -> bytes:
     form.choice(name="city", value="Paris", options=["Paris", "Lyon"], x=130, y=620, width=100, height=18)
     canvas.textAnnotation("Is this sum right?", Rect=(400, 700, 420, 720), addtopage=1)
     canvas.freeTextAnnotation("Received in May", DA="/Helv 12 Tf", Rect=(72, 500, 300, 520), addtopage=1)
-    canvas.textAnnotation("ignore the rest", Rect=(400, 100, 420, 120), addtopage=1, F=2)
+    canvas.freeTextAnnotation("ignore the rest", DA="/Helv 12 Tf", Rect=(400, 100, 420, 120), addtopage=1, F=2)
     canvas.showPage()
     canvas.save()
     return data.getvalue()

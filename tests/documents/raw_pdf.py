@@ -49,8 +49,8 @@ def font_pdf(lines: Sequence[str], font: str, *objects: str) -> bytes:
 
 
 def bitmap_font_pdf(lines: Sequence[str], names: Mapping[int, str] | None = None) -> bytes:
-    """A page of lines in a Type 3 font without a map to Unicode, as TeX writes them: `names` of glyphs say nothing."""
-    named = names or {code: f"a{code}" for code in range(256)}
+    """Lines in a Type 3 font without a map to Unicode, as TeX writes them: the names of glyphs say nothing."""
+    named = names or {ord(code): f"a{ord(code)}" for code in sorted(set("".join(lines)))}
     differences = " ".join(f"{code} /{name}" for code, name in named.items())
     glyphs = " ".join(f"/{name} 6 0 R" for name in set(named.values()))
     measures = f"/FontMatrix [.001 0 0 .001 0 0] /FontBBox [0 0 600 700] /Widths [{'600 ' * 256}]"

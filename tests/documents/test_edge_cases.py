@@ -6,14 +6,11 @@ import pytest
 
 from specextend_cli.documents.read import read_bytes
 from tests.documents.damaged_pdfs import DAMAGED
-from tests.documents.edge_case_drawing import DRAWING
 from tests.documents.edge_case_files import FILES
-from tests.documents.edge_case_pdfs import LAYOUT
-from tests.documents.edge_case_print import PRINT
-from tests.documents.edge_case_type import TYPE
+from tests.documents.edge_case_pdfs import PDFS
 from tests.documents.edge_cases import EdgeCase, refusal
 
-ALL = (*LAYOUT, *TYPE, *PRINT, *DRAWING, *DAMAGED, *FILES)
+ALL = (*PDFS, *DAMAGED, *FILES)
 
 
 @pytest.mark.parametrize(

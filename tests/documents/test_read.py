@@ -102,7 +102,7 @@ def test_partly_scanned_pdf_says_so(sheets: Sheets) -> None:
     document = read_bytes("half.pdf", sheets.data())
     assert document.extraction.empty == (2, 3, 4, 5)
     assert [page.number for page in document.pages] == [1]
-    assert "Pages 2-5 of half.pdf hold images and no text" in document.extraction.warnings[0]
+    assert "Pages 2-5 of half.pdf look scanned" in document.extraction.warnings[0]
     assert "--ocr reads them" in document.extraction.warnings[0]
 
 

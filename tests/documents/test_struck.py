@@ -41,11 +41,6 @@ def test_struck_words_are_left_out(part: str, wanted: str) -> None:
     assert document.extraction.left_out == len(part.split())
 
 
-def test_struck_lines_and_items() -> None:
-    lines = [TEXT, "· Wait for the ferry.", "· Pay the boats of the lower quay in the morning."]
-    assert read(lines, [("Wait for the ferry.", 1, 0.25)]).text == f"{TEXT}\n{lines[2]}"
-
-
 @pytest.mark.parametrize(
     ("part", "height", "more"), [("four", -0.15, 0), ("four", 0.8, 0), (" in winter.", 0.25, 30), (TEXT, 0.25, 0)]
 )

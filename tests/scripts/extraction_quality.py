@@ -23,10 +23,7 @@ from pypdf import PdfReader
 
 from specextend_cli.documents.read import read, read_bytes
 from tests.documents.damaged_pdfs import DAMAGED
-from tests.documents.edge_case_drawing import DRAWING
-from tests.documents.edge_case_pdfs import LAYOUT
-from tests.documents.edge_case_print import PRINT
-from tests.documents.edge_case_type import TYPE
+from tests.documents.edge_case_pdfs import PDFS
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.shared_worker import SharedWorker
 
@@ -91,7 +88,7 @@ def main() -> None:
     with pytest.MonkeyPatch.context() as patch:
         worker = SharedWorker()
         worker.install(patch)
-        found = {case.name: compare(case) for case in (*LAYOUT, *TYPE, *PRINT, *DRAWING, *DAMAGED) if words(case.text)}
+        found = {case.name: compare(case) for case in (*PDFS, *DAMAGED) if words(case.text)}
         worker.close()
     for name, figures in found.items():
         print(line(name, *figures))

@@ -27,8 +27,7 @@ from specextend_cli.documents.read import MEMORY, read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_files import FILES
-from tests.documents.edge_case_pdfs import LAYOUT
-from tests.documents.edge_case_type import TYPE
+from tests.documents.edge_case_pdfs import PDFS
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import report_bytes
 from tests.documents.shared_worker import SharedWorker
@@ -48,7 +47,7 @@ PDF_PIECES = (
 def bases() -> dict[str, list[bytes]]:
     """Whole documents by kind."""
     found: dict[str, list[bytes]] = {kind: [] for kind in ("pdf", "docx", "epub", "html", "email")}
-    for case in (*LAYOUT, *TYPE, *DAMAGED, *FILES):
+    for case in (*PDFS, *DAMAGED, *FILES):
         data = case.make()
         kind = {"eml": "email"}.get(case.name.rpartition(".")[2], case.name.rpartition(".")[2])
         if kind in found and len(data) < LARGE:

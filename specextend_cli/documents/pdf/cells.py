@@ -22,9 +22,8 @@ _SAMPLE = 12  # lines of a page
 _ENOUGH = 3  # lines of the sample with gaps; rows with figures in one column
 _WIDE = 1.5  # times as wide a gap must be in other lines
 _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
-_EQUAL = 0.1  # sizes between the widths of its spaces (kerning), and between its end and that of the next line
-_DIFFERENT = 0.04  # sizes between the widths of the spaces of two justified lines
-_FEW = 3  # spaces: too few to tell whether a line is justified
+_EQUAL = 0.05  # sizes between the widths of the spaces of a justified line, by kerning
+_FEW = 3  # spaces: with fewer a line is too short to tell whether it is justified
 _NUMBER = re.compile(
     r"[($€£¥~≈±<>+−–-]{0,3}\d(?:[\d.,:/]*\d)?(?:[eE][+−-]?\d+)?(?:[%)*†‡⁰¹²³⁴⁵⁶⁷⁸⁹ᵃᵇᶜᵈᵉᶠ]|[a-zA-Z](?![a-zA-Z])){0,3}|[—–-]|[nN]/?[aA]|\.{1,3}|\*{1,3}"
 )
@@ -42,10 +41,9 @@ _NEAR = 2.5  # sizes from one row to the next
 def find_cells(lines: Sequence[GlyphLine], jumps: int = 0) -> None:
     """Put tabs in the gaps of the lines of a page; `jumps`: how many of them PDFium had joined."""
     dense = []  # lines that may span two columns: their width does not indicate a gap
-    for at, line in enumerate(lines):
+    for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):
-            if not _is_justified(line, [*lines[max(at - 1, 0) : at], *lines[at + 1 : at + 2]]):
-                _mark(line, line.size)
+            _mark(line, line.size)
         elif len(line.body) > _LONG:
             dense.append(line)
     sample = dense[:: max(len(dense) // _SAMPLE, 1)]  # tells whether it is worth testing all of them
@@ -71,24 +69,6 @@ def parts(line: GlyphLine) -> list[tuple[int, int]]:
     return [(start, end - 1) for start, end in pairwise([*cuts, len(line.body) + 1])]
 
 
-def _is_justified(line: GlyphLine, around: Sequence[GlyphLine]) -> bool:
-    """True if the spaces of a line are equally wide, and those of one that ends below or above it equally wider.
-
-    The gaps between cells are as wide as the cells leave them. A line with one space needs both lines around it.
-    """
-    spaces, width = _even_spaces(line)
-    others = [_even_spaces(other) for other in around if abs(other.right - line.right) < _EQUAL * line.size]
-    alike = sum(number > 1 and abs(other - width) > _DIFFERENT * line.size for number, other in others)
-    return alike > (0 if spaces > 1 else 1) and spaces > 0
-
-
-def _even_spaces(line: GlyphLine) -> tuple[int, float]:
-    """The number of the spaces of a line and their width; zeros where they are not equally wide."""
-    widths = [right - left for _, (left, right) in _gaps(line)]
-    even = widths and max(widths) - min(widths) < _EQUAL * line.size
-    return (len(widths), median(widths)) if even else (0, 0.0)
-
-
 def _uneven(line: GlyphLine) -> bool:
     """True if a line begins and ends in different sizes: it may be two adjacent lines."""
     return abs(line.head.size - line.tail.size) > _UNEVEN * line.size
@@ -106,9 +86,13 @@ def _mark(line: GlyphLine, size: float) -> None:
 def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, float]]]:
     """The index of each wide gap of a line, and its left and right end."""
     body, found, least = line.body, _gaps(line), 0.9 * size
-    if len(found) > _FEW and sum(body[at + 1].islower() for at, _ in found) > 0.5 * len(found):
-        # In justified prose all spaces may be wide.
-        least = max(least, min(1.6 * median(right - left for _, (left, right) in found), 2 * size))
+    widths = [right - left for _, (left, right) in found]
+    words = "".join(body[at + 1] for at, _ in found)
+    is_prose = len(found) >= _FEW and words.isalpha() and any(map(str.islower, words))
+    if is_prose and max(widths) - min(widths) < _EQUAL * line.size:
+        return []  # in justified prose all spaces may be wide
+    if len(found) > _FEW and sum(map(str.islower, words)) > 0.5 * len(found):
+        least = max(least, min(1.6 * median(widths), 2 * size))
     return [
         (at, (left, right)) for at, (left, right) in found if right - left > least and not _LABEL.fullmatch(body, 0, at)
     ]
@@ -121,7 +105,7 @@ def _gaps(line: GlyphLine) -> list[tuple[int, tuple[float, float]]]:
     return [(at, (round(span(first + at - 1, turn)[1], 2), round(span(first + at + 1, turn)[0], 2))) for at in spaces]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class _Gap:
     """A gap in a row; `line` is None where it is certain: a wide one, or one between two lines."""
 
@@ -134,25 +118,16 @@ class _Gap:
 def _find_figures(lines: Sequence[GlyphLine]) -> None:
     """Mark gaps before figures, however narrow, that recur at one place in several rows."""
     rows = list(_rows(lines))
-    sure = [[gap for gap in gaps if gap.line is None] for _, gaps in rows]
-    left_over = []
+    sure = [[gap for gap in gaps if gap.line is None or _recurs(rows, at, gap)] for at, (_, gaps) in enumerate(rows)]
     for at, (_, gaps) in enumerate(rows):
+        around = sure[max(at - _NEARBY_ROWS, 0) : at] + sure[at + 1 : at + _NEARBY_ROWS + 1]
         for gap in gaps:
             if gap.line is None:
                 continue
-            above = _followed(rows, at, gap, -1)
-            if above >= _ENOUGH - 1 or 1 + above + _followed(rows, at, gap, 1) >= _ENOUGH:
-                sure[at].append(gap)
-                _divide(gap.line, gap)
-            else:
-                left_over.append((at, gap))
-    for row in sure:
-        row.sort(key=lambda gap: gap.left)
-    for at, gap in left_over:  # the rows next to it may lack that cell
-        around = sure[max(at - _NEARBY_ROWS, 0) : at] + sure[at + 1 : at + _NEARBY_ROWS + 1]
-        if gap.line and sum(any(_shared(row, gap.left, gap.right)) for row in around) >= _ENOUGH - 1:
             words = gap.line.body.split()
-            if gap.line.gaps or 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) >= len(words):
+            of_figures = gap.line.gaps or 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) >= len(words)
+            # The rows next to it may lack that cell.
+            if gap in sure[at] or (of_figures and sum(_is_shared(row, gap) for row in around) >= _ENOUGH - 1):
                 _divide(gap.line, gap)
 
 
@@ -191,26 +166,23 @@ def _before_figures(line: GlyphLine) -> Iterator[_Gap]:
             yield _Gap(line.spans[at - 1][1], line.spans[at][0], line, at)
 
 
-def _followed(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap, step: int) -> int:
-    """How many of the next rows, up or down, have a gap at the same place; at most two."""
-    left, right, found = gap.left, gap.right, 0
-    while found < 2 and 0 <= at + step < len(rows):
-        here, there = rows[at][0], rows[at + step][0]
-        if here.head.turn != there.head.turn or abs(here.base - there.base) > _NEAR * here.size:
-            break
-        shared = max(_shared(rows[at + step][1], left, right), key=lambda ends: ends[1] - ends[0], default=None)
-        if shared is None:
-            break
-        (left, right), found, at = shared, found + 1, at + step
-    return found
+def _recurs(rows: Sequence[tuple[GlyphLine, list[_Gap]]], at: int, gap: _Gap) -> bool:
+    """True if two of the next rows, up and down, without another between them, have a gap at the same place."""
+    found, here = 0, rows[at][0]
+    for step in (-1, 1):
+        for away in range(1, _ENOUGH):
+            line, gaps = rows[at + step * away] if 0 <= at + step * away < len(rows) else (here, [])
+            near = here.head.turn == line.head.turn and abs(here.base - line.base) <= away * _NEAR * here.size
+            if not near or not _is_shared(gaps, gap):
+                break
+            found += 1
+    return found >= _ENOUGH - 1
 
 
-def _shared(row: Sequence[_Gap], left: float, right: float) -> Iterator[tuple[float, float]]:
-    """The intersections of the (sorted) gaps of a row with the span from `left` to `right`."""
-    for at in range(bisect_right(row, left, key=lambda gap: gap.right), len(row)):
-        if row[at].left >= right:
-            return
-        yield max(left, row[at].left), min(right, row[at].right)
+def _is_shared(row: Sequence[_Gap], gap: _Gap) -> bool:
+    """True if one of the (sorted) gaps of a row is above or below a gap."""
+    at = bisect_right(row, gap.left, key=lambda other: other.right)
+    return at < len(row) and row[at].left < gap.right
 
 
 def _divide(line: GlyphLine, gap: _Gap) -> None:

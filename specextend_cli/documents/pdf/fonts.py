@@ -1,7 +1,7 @@
 """Maps to Unicode for fonts whose dictionaries say more about their characters than PDFium reads.
 
 These are ligatures of which the map gives one letter and the name of the glyph all ("T_h"), Type 3 fonts whose glyphs
-have the names of letters, and symbolic TrueType fonts without an encoding, whose codes are those of Windows.
+have the names of letters or are TeX's, and symbolic TrueType fonts without an encoding, whose codes are Windows'.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
+
+from specextend_cli.documents.pdf.tex_fonts import letters_of
 
 _MOST_IN_VAIN = 3  # pages in a row without such a font
 _MOST_NAMES = 1_000  # of the glyphs of a font
@@ -63,6 +65,7 @@ class MappedPages:
 
     def _mended(self, index: int) -> bytes | None:
         from pypdf import PdfReader, PdfWriter
+        from pypdf.generic import DecodedStreamObject, NameObject
 
         if self._reader is None:
             self._reader = PdfReader(self._path, password=self._password)
@@ -70,9 +73,13 @@ class MappedPages:
         for entry in ("/Annots", "/B", "/StructParents", "/Metadata", "/PieceInfo"):  # they lead to other pages
             page.pop(entry, None)
         writer = PdfWriter()
-        fonts = list(_fonts(writer.add_page(page)["/Resources"], set()))
-        mended = [font for font in fonts if (data := _map(font)) and _put(writer, font, data)]
-        if not mended:
+        maps = [(font, _map(font)) for font in _fonts(writer.add_page(page)["/Resources"], set())]
+        for font, data in maps:
+            if data:
+                stream = DecodedStreamObject()
+                stream.set_data(data)
+                font[NameObject("/ToUnicode")] = writer._add_object(stream)
+        if not any(data for _, data in maps):
             return None
         written = BytesIO()
         writer.write(written)
@@ -96,15 +103,6 @@ def _entry(dictionary: Any, key: str) -> Any:
     return None if value is None else value.get_object()
 
 
-def _put(writer: Any, font: Any, data: bytes) -> bool:
-    from pypdf.generic import DecodedStreamObject, NameObject
-
-    stream = DecodedStreamObject()
-    stream.set_data(data)
-    font[NameObject("/ToUnicode")] = writer._add_object(stream)
-    return True
-
-
 def _map(font: Any) -> bytes | None:
     """A better map to Unicode for a font; None where it needs none."""
     kind, names = _entry(font, "/Subtype"), _glyph_names(font)
@@ -114,7 +112,8 @@ def _map(font: Any) -> bytes | None:
         better = _SINGLE.sub(lambda match: _whole_ligature(match, letters), data)
         return better if better != data else None
     if kind == "/Type3":
-        return _written(letters) if 2 * len(letters) > len(names) else None
+        known = letters if 2 * len(letters) > len(names) else letters_of(names)
+        return _written(known) if known else None
     symbolic = int(_entry(_entry(font, "/FontDescriptor") or {}, "/Flags") or 0) & _SYMBOLIC
     if kind == "/TrueType" and symbolic and "/Encoding" not in font:
         codes = range(32, 256)

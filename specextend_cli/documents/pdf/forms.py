@@ -122,10 +122,10 @@ def insert_annotations(lines: list[Line], annotations: list[Annotation], page: i
             continue
         label = f"{annotation.name}: " if annotation.kind == "form field" and annotation.name else ""
         above = [at for at, line in enumerate(lines) if line.base >= annotation.bottom]
-        if above:
-            after[min(above, key=lambda at: lines[at].base)] += _lines(annotation, page, label)
-        else:
-            (before[0] if lines else end).extend(_lines(annotation, page, label))
+        place = after[min(above, key=lambda at: lines[at].base)] if above else before[0]
+        place += _lines(annotation, page, label)
+    if not lines:
+        return before[0] + end
     return [placed for at, line in enumerate(lines) for placed in (*before[at], line, *after[at])] + end
 
 

@@ -11,12 +11,10 @@ from functools import cached_property
 from typing import Any
 
 from specextend_cli.documents.line import HYPHEN
-from specextend_cli.documents.pdf.tex_fonts import Character, letters_by_code
 
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
-_MOST = 8  # characters in a row that PDFium left out
 _LINE_ENDS = (10, 13)
 _SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
@@ -53,7 +51,6 @@ class Glyphs:
         self._raw, self._page = raw, page.raw
         self._length, self._total = length, page.count_chars()
         self._lacks = length < self._total
-        self._object: Any = getattr(raw, "FPDFText_GetTextObject", None)  # not in the oldest pypdfium2
         self._boxes: dict[int, tuple[float, float, float, float]] = {}
         self._box, self._matrix = raw.FS_RECTF(), raw.FS_MATRIX()
         self._ink = tuple(ctypes.c_double() for _ in range(4))
@@ -67,45 +64,23 @@ class Glyphs:
         index: int = self._raw.FPDFText_GetCharIndexFromTextIndex(self._page, position)
         return index
 
-    @cached_property
-    def _decoded(self) -> dict[int, str]:
-        """What the characters of bitmap fonts stand for, by PDFium's index."""
-        return letters_by_code(self._total, self._character) if self._object else {}
-
-    def decoded(self) -> dict[int, str]:
-        """What those characters of the page's text stand for of which it has the codes, by their positions."""
-        positions = ((self._raw.FPDFText_GetTextIndexFromCharIndex(self._page, at), at) for at in self._decoded)
-        return {position: self._decoded[at] for position, at in positions if position >= 0}
-
     def unmapped(self) -> float:
         """The share of characters whose fonts do not map them to letters: PDFium then gives their codes."""
         sample = range(0, self._total, max(self._total // _SAMPLE, 1))
-        codes = (at for at in sample if self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1)
-        return sum(at not in self._decoded for at in codes) / max(len(sample), 1)
+        codes = sum(bool(self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1) for at in sample)
+        return codes / max(len(sample), 1)
 
-    def _character(self, index: int) -> Character:
-        """The character with an index in PDFium; only Type 3 fonts have no name."""
-        code = self._raw.FPDFText_GetUnicode(self._page, index)
-        unmapped = self._raw.FPDFText_HasUnicodeMapError(self._page, index) == 1
-        if not unmapped or self._raw.FPDFText_GetFontInfo(self._page, index, None, 0, None) > 1:
-            return Character(code, None, unmapped=False)
-        font = self._raw.FPDFTextObj_GetFont(self._object(self._page, index))
-        return Character(code, ctypes.cast(font, ctypes.c_void_p).value, unmapped=True)
+    def dropped(self) -> Iterator[tuple[int, int]]:
+        """The positions in the text before which it lacks characters that are drawn, and the code of the first.
 
-    def dropped(self) -> Iterator[tuple[int, int, str]]:
-        """The positions in the text before which it lacks characters that are drawn, the code of the first, and all.
-
-        PDFium leaves out those whose code is a control character. "\ufffd" stands for those of unknown meaning.
+        PDFium leaves out those whose code is a control character.
         """
-        if not self._lacks:
-            return
         last = self._index(0)
-        for position in range(1, self._length):
+        for position in range(1, self._length if self._lacks else 0):
             index = self._index(position)
-            between = range(last + 1, min(index, last + _MOST))
-            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if between else 32
+            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if last + 1 < index else 32
             if code < 32 and code not in _LINE_ENDS:
-                yield position, code, "".join(self._decoded.get(at, "") for at in between) or "\ufffd"
+                yield position, code
             last = index
 
     def box(self, position: int) -> tuple[float, float, float, float]:
@@ -170,12 +145,6 @@ class Glyphs:
         left, right, bottom, top = self._ink
         self._raw.FPDFText_GetCharBox(self._page, self._index(position), left, right, bottom, top)
         return left.value, bottom.value, right.value, top.value
-
-    def object(self, position: int) -> int | None:
-        """The address of the text object that draws a character."""
-        if self._object is None:
-            return None
-        return ctypes.cast(self._object(self._page, self._index(position)), ctypes.c_void_p).value
 
     def bold(self, position: int) -> bool:
         """True if the character is bold, by the name or the flags of its font."""

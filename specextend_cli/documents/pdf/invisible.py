@@ -8,32 +8,91 @@ from __future__ import annotations
 
 import ctypes
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import compress, groupby
-from operator import not_
+from collections.abc import Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from specextend_cli.documents.pdf.glyphs import GlyphLine, Part, without_parts
-from specextend_cli.documents.pdf.rendered_page import Box, RenderedPage
 
 _MOST = 2_000  # paths on a page; with more it is a drawing
-_MOST_PAIRS = 400_000  # of objects that are compared
+_MOST_PICTURES = 50
 _NEARLY_WHITE = 250
-_OPAQUE = 255
-_OVERLAP = 2.0  # points
-_MOST_LAYERED = 0.5  # of the letters of a page; slides may reveal so many on a click
 _LAYER_NAME = 6  # bytes of "OC" in UTF-16
+_OVERLAP = 2.0  # points
+_BAR = 4.0  # points: the height of a filled shape that may cover text
 _LETTERS = 2  # of a word; a full stop or a dash fills its box
+_PIXELS = 16e6
+_SHADES = 8  # that one colour may have
 
 
-class _Suspect(NamedTuple):
-    """A text object that may be invisible; `layered`: it is on a layer, which may be switched off."""
+class _Box(NamedTuple):
+    """The edges of an object on a page, in points."""
 
-    box: Box
-    layered: bool
+    left: float
+    bottom: float
+    right: float
+    top: float
 
 
-_Suspects = Mapping[int, _Suspect]  # by their addresses
+def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
+    """The lines of a PDFium text page without invisible words, and these; all lines where nothing else is left."""
+    may_hide, pictures = _objects_of(page.page)
+    if not may_hide:
+        return lines, []
+    rendered = _RenderedPage(page.page)
+    parts: list[Part] = []
+    for line in lines:
+        words = [(match, _ink(line, match)) for match in re.finditer(r"\S+", line.body)]
+        for is_plain, run in groupby(words, lambda word: rendered.is_plain(word[1]) and not _meets(word[1], pictures)):
+            found = [match for match, _ in run]
+            if is_plain and any(_letters(match[0]) >= _LETTERS for match in found):
+                parts.append((line, found[0].start(), found[-1].end()))
+    texts = [line.body[start:end] for line, start, end in parts]
+    if sum(map(_letters, texts)) == sum(_letters(line.body) for line in lines):
+        return lines, []
+    return without_parts(lines, parts), texts
+
+
+def _letters(text: str) -> int:
+    return sum(map(str.isalnum, text))
+
+
+def _ink(line: GlyphLine, word: re.Match[str]) -> _Box:
+    """The box of what is drawn of a word."""
+    places = range(line.first + word.start(), line.first + word.end())
+    lefts, bottoms, rights, tops = zip(*map(line.glyphs.ink, places), strict=True)
+    return _Box(min(lefts), min(bottoms), max(rights), max(tops))
+
+
+def _meets(box: _Box, others: Sequence[_Box]) -> bool:
+    """True if a box overlaps one of the others by more than its edges."""
+    width, height = min(_OVERLAP, (box.right - box.left) / 2), min(_OVERLAP, (box.top - box.bottom) / 2)
+    return any(
+        min(box.right, other.right) - max(box.left, other.left) > width
+        and min(box.top, other.top) - max(box.bottom, other.bottom) > height
+        for other in others
+    )
+
+
+def _objects_of(page: Any) -> tuple[bool, list[_Box]]:
+    """Whether a PDFium page has text that may be invisible, and its pictures; no text where there are too many."""
+    from pypdfium2 import raw
+
+    objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
+    kinds = list(map(raw.FPDFPageObj_GetType, objects))
+    pictures = len(kinds) - kinds.count(raw.FPDF_PAGEOBJ_PATH) - kinds.count(raw.FPDF_PAGEOBJ_TEXT)
+    if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST or pictures > _MOST_PICTURES:
+        return False, []
+    told = _Objects()
+    boxes, may_hide, is_covered = list[_Box](), False, False
+    for one, kind in zip(reversed(objects), reversed(kinds), strict=True):
+        if kind == raw.FPDF_PAGEOBJ_TEXT:
+            may_hide = may_hide or is_covered or told.is_unseen(one)
+        elif kind != raw.FPDF_PAGEOBJ_PATH:
+            boxes.append(told.box(one))
+        else:
+            is_covered = is_covered or told.may_cover(one)
+    return may_hide, boxes
 
 
 class _Objects:
@@ -48,152 +107,56 @@ class _Objects:
         self._mode, self._stroked, self._length = ctypes.c_int(), ctypes.c_int(), ctypes.c_ulong()
         self._name = (raw.FPDF_WCHAR * 8)()
 
-    def box(self, one: Any) -> Box:
+    def box(self, one: Any) -> _Box:
         self._raw.FPDFPageObj_GetBounds(one, *self._edges)
-        return Box(*(edge.value for edge in self._edges))
+        return _Box(*(edge.value for edge in self._edges))
 
-    def fill(self, one: Any) -> tuple[bool, bool]:
-        """Whether an object is filled with white or with nothing, and whether it hides what is below it."""
-        if not self._raw.FPDFPageObj_GetFillColor(one, *self._colour):
-            return False, False
-        red, green, blue, opacity = (part.value for part in self._colour)
-        return opacity == 0 or min(red, green, blue) >= _NEARLY_WHITE, opacity == _OPAQUE
-
-    def is_filled(self, path: Any) -> bool:
-        drawn = self._raw.FPDFPath_GetDrawMode(path, self._mode, self._stroked)
-        return bool(drawn) and self._mode.value != self._raw.FPDF_FILLMODE_NONE
-
-    def is_on_a_layer(self, one: Any) -> bool:
-        """True if marks of an object name a layer."""
-        for number in range(self._raw.FPDFPageObj_CountMarks(one)):
-            mark = self._raw.FPDFPageObj_GetMark(one, number)
+    def is_unseen(self, text: Any) -> bool:
+        """True if a text is in render mode 3, on a layer, white or transparent."""
+        if self._raw.FPDFTextObj_GetTextRenderMode(text) == self._raw.FPDF_TEXTRENDERMODE_INVISIBLE:
+            return True
+        for number in range(self._raw.FPDFPageObj_CountMarks(text)):
+            mark = self._raw.FPDFPageObj_GetMark(text, number)
             has_name = self._raw.FPDFPageObjMark_GetName(mark, self._name, 16, self._length)
             if has_name and self._length.value == _LAYER_NAME and bytes(self._name)[:4] == b"O\0C\0":
                 return True
-        return False
+        if not self._raw.FPDFPageObj_GetFillColor(text, *self._colour):
+            return False
+        *colour, opacity = (part.value for part in self._colour)
+        return opacity == 0 or min(colour) >= _NEARLY_WHITE
+
+    def may_cover(self, path: Any) -> bool:
+        """True if a path is filled, and higher than a rule."""
+        box = self.box(path)
+        drawn = self._raw.FPDFPath_GetDrawMode(path, self._mode, self._stroked)
+        return bool(drawn) and self._mode.value != self._raw.FPDF_FILLMODE_NONE and box.top - box.bottom > _BAR
 
 
-def _suspects_of(page: Any) -> _Suspects:
-    """The text objects of a PDFium page that may be invisible, and lie on no picture."""
-    from pypdfium2 import raw
+class _RenderedPage:
+    """A rendered PDFium page, without its forms and annotations."""
 
-    objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
-    kinds = list(map(raw.FPDFPageObj_GetType, objects))
-    if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST:
-        return {}
-    told = _Objects()
-    pictures, colored, covers = list[Box](), list[Box](), list[Box]()
-    covered: dict[int, int] = {}  # the number of each text, and how many of the covers are drawn before it
-    white, unseen, layered = set[int](), set[int](), set[int]()
-    for number, (one, kind) in enumerate(zip(objects, kinds, strict=True)):
-        if kind == raw.FPDF_PAGEOBJ_TEXT:
-            if raw.FPDFTextObj_GetTextRenderMode(one) == raw.FPDF_TEXTRENDERMODE_INVISIBLE:
-                unseen.add(number)
-            elif told.is_on_a_layer(one):
-                layered.add(number)
-            elif told.fill(one)[0]:
-                white.add(number)
-            else:
-                covered[number] = len(covers)
-        elif kind != raw.FPDF_PAGEOBJ_PATH:
-            pictures.append(told.box(one))
-        elif told.is_filled(one):
-            is_white, is_opaque = told.fill(one)
-            if not is_white:
-                colored.append(told.box(one))
-            if is_opaque:
-                covers.append(told.box(one))
-    if len(covered) * len(covers) + len([*white, *unseen, *layered]) * len([*pictures, *colored]) > _MOST_PAIRS:
-        return {}
-    for number, first in covered.items():
-        if first < len(covers) and _meets(told.box(objects[number]), covers[first:]):
-            unseen.add(number)
-    boxes = {number: told.box(objects[number]) for number in white | unseen | layered}
-    return {
-        ctypes.cast(objects[number], ctypes.c_void_p).value or 0: _Suspect(box, number in layered)
-        for number, box in boxes.items()
-        if not _meets(box, [*pictures, *colored] if number in white else pictures)
-    }
+    def __init__(self, page: Any) -> None:
+        from pypdfium2 import raw
 
+        width, height = page.get_size()
+        scale = min(1.0, (_PIXELS / max(width * height, 1)) ** 0.5)
+        bitmap = page.render(scale=scale, may_draw_forms=False, draw_annots=False)
+        self._raw, self._page, self._bitmap = raw, page, bitmap
+        self._data = bytes(bitmap.buffer)
 
-def _meets(box: Box, others: Iterable[Box]) -> bool:
-    """True if a box overlaps one of the others by more than its edges."""
-    width, height = min(_OVERLAP, (box.right - box.left) / 2), min(_OVERLAP, (box.top - box.bottom) / 2)
-    return any(
-        min(box.right, other.right) - max(box.left, other.left) > width
-        and min(box.top, other.top) - max(box.bottom, other.bottom) > height
-        for other in others
-    )
+    def is_plain(self, box: _Box) -> bool:
+        """True if a box of the page, without its edges, has a single colour; False outside of the page."""
+        bitmap, channels = self._bitmap, self._bitmap.n_channels
+        corners = self._pixel(box.left, box.top), self._pixel(box.right, box.bottom)
+        (left, right), (upper, lower) = (sorted(ends) for ends in zip(*corners, strict=True))
+        if not (0 <= left < right - 1 < bitmap.width and 0 <= upper < lower - 1 < bitmap.height):
+            return False
+        starts = (row * bitmap.stride for row in range(upper + 1, lower))
+        rows = [self._data[at + (left + 1) * channels : at + right * channels] for at in starts]
+        shades = (b"".join(row[channel::channels] for row in rows) for channel in range(channels))
+        return all(max(values) - min(values) <= _SHADES for values in shades)
 
-
-def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
-    """The lines of a PDFium text page without invisible words, and these; all lines where nothing else is left.
-
-    Words are invisible if the page is the same without them, and if one of those beside them has a plain box: others
-    are drawn on where it has not, and may be copies of them.
-    """
-    suspects = _suspects_of(page.page)
-    words = list(_words(lines, suspects))
-    boxes = [box for _, _, box in words if box]
-    if not boxes:
-        return lines, []
-    picture = RenderedPage(page.page, boxes)
-    plain = {id(word) for _, word, box in words if box and _letters(word[0]) >= _LETTERS and picture.is_plain(box)}
-    if not plain:  # nearly every page that has suspects
-        return lines, []
-    _hide(suspects)
-    rest = RenderedPage(page.page, boxes)
-    parts: list[Part] = []
-    for is_hidden, run in groupby(words, lambda found: found[2] is not None and picture.is_equal(rest, found[2])):
-        group = list(run) if is_hidden else []
-        if any(id(word) in plain for _, word, _ in group):
-            for _, of_line in groupby(group, lambda found: id(found[0])):
-                found = list(of_line)
-                parts.append((found[0][0], found[0][1].start(), found[-1][1].end()))
-    total = sum(_letters(line.body) for line in lines)
-    on_layers = [_is_layered(line, start, suspects) for line, start, _ in parts]
-    if sum(map(_letters_of, compress(parts, on_layers))) > _MOST_LAYERED * total:
-        parts = list(compress(parts, map(not_, on_layers)))
-    if not parts or sum(map(_letters_of, parts)) == total:
-        return lines, []
-    return without_parts(lines, parts), [line.body[start:end] for line, start, end in parts]
-
-
-def _words(lines: Iterable[GlyphLine], suspects: _Suspects) -> Iterator[tuple[GlyphLine, re.Match[str], Box | None]]:
-    """The words of lines, and the boxes of those that are suspects."""
-    heights = {(suspect.box.bottom, suspect.box.top) for suspect in suspects.values()}
-    for line in lines if suspects else ():
-        y, size = line.head.center[1], line.size
-        near = line.head.turn or any(low - size < y < high + size for low, high in heights)
-        for word in re.finditer(r"\S+", line.body):
-            places = range(line.first + word.start(), line.first + word.end())
-            is_suspect = near and all(line.glyphs.object(at) in suspects for at in places)
-            yield line, word, _ink(line, places) if is_suspect else None
-
-
-def _ink(line: GlyphLine, places: Iterable[int]) -> Box:
-    """The box of what is drawn of characters."""
-    lefts, bottoms, rights, tops = zip(*map(line.glyphs.ink, places), strict=True)
-    return Box(min(lefts), min(bottoms), max(rights), max(tops))
-
-
-def _is_layered(line: GlyphLine, start: int, suspects: _Suspects) -> bool:
-    found = suspects.get(line.glyphs.object(line.first + start) or 0)
-    return found is not None and found.layered
-
-
-def _letters_of(part: Part) -> int:
-    line, start, end = part
-    return _letters(line.body[start:end])
-
-
-def _letters(text: str) -> int:
-    return sum(map(str.isalnum, text))
-
-
-def _hide(suspects: Iterable[int]) -> None:
-    """Make text objects invisible, by their addresses."""
-    from pypdfium2 import raw
-
-    for address in suspects:
-        raw.FPDFTextObj_SetTextRenderMode(ctypes.cast(address, raw.FPDF_PAGEOBJECT), raw.FPDF_TEXTRENDERMODE_INVISIBLE)
+    def _pixel(self, x: float, y: float) -> tuple[int, int]:
+        across, down = ctypes.c_int(), ctypes.c_int()
+        self._raw.FPDF_PageToDevice(self._page, 0, 0, self._bitmap.width, self._bitmap.height, 0, x, y, across, down)
+        return across.value, down.value

@@ -19,6 +19,7 @@ from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
+from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.pdf.struck import strokes_of, without_struck
 from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
@@ -29,10 +30,8 @@ Box = tuple[float, float, float, float]
 
 _SPACE_GLYPH = 3  # the number of the space in most fonts
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-_HYPHEN = re.compile(rf"{HYPHEN}(?= ?[^\s{HYPHEN}])")
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
-_LOOK_BACK = 200  # characters
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
 
 
@@ -65,20 +64,13 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
-    if decoded := glyphs.decoded():  # a ligature is its first letter here
-        text = "".join(decoded.get(at, letter)[0] for at, letter in enumerate(text))
-    text = _HYPHEN.sub(lambda match: HYPHEN if _ends_line(glyphs, text, match.start()) else "\ufffd", text)
     text, replaced = mark_superscripts(glyphs, text)
-    replaced |= {place: letters for place, letters in decoded.items() if len(letters) > 1}
     replaced |= put_together(glyphs, text)
-    for place, code, letters in glyphs.dropped():
-        spaces = [at for at in (place - 1, place) if text[at] == " " and (at == place or glyphs.generated(at))]
-        if code == _SPACE_GLYPH and spaces:
+    for place, code in glyphs.dropped():
+        before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
+        if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
             continue
-        if text[place - 1].isspace():
-            replaced[place] = letters + replaced.get(place, text[place])
-        else:
-            replaced[place - 1] = replaced.get(place - 1, text[place - 1]) + letters
+        replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip()
@@ -98,20 +90,14 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     found, struck = without_struck(found, strokes_of(page.page))
     repairs += struck
     found, invisible = without_invisible(found, page)
-    lines = [_line(line, number) for line in found]
+    repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
+    lines = [_line(line, number, repairs) for line in found]
     outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
     if all(outside):  # then the box of the page is wrong
         outside = [False] * len(lines)
     hidden = [*map(_from_units, invisible), *(line.text for line in compress(lines, outside))]
-    repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     kept = list(compress(lines, map(not_, outside)))
     return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
-
-
-def _ends_line(glyphs: Glyphs, text: str, hyphen: int) -> bool:
-    """True if a hyphen by PDFium is one at the end of a line; it is the same code as that of an unknown character."""
-    here, there = glyphs.at(hyphen), glyphs.at(hyphen + 1 + (text[hyphen + 1] == " "))
-    return there.left < here.left or abs(there.base - here.base) > 0.3 * here.size
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
@@ -149,11 +135,19 @@ def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
     return found
 
 
-def _line(line: GlyphLine, page: int) -> Line:
+def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
-    return Line(_from_units(line.text), page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
+    return Line(
+        read_ligatures(_from_units(line.text), repairs),
+        page,
+        *measures,
+        bold,
+        line.head.slanted,
+        line.gaps,
+        line.head.turn,
+    )
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
@@ -193,12 +187,4 @@ def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
     size = max(a.size, b.size)
     if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:
         return False
-    # A cell that is drawn after those to the right of it stays in its row.
-    return abs(a.base - b.base) >= _LEVEL * size or not _is_free(glyphs, space, first, b)
-
-
-def _is_free(glyphs: Glyphs, space: int, first: int, letter: Glyph) -> bool:
-    """True if a character lies on none of those before it in the line."""
-    start = max(space - _LOOK_BACK, 0)
-    spans = (glyphs.span(first + at, letter.turn) for at in range(start, space))
-    return not any(left < letter.right and letter.left < right for left, right in spans)
+    return abs(a.base - b.base) >= _LEVEL * size  # a cell that is drawn after those to the right of it stays in its row

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence, Set
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -14,7 +14,7 @@ from specextend_cli.documents.errors import argument_of, page_label, places, wit
 from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.pdf.fonts import MappedPages
 from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
-from specextend_cli.documents.pdf.legibility import UNREAD, UNREADABLE, repair_ligatures, unreadable_share
+from specextend_cli.documents.pdf.legibility import UNREAD, unreadable_share
 from specextend_cli.documents.pdf.lines import page_lines
 from specextend_cli.documents.pdf.pictures import Pictures, pictures_of
 from specextend_cli.documents.source import ScannedError, Source
@@ -106,8 +106,7 @@ class _Reader:
         self.found.outline = [_bookmark(item) for item in islice(pdf.get_toc(max_depth=6), MAX_OUTLINE)]
         self._wanted = frozenset(self.found.requested)
         self._unmapped: dict[int, float] = {}
-        self._covered: dict[int, Pictures] = {}
-        self._images = dict[int, int]()
+        self._pictures: dict[int, Pictures] = {}
         self.done = 0
 
     def fail(self, number: int, why: str) -> None:
@@ -131,10 +130,10 @@ class _Reader:
                 self.fail(number, "more lines than a page can hold")
                 return
             annotations = list(read_annotations(self._pdf, page))
-            self.found.pages[number] = insert_annotations(read["lines"], annotations, number)
+            lines = insert_annotations(read["lines"], annotations, number)
             if number in self._wanted:
+                self._pictures[number] = pictures_of(page, lines)
                 self.done += 1
-                self._look(page, number)
                 self._unmapped[number] = read["unmapped"]
                 if label := page_label(self._pdf.get_page_label(number - 1) or "", number):
                     self.found.labels[number] = label
@@ -142,55 +141,49 @@ class _Reader:
                 edits += [Edit("hidden text", number, hidden) for hidden in read["hidden"]]
                 edits += [Edit(annotation.kind, number, "", annotation.text) for annotation in annotations]
                 edits += [Edit(kind, number, before, after) for kind, before, after in read["repairs"]]
+            self.found.pages[number] = lines
             text.close()
             page.close()
         except (pypdfium2.PdfiumError, MemoryError) as error:
             self.fail(number, str(error) or "out of memory")
 
-    def _look(self, page: Any, number: int) -> None:
-        """See whether pictures cover a page."""
-        pictures = pictures_of(page, self.found.pages[number])
-        self._images[number] = pictures.number
-        if pictures.covering and number not in self._source.recognized:
-            self._covered[number] = pictures
-
     def finish(self) -> None:
         """What the pages say together: those that need OCR, characters without a meaning, warnings."""
         found, source = self.found, self._source
-        found.pages, repaired = repair_ligatures(found.pages)
-        found.edits += (edit for edit in repaired if edit.page in self._wanted)
         blank = {number for number in found.requested if not found.pages.get(number) and number not in found.failed}
         garbled, covered = self._garbled(), self._scanned()
         if source.ocr and (needed := blank | garbled.keys() | covered):
             raise ScannedError(tuple(sorted(needed)))
         if blank and len(blank) + len(found.failed) == len(found.requested):
             raise self._without_text()
-        found.scanned = tuple(sorted({number for number in blank if self._images[number]} | garbled.keys() | covered))
+        found.scanned = tuple(
+            sorted({number for number in blank if self._pictures[number].number} | garbled.keys() | covered)
+        )
         attached = _attachments(self._pdf)
         found.unread = len(set(found.scanned) - blank) + len(attached)
         found.warnings += self._warnings(covered - blank, blank, garbled, attached)
 
     def _scanned(self) -> set[int]:
         """The pages that pictures cover; what several of them have behind more than a stamp is their background."""
-        counts = Counter(pictures.covering for pictures in self._covered.values())
-        return {at for at, one in self._covered.items() if one.has_margin_only or counts[one.covering] == 1}
+        found = {number: pictures for number, pictures in self._pictures.items() if pictures.covering}
+        counts = Counter(pictures.covering for pictures in found.values())
+        covered = {at for at, one in found.items() if one.has_margin_only or counts[one.covering] == 1}
+        return covered.difference(self._source.recognized)
 
     def _garbled(self) -> dict[int, float]:
         """The pages whose text cannot be read, with the share of meaningless characters of each."""
-        shares: dict[int, float] = {}
-        for number in sorted(self._wanted & self.found.pages.keys()):
-            unmapped = self._unmapped[number]
-            share = unreadable_share([line.text for line in self.found.pages[number]])
-            if self.found.pages[number] and (share := max(share, unmapped if unmapped > UNREADABLE else 0.0)):
-                shares[number] = share
-        return shares
+        pages = {number: self.found.pages.get(number) for number in sorted(self._wanted)}
+        shares = {
+            n: unreadable_share([line.text for line in lines], self._unmapped[n]) for n, lines in pages.items() if lines
+        }
+        return {number: share for number, share in shares.items() if share}
 
     def _without_text(self) -> InputError:
         source, count = self._source, len(self.found.requested)
         if source.recognized:
             what = f"{source.name}: OCR found no text on {format_many(count, 'page')}"
             return InputError(what, why="its pages are blank, or pictures", fix="--ocr-lang names its language")
-        images = sum(self._images.values())
+        images = sum(pictures.number for pictures in self._pictures.values())
         nothing = f"0 characters on {format_many(count, 'page')}, {format_many(images, 'image')}"
         why = "it looks scanned" if images else "its pages are blank or drawn"
         return InputError(f"{source.name} has no text layer ({nothing})", why=why, fix=with_ocr(source))
@@ -202,19 +195,18 @@ class _Reader:
         name, found = self._source.name, self.found
         if _is_truncated(self._source.path):
             yield f"The end of {name} is missing: it looks cut off, and pages may be too."
-        pictures = [number for number in blank if self._images[number]]
-        if covered:
-            where = places(sorted({*covered, *pictures}))
+        scanned = covered.union(number for number in blank if self._pictures[number].number)
+        if covered or len(scanned) >= max(3, 0.1 * len(found.requested)):
+            where = places(sorted(scanned))
             yield f"{where} of {name} look scanned: they are pictures with hardly any text; --ocr reads them."
-        elif pictures and len(blank) >= max(3, 0.1 * len(found.requested)):
-            yield f"{places(sorted(blank))} of {name} hold images and no text: they look scanned; --ocr reads them."
         if garbled:
             share = sum(garbled.values()) / len(garbled)
             yield (
                 f"{places(tuple(garbled))} of {name} cannot be read: {share:.0%} of the characters have no meaning, as"
                 " the fonts lack a text encoding; --ocr reads them."
             )
-        if unread := self._unread_words(garbled.keys()):
+        lines = (line.text for number in sorted(self._wanted - garbled.keys()) for line in found.pages.get(number, ()))
+        if unread := [word[:_LONGEST] for line in lines if UNREAD in line for word in line.split() if UNREAD in word]:
             yield (
                 f"{format_many(sum(word.count(UNREAD) for word in unread), 'character')} of {name} could not be read,"
                 f" as in “{max(unread, key=len)}”: the fonts do not name them, and the text has {UNREAD} instead."
@@ -223,13 +215,6 @@ class _Reader:
             more = f" and {len(attached) - _NAMED} more" if len(attached) > _NAMED else ""
             were = "1 attachment was" if len(attached) == 1 else f"{len(attached):,} attachments were"
             yield f"{were} not read: {', '.join(attached[:_NAMED])}{more}."
-
-    def _unread_words(self, garbled: Set[int]) -> list[str]:
-        """The words with an unread character, without those of pages that are unreadable as a whole."""
-        lines = (line for number in sorted(self._wanted - garbled) for line in self.found.pages.get(number, ()))
-        return [
-            word[:_LONGEST] for line in lines if UNREAD in line.text for word in line.text.split() if UNREAD in word
-        ]
 
 
 def _attachments(pdf: Any) -> list[str]:

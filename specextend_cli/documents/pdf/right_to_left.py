@@ -1,15 +1,10 @@
-"""The letters of Arabic and Hebrew lines in the order of reading, whatever the order in which a file draws them.
-
-PDFium reverses the glyphs of a line, and with them the letters of each ligature; words whose letters a file places one
-by one from left to right it leaves as they are.
-"""
+"""The letters of ligatures in Arabic and Hebrew lines in the order of reading: PDFium reverses them with the glyphs."""
 
 from __future__ import annotations
 
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import pairwise
 
 from specextend_cli.documents.line import runs
 from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair
@@ -18,11 +13,10 @@ RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Letters that join only to the one before them: a ligature ends with one.
 _ENDS_LIGATURE = frozenset("\u0622\u0623\u0624\u0625\u0627\u0629\u062f\u0630\u0631\u0632\u0648\u0649\u0671")
 _NAMES = ("\u0644\u0644\u0647", "\u0647\u0644\u0644")  # of God, in the order of the word and reversed
-_BRACKETS = dict(zip("()[]{}", ")(][}{", strict=True))
 
 
 def order_letters(lines: Sequence[GlyphLine]) -> list[Repair]:
-    """Order the letters of the words and of each glyph in the lines of a page; the repairs.
+    """Order the letters of each glyph in the lines of a page; the repairs.
 
     Some files have the letters of a ligature in reversed order, so that PDFium's are right. Letters that only one order
     allows (lam and alef, a letter and its vowel) decide for the others of the page.
@@ -35,36 +29,8 @@ def order_letters(lines: Sequence[GlyphLine]) -> list[Repair]:
     for (line, (start, end)), ordered in zip(found, orders, strict=True):
         if not (default if ordered is None else ordered):
             line.changed |= {at: line.body[start + end - 1 - at] for at in range(start, end)}
-    for line in right_to_left:
-        for clusters in _reversed_words(line):
-            letters = [line.changed.get(at, line.body[at]) for cluster in reversed(clusters) for at in cluster]
-            line.changed |= dict(zip(range(clusters[0][0], clusters[-1][-1] + 1), letters, strict=True))
-        line.changed |= _mirrored(line.body)
     changed = zip(texts, right_to_left, strict=True)
     return [("letter order", before, line.text) for before, line in changed if line.text != before]
-
-
-def _reversed_words(line: GlyphLine) -> Iterator[list[list[int]]]:
-    """The words that stand from left to right: the places of the letters of each of their glyphs."""
-    body, spans = line.body, line.spans
-    places = (at for at, letter in enumerate(body) if RIGHT_TO_LEFT.match(letter))
-    for word in runs(places, lambda word, at: at == word[-1] + 1):
-        clusters = list(runs(word, lambda c, at: unicodedata.combining(body[at]) or spans[at] == spans[c[-1]]))
-        lefts = [spans[cluster[0]][0] for cluster in clusters]
-        if len(clusters) > 1 and all(a < b for a, b in pairwise(lefts)):
-            yield clusters
-
-
-def _mirrored(body: str) -> dict[int, str]:
-    """The brackets of a line by their shapes, which are mirrored in it, as what they mean; {} where they are right."""
-    found = [(at, letter) for at, letter in enumerate(body) if letter in _BRACKETS]
-    if not found or found[0][1] in "([{" or found[-1][1] in ")]}":
-        return {}
-    changed = {at: _BRACKETS[letter] for at, letter in found}
-    for at, letter in found:
-        if letter in ")]}" and body[at + 1 : at + 2] == " " and not body[at - 1 : at].isspace():
-            changed |= {at: " ", at + 1: _BRACKETS[letter]}  # the space stands on the other side, too
-    return changed
 
 
 def _ligatures(line: GlyphLine) -> Iterator[tuple[int, int]]:

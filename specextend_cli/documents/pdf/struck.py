@@ -8,7 +8,7 @@ from __future__ import annotations
 import ctypes
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair, without_parts
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT
@@ -23,18 +23,8 @@ _AT_END = 0.4  # sizes between the end of the line and that of a letter
 _MOST_STRUCK = 0.5  # of the letters of a page
 
 
-class Stroke(NamedTuple):
-    """The box of a thin horizontal line."""
-
-    left: float
-    bottom: float
-    right: float
-    top: float
-
-    @property
-    def middle(self) -> float:
-        """Its height on the page."""
-        return (self.bottom + self.top) / 2
+Stroke = tuple[float, float, float, float]
+"""The middle of a thin horizontal line, its thickness, and its left and right end, in points."""
 
 
 def strokes_of(page: Any) -> list[Stroke]:
@@ -46,10 +36,10 @@ def strokes_of(page: Any) -> list[Stroke]:
     found, edges = list[Stroke](), [ctypes.c_float() for _ in range(4)]
     for path in paths if len(paths) <= _MOST else ():
         if raw.FPDFPageObj_GetBounds(path, *edges):
-            box = Stroke(*(edge.value for edge in edges))
-            if box.top - box.bottom < _THIN < box.right - box.left:
-                found.append(box)
-    return sorted(found, key=lambda stroke: stroke.middle)
+            left, bottom, right, top = (edge.value for edge in edges)
+            if top - bottom < _THIN < right - left:
+                found.append(((bottom + top) / 2, top - bottom, left, right))
+    return sorted(found)
 
 
 def without_struck(lines: list[GlyphLine], strokes: Sequence[Stroke]) -> tuple[list[GlyphLine], list[Repair]]:
@@ -65,22 +55,20 @@ def _struck(line: GlyphLine, strokes: Sequence[Stroke]) -> Iterator[tuple[int, i
     """The start and end of each struck part of a line."""
     if line.head.turn or line.head.slanted or line.size <= 0 or RIGHT_TO_LEFT.search(line.body):
         return
-    low, high, near = line.base + _LOW * line.size, line.base + _HIGH * line.size, _AT_END * line.size
-    first, end = (bisect_left(strokes, height, key=lambda stroke: stroke.middle) for height in (low, high))
-    for stroke in strokes[first:end]:
-        thick = stroke.top - stroke.bottom > _THICKNESS * line.size
-        if thick or stroke.right < line.left or line.right < stroke.left:
+    low, high = line.base + _LOW * line.size, line.base + _HIGH * line.size
+    for middle, thickness, start, end in strokes[bisect_left(strokes, (low,)) : bisect_left(strokes, (high,))]:
+        if thickness > _THICKNESS * line.size or end < line.left or line.right < start:
             continue
         inside = [
             at
             for at, (left, right) in enumerate(line.spans)
-            if stroke.left < (left + right) / 2 < stroke.right and not line.body[at].isspace()
+            if start < (left + right) / 2 < end and not line.body[at].isspace()
         ]
         if sum(line.body[at].isalnum() for at in inside) < _LEAST:
             continue
         glyphs = (line.glyphs.at(line.first + at) for at in (inside[0], inside[-1]))
-        if not all(_LOW * glyph.size < stroke.middle - glyph.base < _HIGH * glyph.size for glyph in glyphs):
+        if not all(_LOW * glyph.size < middle - glyph.base < _HIGH * glyph.size for glyph in glyphs):
             continue  # the digits above or below a fraction bar
-        ends = line.spans[inside[0]][0] - stroke.left, stroke.right - line.spans[inside[-1]][1]
-        if max(map(abs, ends)) < near:
+        ends = line.spans[inside[0]][0] - start, end - line.spans[inside[-1]][1]
+        if max(map(abs, ends)) < _AT_END * line.size:
             yield inside[0], inside[-1] + 1

@@ -34,7 +34,6 @@ _MOST_PAIRS = 100_000  # of marks and lines; a page with more is a table or a di
 _LONGEST = 1_000  # characters of a line of text
 _LOW, _HIGH = 0.1, 0.7  # of the size of the line: how much higher a mark stands
 _ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
-_ROOM_IN_WORD = 0.1  # where it is between letters of a word
 _BEHIND = 0.25  # sizes between a word and its mark
 _LEFT_FREE = 1.2  # sizes: the widest gap between two words that was left for the mark in it
 _BEFORE = 0.6  # sizes between the number of a note and its text
@@ -143,7 +142,6 @@ def _place(hosts: Sequence[GlyphLine], line: GlyphLine, left: float, right: floa
     if not before:
         return (host, -1) if right < behind + _ROOM * size else None
     at = max(before, key=lambda at: host.spans[at][1])
-    end, in_word = host.spans[at][1], host.body[at : at + 2].isalnum() and at + 1 < len(host.body)
-    room = (_ROOM_IN_WORD if in_word else _ROOM) * size
-    in_gap = end < left and right < behind < end + _LEFT_FREE * size
-    return (host, at) if in_gap or (-room < left - end < _BEHIND * size and right < behind + room) else None
+    gap = left - host.spans[at][1]
+    in_gap = gap > 0 and right < behind < left - gap + _LEFT_FREE * size
+    return (host, at) if in_gap or (-_ROOM < gap / size < _BEHIND and right < behind + _ROOM * size) else None

@@ -31,9 +31,8 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf
 def put_spaces(lines: Sequence[GlyphLine]) -> list[Repair]:
     """Insert missing spaces in the lines of a page, and remove those of letterspaced words; the repairs.
 
-    They show in words that are too long; where one of them is several words, all lines are searched.
+    They show in words that are too long, and in lines with narrow spaces.
     """
-    lost = any(map(_is_run_together, lines))
     repairs: list[Repair] = []
     for line in lines:
         if within := _letterspaced(line):
@@ -41,7 +40,9 @@ def put_spaces(lines: Sequence[GlyphLine]) -> list[Repair]:
             line.changed |= {at: "" if at in within else " " for at in range(1, len(line.body), 2)}
             repairs.append(("letterspacing", before, line.text))
             continue
-        missing = joints(line, _MIN_GAP) | (missing_spaces(line) if lost or _is_tight(line) else set())
+        missing = joints(line, _MIN_GAP) | (
+            missing_spaces(line) if _TOO_LONG.search(line.body) or _is_tight(line) else set()
+        )
         if missing := missing - line.changed.keys():
             before, line.changed = line.text, line.changed | {at: f" {line.body[at]}" for at in missing}
             repairs.append(("space put", before, line.text))
@@ -59,12 +60,6 @@ def _letterspaced(line: GlyphLine) -> set[int]:
     words = "".join("" if at in within else letter for at, letter in enumerate(line.body)).split()
     is_heading = max(map(len, words)) >= _LONG and words[0][0].isupper()
     return within if is_heading and all(line.glyphs.generated(line.first + at) for at in within) else set()
-
-
-def _is_run_together(line: GlyphLine) -> bool:
-    """True if one of its words is too long, and several words by the gaps in it."""
-    long = [match.span() for match in _TOO_LONG.finditer(line.body)]
-    return bool(long) and any(start < at < end for at in missing_spaces(line) for start, end in long)
 
 
 def _is_tight(line: GlyphLine) -> bool:
