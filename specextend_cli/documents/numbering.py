@@ -35,7 +35,6 @@ class _Level:
     text: str | None = None
     start: int = 1
     legal: bool = False
-    style: str = ""
     gap: str = " "
 
 
@@ -64,10 +63,12 @@ class Numbering:
         number, level = self._place(paragraph, style)
         if number in ("", "0"):
             return None
-        found = self._list(number)
+        if number not in self._lists:
+            self._lists[number] = self._list(number)
+        found = self._lists[number]
         if found is None:
             return BULLET
-        return self._next(number, found, self._level(found, level, style))
+        return self._next(number, found, min(int(level[:2]), _LEVELS - 1) if level.isdigit() else 0)
 
     def _place(self, paragraph: Any, style: str) -> tuple[str, str]:
         """The number and the level that a paragraph has by itself or by its styles; "" where there is none."""
@@ -80,18 +81,8 @@ class Numbering:
             style = value(element, "basedOn")
         return number, level
 
-    def _level(self, found: _List, level: str, style: str) -> int:
-        if level.isdigit():
-            return min(int(level[:2]), _LEVELS - 1)
-        return next((at for at, known in found.levels.items() if known.style and known.style == style), 0)
-
     def _list(self, number: str) -> _List | None:
         """The list of a number; None where the file does not describe it."""
-        if number not in self._lists:
-            self._lists[number] = self._find_list(number)
-        return self._lists[number]
-
-    def _find_list(self, number: str) -> _List | None:
         element = self._numbers.get(number)
         if element is None:
             return None
@@ -107,10 +98,8 @@ class Numbering:
         levels = {_index(part): _read_level(part) for part in self._abstract[key] if name(part) == "lvl"}
         starts = {}
         for override in element:
-            if name(override) == "lvlOverride":
-                levels |= {_index(part): _read_level(part) for part in override if name(part) == "lvl"}
-                if (start := value(override, "startOverride")).isdigit():
-                    starts[_index(override)] = int(start[:9])
+            if (start := value(override, "startOverride")).isdigit():
+                starts[_index(override)] = int(start[:9])
         return _List(key, levels, starts)
 
     def _next(self, number: str, found: _List, at: int) -> str:
@@ -159,7 +148,6 @@ def _read_level(element: Any) -> _Level:
         text=value(element, "lvlText", None),
         start=int(start[:9]) if start.isdigit() else 1,
         legal=element.find("{*}isLgl") is not None and value(element, "isLgl") not in ("0", "false"),
-        style=value(element, "pStyle"),
         gap="" if value(element, "suff") == "nothing" else " ",
     )
 
