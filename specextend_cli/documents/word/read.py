@@ -77,6 +77,11 @@ class _Reader:
         folder = posixpath.dirname(main)
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
+        self._scripts = {
+            attribute(style, "styleId"): value(style, "rPr/vertAlign")
+            for style in styles
+            if value(style, "rPr/vertAlign") in _SCRIPTS
+        }
         self._numbering = Numbering(_optional(archive, f"{folder}/numbering.xml"), styles)
         self._notes = {
             (kind, attribute(note, "id")): note
@@ -165,7 +170,8 @@ class _Reader:
             elif tag == "r" and (_is_on(child, "rPr/strike") or _is_on(child, "rPr/dstrike")):
                 self._parsed.remove("deleted text", "".join(child.itertext("{*}t")))
             elif tag == "r":
-                yield from self._runs(child, value(child, "rPr/vertAlign"))
+                styled = self._scripts.get(value(child, "rPr/rStyle"), "")
+                yield from self._runs(child, value(child, "rPr/vertAlign", styled))
             elif tag not in _SKIPPED:
                 yield from self._runs(child, script)
 

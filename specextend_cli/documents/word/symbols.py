@@ -6,8 +6,9 @@ import re
 
 _SYMBOL = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
 _SYMBOL |= dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
-_SYMBOL |= dict(zip(range(0xA3, 0xA6), "≤⁄∞", strict=True)) | {0xD6: "√", 0xE5: "∑", 0xF2: "∫"}
+_SYMBOL |= dict(zip(range(0xA3, 0xA6), "≤⁄∞", strict=True)) | dict(zip(range(0xD1, 0xD8), "∇®©™∏√⋅", strict=True))
 _SYMBOL |= dict(zip(range(0xAB, 0xBF), "↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯", strict=True))
+_SYMBOL |= {0x22: "∀", 0x24: "∃", 0x2D: "−", 0xCE: "∈", 0xCF: "∉", 0xDB: "⇔", 0xDE: "⇒", 0xE5: "∑", 0xF2: "∫"}
 _WINGDINGS = {0x6F: "☐", 0xA8: "☐", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"}
 _FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 _OTHER = "•"
