@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from specextend_cli.documents.markup import attribute, name
 
@@ -27,8 +26,7 @@ _ROMAN = (
 _MAX_ROMAN, _MAX_LETTERS = 3_999, 780  # higher numbers are written in figures
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(NamedTuple):
     """One level of a list."""
 
     form: str = "decimal"
@@ -38,8 +36,7 @@ class _Level:
     gap: str = " "
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(NamedTuple):
     """A list in use: the `key` of its counters, its levels, and the levels that start at a number of their own."""
 
     key: str

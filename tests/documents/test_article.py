@@ -57,16 +57,6 @@ def test_what_is_left_out_is_said_and_can_be_had() -> None:
     assert whole.warnings == []
 
 
-def test_its_tables_notes_and_sections_are_ours() -> None:
-    text = article(PAGES["with_table-0"]).text
-    assert "Station  May  June\nMill  3.20\nBridge  —  1.10\nWeir  2.75  2.60" in text
-    wiki = article(PAGES["wiki-0"])
-    assert "Length  210 km" in wiki.text
-    assert "[1]" not in wiki.text
-    assert [section.title for section in wiki.pages][-2:] == ["History", "References"]
-    assert [section.number for section in wiki.pages] == list(range(1, len(wiki.pages) + 1))
-
-
 def around(lead: str, *, before: str = "") -> Document:
     """A page with a menu, `before`, a headline, `lead` before the first paragraph, and a footer."""
     title = "The bridge of the old town is closed"
@@ -91,11 +81,6 @@ def test_rows_with_links_are_data_and_rows_of_links_are_not() -> None:
     assert "Founders  Bill Bates; Paul Alden\nSeat  Bill Bates" in text
     menu = f"<table><tr><td>{links[0]}</td><td>{links[1]}</td></tr></table>"
     assert "Bates" not in around("", before=menu).text
-
-
-@pytest.mark.parametrize("name", ["report-0", "forum-0"])
-def test_pages_that_are_no_articles_lose_no_text(name: str) -> None:
-    assert not words(PAGES[name].wanted) - words(article(PAGES[name]).text)
 
 
 SENTENCE = (
