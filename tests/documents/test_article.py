@@ -194,6 +194,7 @@ def test_no_page_takes_for_ever(size: int) -> None:
         "<a href=/>x y</a>" * 8 * size,
         "<table>" + "<tr><td colspan=900 rowspan=900>x<td>y</tr>" * 2 * size + "</table>",
         "<div>" * size + "river " * 500,
+        "<p>river&#1; \x1b mill</p>" * size,
         "<p>\0river \ud800</p>".encode("utf-8", "replace").decode() * size,
     ):
         assert read_bytes("a.html", f"<html><body>{body}".encode()).text

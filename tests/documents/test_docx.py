@@ -82,15 +82,7 @@ def test_headings_have_the_numbers_that_word_shows() -> None:
 
 
 def test_the_forms_of_numbers() -> None:
-    forms = (
-        "upperRoman",
-        "lowerLetter",
-        "lowerRoman",
-        "upperLetter",
-        "decimalZero",
-        "none",
-        "chineseCounting",
-    )
+    forms = ("upperRoman", "lowerLetter", "lowerRoman", "upperLetter", "decimalZero", "none", "chineseCounting")
     levels = (level(at, f"%{at + 1})", form) for at, form in enumerate(forms))
     body = "".join(item(f"t{at}", 1, at) for at in range(len(forms)))
     wanted = "I) t0\na) t1\ni) t2\nA) t3\n01) t4\n) t5\n1) t6"

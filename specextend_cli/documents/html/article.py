@@ -26,6 +26,7 @@ _LINKED = 0.5  # of the words of menus and teasers
 _WARN_SHARE, _WARN_WORDS = 0.1, 300  # of the words of a page: a warning is given where more are left out
 _INLINE = "a abbr b big br cite code del em font i ins kbd label mark math q s small span strike strong sub sup u"
 _RAW = "iframe noscript script style svg template title"
+_UNSAFE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\u2800-\u28ff\ufffe\uffff]")  # the signs, and no text of XML
 _DIGITS = re.compile("[\u2800-\u28ff]")
 _WORD = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|[^\\W_\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
 _Text = tuple[Any, str]  # an element, and "text" or "tail"
@@ -107,7 +108,7 @@ def _numbered(root: Any, texts: list[_Text]) -> str:
         element.attrib.pop("rowspan", None)
     for number, (element, place) in enumerate(texts):
         signs = chr(0x2800 + (number >> 8)) + chr(0x2800 + (number & 0xFF))
-        setattr(copies[at[element]], place, signs + _DIGITS.sub("", getattr(element, place)))
+        setattr(copies[at[element]], place, signs + _UNSAFE.sub("", getattr(element, place)))
     page: str = etree.tostring(copies[0], method="html", encoding="unicode")
     return page
 

@@ -84,8 +84,8 @@ def _text(element: Any, depth: int) -> str:
     if tag in _SCRIPTS or tag in ("mfrac", "f", "mroot", "rad", "nary"):
         parts = [part.strip() for part in parts]
     if tag == "nary":
-        below, above, *body = parts if len(parts) == 3 else ("", "", *parts)
-        return f"{_sign(element, 'chr', '', '∫')}{_index(below)}{_power(above)} {_joined(body)}"
+        below, above, *inner = parts if len(parts) == 3 else ("", "", *parts)
+        return f"{_sign(element, 'chr', '', '∫')}{_index(below)}{_power(above)} {_joined(inner)}"
     if tag in ("mfrac", "f") and len(parts) == 2:
         bar = not attribute(element, "linethickness").startswith("0") and _sign(element, "type", "", "bar") != "noBar"
         return "/".join(map(_grouped, parts)) if bar else " over ".join(parts)
