@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from copy import deepcopy
-from itertools import takewhile
 from typing import Any
 
 from lxml import etree
@@ -52,13 +51,10 @@ def outside_of_article(root: Any) -> set[Any]:
         return set()
     kept = {around for block in article for around in (block, *block.iterancestors())}
     main = max(article, key=own.__getitem__).getparent()  # what contains its longest paragraph
-    for part in root.iter("blockquote", "dl", "ol", "pre", "table", "ul"):
+    for part in root.iter("blockquote", "dl", "h1", "ol", "pre", "table", "ul"):
         data = part in kept and part.tag == "table" and all(words[cell] <= _CELL for cell in part.iter("td", "th"))
-        if data or (part.getparent() is main and part not in menus) or part.tag in ("blockquote", "pre"):
+        if data or (part.getparent() is main and part not in menus) or part.tag in ("blockquote", "h1", "pre"):
             kept.update(part.iter("*"), part.iterancestors())
-    heads = [part for part in takewhile(lambda part: part not in article, root.iter("*")) if name(part) == "h1"]
-    for head in heads[-1:]:
-        kept.update(head.iter("*"), head.iterancestors())
     left = {part for part in root.iter("*") if part not in kept and words[part] and part.getparent() in kept}
     left -= {part for part in left if name(part) in _INLINE.split() and _block(part) in article}
     if not any(element in menus for part in left for element in part.iter("*")):

@@ -251,7 +251,7 @@ class _ItemBuilder:
             self._text.append(" ")
 
     def _end_cell(self) -> None:
-        text = " ".join("".join(self._text).split())
+        text = " ".join("".join(self._text).split()).replace(" ; ", "; ")
         if self._cells is None:
             self._flush()
         else:
