@@ -21,7 +21,6 @@ from specextend_cli.humanize import format_many
 _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _FONTS = frozenset(("http://www.idpf.org/2008/embedding", "http://ns.adobe.com/pdf/enc#RC"))
-_FALLBACKS = 12
 _PAGES = ("application/xhtml+xml", "text/html", "application/x-dtbook+xml", "text/x-oeb1-document")
 
 
@@ -38,7 +37,9 @@ def parse(source: Source) -> Parsed:
     protected, titles = _protected(archive), _titles(archive, items, folder)
     linear, aside, seen = list[str](), list[str](), set[str]()
     for reference in root.iter("{*}itemref"):
-        item = _readable(items, attribute(reference, "idref"))
+        item = items.get(attribute(reference, "idref"))
+        if item is not None and attribute(item, "media-type") not in _PAGES:
+            item = items.get(attribute(item, "fallback"), item)  # what is read instead of a picture
         if item is not None and attribute(item, "media-type") not in _PAGES:
             parsed.unread += 1
         else:
@@ -68,16 +69,6 @@ def parse(source: Source) -> Parsed:
     for part in aside:
         _read(archive, part, parsed)
     return parsed
-
-
-def _readable(items: dict[str, Any], identity: str) -> Any | None:
-    """The item of the manifest, or the first page that it names as its fallback; None where there is none."""
-    item = found = items.get(identity)
-    for _ in range(_FALLBACKS):
-        if found is None or attribute(found, "media-type") in _PAGES:
-            break
-        found = items.get(attribute(found, "fallback"))
-    return item if found is None else found
 
 
 def _read(archive: Archive, part: str, parsed: Parsed) -> None:

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from specextend_cli.documents.markup import attribute, name
 
@@ -27,20 +26,17 @@ _ROMAN = (
 _MAX_ROMAN, _MAX_LETTERS = 3_999, 780  # higher numbers are written in figures
 
 
-@dataclass(frozen=True, slots=True)
-class _Level:
+class _Level(NamedTuple):
     """One level of a list."""
 
     form: str = "decimal"
     text: str | None = None
     start: int = 1
     legal: bool = False
-    style: str = ""
     gap: str = " "
 
 
-@dataclass(frozen=True, slots=True)
-class _List:
+class _List(NamedTuple):
     """A list in use: the `key` of its counters, its levels, and the levels that start at a number of their own."""
 
     key: str
@@ -64,10 +60,12 @@ class Numbering:
         number, level = self._place(paragraph, style)
         if number in ("", "0"):
             return None
-        found = self._list(number)
+        if number not in self._lists:
+            self._lists[number] = self._list(number)
+        found = self._lists[number]
         if found is None:
             return BULLET
-        return self._next(number, found, self._level(found, level, style))
+        return self._next(number, found, min(int(level[:2]), _LEVELS - 1) if level.isdigit() else 0)
 
     def _place(self, paragraph: Any, style: str) -> tuple[str, str]:
         """The number and the level that a paragraph has by itself or by its styles; "" where there is none."""
@@ -80,18 +78,8 @@ class Numbering:
             style = value(element, "basedOn")
         return number, level
 
-    def _level(self, found: _List, level: str, style: str) -> int:
-        if level.isdigit():
-            return min(int(level[:2]), _LEVELS - 1)
-        return next((at for at, known in found.levels.items() if known.style and known.style == style), 0)
-
     def _list(self, number: str) -> _List | None:
         """The list of a number; None where the file does not describe it."""
-        if number not in self._lists:
-            self._lists[number] = self._find_list(number)
-        return self._lists[number]
-
-    def _find_list(self, number: str) -> _List | None:
         element = self._numbers.get(number)
         if element is None:
             return None
@@ -107,10 +95,8 @@ class Numbering:
         levels = {_index(part): _read_level(part) for part in self._abstract[key] if name(part) == "lvl"}
         starts = {}
         for override in element:
-            if name(override) == "lvlOverride":
-                levels |= {_index(part): _read_level(part) for part in override if name(part) == "lvl"}
-                if (start := value(override, "startOverride")).isdigit():
-                    starts[_index(override)] = int(start[:9])
+            if (start := value(override, "startOverride")).isdigit():
+                starts[_index(override)] = int(start[:9])
         return _List(key, levels, starts)
 
     def _next(self, number: str, found: _List, at: int) -> str:
@@ -159,7 +145,6 @@ def _read_level(element: Any) -> _Level:
         text=value(element, "lvlText", None),
         start=int(start[:9]) if start.isdigit() else 1,
         legal=element.find("{*}isLgl") is not None and value(element, "isLgl") not in ("0", "false"),
-        style=value(element, "pStyle"),
         gap="" if value(element, "suff") == "nothing" else " ",
     )
 

@@ -201,14 +201,6 @@ def _wiki(author: _Author) -> tuple[str, str, str]:
     return title, body, "\n".join([*parts, *(f"{number}. {note}" for number, note in enumerate(notes, 1))])
 
 
-def _index(author: _Author) -> tuple[str, str, str]:
-    """Many beginnings of articles and none whole: nothing of it is more an article than the rest."""
-    cards = [(author.title(), author.paragraph(2, 3)) for _ in range(12)]
-    listed = "".join(f'<div class="teaser"><h2><a href="/x">{head}</a></h2><p>{text}</p></div>' for head, text in cards)
-    body = f"<header>{_menu(author)}</header><h1>The Valley Courier</h1>{listed}{_footer(author)}"
-    return "News", body, "\n".join(["The Valley Courier", *(part for card in cards for part in card)])
-
-
 def _forum(author: _Author) -> tuple[str, str, str]:
     """A question and its answers, which are no less of it."""
     title = author.title()
@@ -218,7 +210,7 @@ def _forum(author: _Author) -> tuple[str, str, str]:
     return title, body, "\n".join([title, *posts])
 
 
-_KINDS = (_news, _blog, _plain_divs, _breaks, _with_table, _short, _manual, _report, _wiki, _index, _forum)
+_KINDS = (_news, _blog, _plain_divs, _breaks, _with_table, _short, _manual, _report, _wiki, _forum)
 
 
 def made_pages(each: int = 5) -> Iterator[MadePage]:

@@ -20,8 +20,8 @@ def read(body: str) -> Document:
 @pytest.mark.parametrize(
     "opening",
     [
-        "<nav><ul><li><a href=/>Home</a></li><li><a href=/b>About us</a></li></ul>",
-        "<div role=navigation><ul><li><a href=/>Home</a></li></ul>",
+        "<nav>",
+        "<div role=navigation>",
         "<noscript>",
         "<button>",
         "<select><option>",
@@ -50,10 +50,6 @@ def test_notices_are_no_text() -> None:
     notice = "<noscript><p>You need to enable JavaScript to run this app.</p></noscript><div id=root></div>"
     with pytest.raises(InputError, match="holds no text"):
         read(notice)
-
-
-def test_nested_elements_that_were_never_closed() -> None:
-    assert "under water" in read("<nav>" * 500 + STORY * 20).text
 
 
 @pytest.mark.parametrize(

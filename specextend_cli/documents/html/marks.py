@@ -1,4 +1,4 @@
-"""Marks in a page or a book that are no part of its text: numbers of printed pages, anchors of headings, edit links."""
+"""Marks in a page or a book that are no part of its text: marks of notes, anchors of headings, edit links."""
 
 from __future__ import annotations
 
@@ -10,8 +10,6 @@ from specextend_cli.documents.markup import attribute, name
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 NOTE_MARK = "note mark"
 _MAX_MARK, _MAX_LINKS = 12, 40  # characters
-_PAGE_CLASSES = frozenset(("page-number", "pageno", "pagenum", "pagenumber"))
-_PAGE_NUMBER = re.compile(r"\W*(?:[a-z]{1,4}\.?\s*)?(?:\d{1,4}|[ivxlc]{1,8})\W*", re.IGNORECASE)
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[a-z]|[*†‡§]{1,3})[\])]?", re.IGNORECASE)
 _AFTER = re.compile(r"[^\W\d_]$|[.,;:!?)\]”’\"'»]$")
 _BRACKETS = re.compile(r"\[[^\[\]]+\]")
@@ -24,12 +22,8 @@ def mark_of(element: Any, tag: str) -> str | None:
             return "link mark"
         if "#" in attribute(element, "href") and (text := _text(element)) and not any(map(str.isalnum, text)):
             return NOTE_MARK if _NOTE.fullmatch(text) else "link mark"
-    elif tag in ("div", "p", "span"):
-        if _roles(element) & {"pagebreak", "doc-pagebreak"} or _PAGE_CLASSES & set(element.get("class", "").split()):
-            return "page number" if _PAGE_NUMBER.fullmatch(_text(element)) else None
-        if tag == "span" and _is_at_heading(element) and _BRACKETS.fullmatch(text := _text(element, _MAX_LINKS)):
-            linked = "".join("".join(link.itertext()) for link in element.iter("{*}a"))
-            return "link mark" if _letters(linked) == _letters(text) else None
+    elif tag == "span" and _is_at_heading(element) and _BRACKETS.fullmatch(_text(element, _MAX_LINKS)):
+        return "link mark" if next(element.iter("{*}a"), None) is not None else None
     return None
 
 
@@ -54,10 +48,6 @@ def _text(element: Any, most: int = _MAX_MARK) -> str:
         if len(text.strip()) > most:
             return ""
     return text.strip()
-
-
-def _letters(text: str) -> str:
-    return "".join(filter(str.isalnum, text))
 
 
 def _is_at_heading(element: Any) -> bool:

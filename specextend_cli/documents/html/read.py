@@ -24,8 +24,6 @@ from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
 
 _ROWS = frozenset(("dd", "dt", "li"))
-_NEXT = "\x1e"  # between the items of a list in a cell
-_STOPS = ".!?:;,。！？…"
 _LISTS = frozenset(("dl", "ol", "ul"))
 _BLOCKS = {
     *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
@@ -114,8 +112,9 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
             if why:
                 parsed.remove(why, " ".join(element.itertext()))
             elif tag == "svg":
-                labels = (" ".join(label.itertext()) for label in element.iter("{*}text"))
-                parsed.remove("text of a drawing", " ".join(labels))
+                parsed.remove(
+                    "text of a drawing", " ".join("".join(text.itertext()) for text in element.iter("{*}text"))
+                )
             walk.skip_subtree()
             skipped = element
         else:
@@ -151,10 +150,8 @@ class _ItemBuilder:
             self._cell_lists.append(0 if fits else None)
             self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
         if self._cell_lists and (count := self._cell_lists[-1]) is not None and tag in _LISTS | _ROWS:
-            self._text.append(_NEXT if count and tag != "dd" else " ")
-            if tag in _ROWS:
-                self._cell_lists[-1] = count + 1
-                self._text.append(self._number(tag, element))
+            self._text.append("; " if count and tag != "dd" else " ")
+            self._cell_lists[-1] = count + (tag in _ROWS)
             return
         if tag in _BREAKS_ROW and self._cells is not None:
             self._end_row()
@@ -182,14 +179,8 @@ class _ItemBuilder:
         elif tag == "br":
             self._text.append("\n")
         elif tag in _INLINE:
-            kind = (
-                "note"
-                if tag == "a" and is_note_reference(element, self._before())
-                else tag
-                if tag in ("sub", "sup")
-                else ""
-            )
-            self._scripts.append((len(self._text), kind) if kind else None)
+            kind = "note" if tag == "a" and is_note_reference(element, self._before()) else tag
+            self._scripts.append((len(self._text), kind) if kind != "a" else None)
 
     def end(self, tag: str, element: Any) -> None:
         in_cell = bool(self._cell_lists) and self._cell_lists[-1] is not None
@@ -197,7 +188,7 @@ class _ItemBuilder:
             self._cell_lists.pop()
             self._lists.pop()
         if in_cell and tag in _LISTS | _ROWS:
-            self._text.append(" ")
+            self._text += [" "] * (tag in _LISTS)
         elif tag in ("td", "th"):
             self._end_cell()
         elif tag in ("tr", "table"):
@@ -238,19 +229,12 @@ class _ItemBuilder:
         """Convert a sub- or superscript so that it stays distinct from the text before it; remove note marks."""
         start = min(start, len(self._text))
         text, before = "".join(self._text[start:]), self._before(start)
-        if kind == "sub":
-            made = subscript(before, text)
-        elif kind == "note" and before.strip():
+        is_mark = kind == "note" or (kind == "sup" and 0 < len(text.strip()) <= _MAX_MARK and _is_note_link(element))
+        if is_mark and before.strip():
             self._parsed.remove(NOTE_MARK, text)
-            made = ""
-        elif kind == "note":
-            made = text
-        elif before.strip() and 0 < len(text.strip()) <= _MAX_MARK and _is_note_link(element):
-            self._parsed.remove(NOTE_MARK, text)
-            made = ""
-        else:
-            made = superscript(before, text)
-        self._text[start:] = [made]
+            self._text[start:] = [""]
+        elif kind != "note":
+            self._text[start:] = [(subscript if kind == "sub" else superscript)(before, text)]
 
     def _before(self, end: int | None = None) -> str:
         """The text before position `end` of the block, or what there is of it; enough to tell what a mark follows."""
@@ -267,7 +251,7 @@ class _ItemBuilder:
             self._text.append(" ")
 
     def _end_cell(self) -> None:
-        text = " ".join(self._joined().split())
+        text = " ".join("".join(self._text).split()).replace(" ; ", "; ")
         if self._cells is None:
             self._flush()
         else:
@@ -296,20 +280,12 @@ class _ItemBuilder:
     def _size(self) -> int:
         return sum(map(len, self._text))
 
-    def _joined(self) -> str:
-        text, *more = "".join(self._text).split(_NEXT)
-        if not more:
-            return text
-        items = [item for item in map(str.strip, (text, *more)) if item]
-        ended = (item if item[-1] in _STOPS else f"{item};" for item in items[:-1])
-        return " ".join((*ended, *items[-1:]))
-
     def _clear(self) -> None:
         self._text.clear()
         self._scripts = [None] * len(self._scripts)
 
     def _flush(self) -> None:
-        text = self._joined()
+        text = "".join(self._text)
         self._clear()
         if self._cells is not None and not self._heading:
             if text.strip():

@@ -21,7 +21,6 @@ _NAVIGATION = frozenset(("navigation", "search", "menu", "menubar"))
 _CONTENT = {"article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table"}
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _DELETED = frozenset(("del", "s", "strike"))
-_STRUCK = re.compile(r"text-decoration(?:-line)?\s*:\s*[^;]{0,40}line-through", re.IGNORECASE)
 _PAGE = ("html", "body")
 _MOST = 0.5  # of the letters of the page outside of links
 _FEW = 100  # letters; a page with fewer may be nothing but a notice
@@ -48,7 +47,6 @@ class VisibilityFilter:
     def __init__(self, root: Any) -> None:
         self._content, (self._hidden, self._shown) = _count_content(root), _styled_names(root)
         self._most = max(_MOST * self._content[root].plain, _FEW)
-        self._menu = False  # in an unclosed menu, until the content of the page begins
 
     def letters(self, element: Any) -> int:
         """The number of letters in an element."""
@@ -60,21 +58,13 @@ class VisibilityFilter:
         if not tag or tag in _RAW:
             return ""
         content = self._content[element]
-        if self._menu:
-            if tag in _CONTENT:
-                self._menu = False
-            elif tag in ("a", "ul", "ol", "li") and content.plain <= 0.2 * (content.plain + content.linked):
-                return "navigation"
         why = _reason(element, tag)
         if why is None and self._hidden and not _DISPLAY.search(element.get("style", "")):
             names = {f".{part}" for part in element.get("class", "").split()} | {f"#{element.get('id', '')}"}
             why = "hidden text" if names & self._hidden and not names & self._shown else None
         # Hidden elements may have most of a page, but not all of it: then a script shows it after loading.
         is_page = content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
-        if why is None or not is_page:
-            return why
-        self._menu = why == "navigation"
-        return None
+        return None if is_page else why
 
 
 def _reason(element: Any, tag: str) -> str | None:
@@ -86,7 +76,7 @@ def _reason(element: Any, tag: str) -> str | None:
         # The accessible version of a formula is hidden beside its picture.
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
-    return "deleted text" if tag in _DELETED or _STRUCK.search(element.get("style", "")) else mark_of(element, tag)
+    return "deleted text" if tag in _DELETED else mark_of(element, tag)
 
 
 def _styled_names(root: Any) -> tuple[set[str], set[str]]:

@@ -10,7 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import groupby, islice
+from itertools import groupby
 from typing import Any
 
 from lxml import etree
@@ -28,7 +28,6 @@ _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"))
 _HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
 _OUTLINE_LEVELS = tuple("012345678")
-_GENERATIONS = 12  # styles; a longer chain of base styles is not followed
 _CONTEXT = 8  # characters before a superscript that determine its meaning
 _SCRIPTS = {"superscript": superscript, "subscript": subscript}
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
@@ -79,10 +78,9 @@ class _Reader:
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
         self._scripts = {
-            attribute(style, "styleId"): attribute(part, "val")
+            attribute(style, "styleId"): value(style, "rPr/vertAlign")
             for style in styles
-            for part in style.iter("{*}vertAlign")
-            if attribute(part, "val") in _SCRIPTS
+            if value(style, "rPr/vertAlign") in _SCRIPTS
         }
         self._numbering = Numbering(_optional(archive, f"{folder}/numbering.xml"), styles)
         self._notes = {
@@ -101,8 +99,6 @@ class _Reader:
                 self._paragraph(element)
             elif tag == "tbl":
                 self._table(element)
-            elif _is_placeholder(element):
-                self._parsed.remove("placeholder", "".join(element.itertext("{*}t")))
             elif tag not in _SKIPPED and not tag.endswith("Pr"):
                 self.blocks(element)
 
@@ -169,8 +165,6 @@ class _Reader:
                 if note is not None:
                     self._cited += 1
                     self._due.append((self._cited, note))
-            elif _is_placeholder(child):
-                self._parsed.remove("placeholder", "".join(child.itertext("{*}t")))
             elif tag == "r" and _is_on(child, "rPr/vanish"):
                 self._parsed.remove("hidden text", "".join(child.itertext("{*}t")))
             elif tag == "r" and (_is_on(child, "rPr/strike") or _is_on(child, "rPr/dstrike")):
@@ -183,9 +177,6 @@ class _Reader:
 
     def _cell_text(self, paragraph: Any) -> str:
         """The text of a paragraph in a cell, with its number, which may be all that it shows."""
-        if any(map(_is_placeholder, islice(paragraph.iterancestors(), 2))):
-            self._parsed.remove("placeholder", "".join(paragraph.itertext("{*}t")))
-            return ""
         label = self._numbering.label(paragraph, value(paragraph, "pPr/pStyle")) or ""
         return (("" if label == BULLET else label) + self._text(paragraph).strip()).strip()
 
@@ -194,8 +185,6 @@ class _Reader:
         grid = Table(repeat_columns=False)
         above: dict[int, str] = {}  # text of vertically merged cells by column
         for row in _descend(table, "tr"):
-            if row.find("{*}trPr/{*}del") is not None:
-                continue
             before = _span(row, "trPr/gridBefore", 0)
             cells, inner, beside = [Cell("", before)] if before else [], [], []
             column = before
@@ -233,11 +222,6 @@ def _chosen(choices: Any) -> int:
     return int(found) if re.fullmatch(r"\d{1,3}", found) else 0
 
 
-def _is_placeholder(element: Any) -> bool:
-    """True if it is an empty field of a form, whose text asks for what is to be entered."""
-    return name(element) == "sdt" and _is_on(element, "sdtPr/showingPlcHdr")
-
-
 def _is_unread(element: Any) -> bool:
     """True for charts, and for formulas of older programs."""
     return name(element) == "chart" or attribute(element, "ProgID").startswith("Equation")
@@ -272,20 +256,9 @@ def _descend(element: Any, tag: str) -> list[Any]:
 
 
 def _heading_styles(root: Any) -> set[str]:
-    """Ids of the heading styles: by name, by outline level, or by the style they are based on."""
-    found, based = {"Title"} | {f"Heading{level}" for level in range(1, 10)}, {}
+    """Ids of the heading styles, by name or by outline level."""
+    found = {"Title"} | {f"Heading{level}" for level in range(1, 10)}
     for style in root:
-        identity = attribute(style, "styleId")
-        for part in style.iter():
-            tag, value = name(part), attribute(part, "val")
-            if (tag == "name" and _HEADING.fullmatch(value)) or (tag == "outlineLvl" and value in _OUTLINE_LEVELS):
-                found.add(identity)
-            elif tag == "basedOn":
-                based[identity] = value
-    for identity in based:
-        at = identity
-        for _ in range(_GENERATIONS):
-            at = at if at in found else based.get(at, at)
-        if at in found:
-            found.add(identity)
+        if _HEADING.fullmatch(value(style, "name")) or value(style, "pPr/outlineLvl") in _OUTLINE_LEVELS:
+            found.add(attribute(style, "styleId"))
     return found
