@@ -20,7 +20,9 @@ OUTSIDE = "outside the article"
 _MIN_WORDS = 40  # of the paragraphs of an article
 _LONG = 30_000  # words; of longer pages, which are reports, books and lists, only links and labels are left out
 _MAX_TEXTS = 1 << 16
-_PROSE, _LABEL, _CELL = 15, 8, 60  # least words of a paragraph, most of a label, most of a cell that is for no layout
+_PROSE = 15  # words of a paragraph
+_LABEL = 8  # words
+_CELL = 60  # words; a table with larger cells may be the layout of a page
 _LINKED = 0.5  # of the words of menus and teasers
 _WARN_SHARE, _WARN_WORDS = 0.1, 300  # of the words of a page: a warning is given where more are left out
 _INLINE = "a abbr b big br cite code del em font i ins kbd label mark math q s small span strike strong sub sup u"
@@ -46,8 +48,9 @@ def outside_of_article(root: Any) -> set[Any]:
         words[element.getparent()] += words[element]
         linked[element.getparent()] += linked[element]
     menus = {element for element, count in words.items() if linked[element] > _LINKED * count}
-    prose = (own[block] for block in article if block not in menus)
-    if sum(count for count in prose if count >= _PROSE) < _MIN_WORDS:
+    prose = Counter({block: count for block, count in own.items() if count >= _PROSE and block not in menus})
+    inside = sum(count for block, count in prose.items() if block in article)
+    if inside < _MIN_WORDS:
         return set()
     kept = {around for block in article for around in (block, *block.iterancestors())}
     main = max(article, key=own.__getitem__).getparent()  # what contains its longest paragraph
@@ -55,6 +58,9 @@ def outside_of_article(root: Any) -> set[Any]:
         data = part in kept and part.tag == "table" and all(words[cell] <= _CELL for cell in part.iter("td", "th"))
         if data or (part.getparent() is main and part not in menus) or part.tag in ("blockquote", "h1", "pre"):
             kept.update(part.iter("*"), part.iterancestors())
+    for heading in reversed(list(root.iter("h2", "h3", "h4", "h5", "h6"))):
+        if next((other for other in heading.itersiblings() if words[other]), None) in kept:
+            kept.update(heading.iter("*"), heading.iterancestors())
     left = {part for part in root.iter("*") if part not in kept and words[part] and part.getparent() in kept}
     left -= {part for part in left if name(part) in _INLINE.split() and _block(part) in article}
     if not any(element in menus for part in left for element in part.iter("*")):
