@@ -17,6 +17,7 @@ from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import parse_pages
 from specextend_cli.documents.source import Source
 from tests.documents import faulty_workers
+from tests.documents.damaged_pdfs import locked
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
@@ -82,6 +83,10 @@ def test_truncated_pdf() -> None:
     assert error.fix
     document = read_bytes("cut.pdf", data.replace(b"%%EOF", b""))
     assert document.extraction.warnings == ("The end of cut.pdf is missing: it looks cut off, and pages may be too.",)
+
+
+def test_a_locked_pdf_says_how_to_give_its_password() -> None:
+    assert "SPECEXTEND_PDF_PASSWORD" in refusal(lambda: read_bytes("locked.pdf", locked())).fix
 
 
 @pytest.mark.parametrize(("limit", "what"), [("MAX_CHARACTERS", "text"), ("MAX_LINES", "lines")])
