@@ -6,10 +6,10 @@ from specextend_cli.documents.errors import page_label
 from specextend_cli.documents.pdf.forms import Annotation, insert_annotations
 from specextend_cli.documents.pdf.legibility import unreadable_share
 from specextend_cli.documents.read import read_bytes
-from tests.documents.damaged_pdfs import mapped
 from tests.documents.edge_cases import refusal
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes
 from tests.documents.made_pdfs import report_bytes
+from tests.documents.raw_pdf import raw_pdf, show
 
 
 def test_fields_and_annotations_are_read_where_they_stand() -> None:
@@ -65,9 +65,8 @@ def test_what_cannot_be_read() -> None:
 
 
 def gibberish(letters: str) -> bytes:
-    codes = {0x61 + at: letter for at, letter in enumerate(letters)}
-    line = b"BT /F1 8 Tf 72 %d Td (" + b"abcdefgh hgfedcba " * 4 + b") Tj ET "
-    return mapped(codes, b"".join(line % (700 - 12 * at) for at in range(9)))
+    codes = {chr(0x61 + at): letter for at, letter in enumerate(letters)} | {" ": " "}
+    return raw_pdf(["".join(show(72, 700 - 12 * at, "abcdefgh hgfedcba " * 4, 8) for at in range(9))], codes)
 
 
 def test_gibberish_is_said_with_a_way_out() -> None:

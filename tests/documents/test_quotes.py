@@ -23,7 +23,6 @@ MARKED = "\n> ".join(("", *NOTICE)).strip()
 UNMARKED = "\n".join(NOTICE)
 TEXTS = {
     "marks": MARKED,
-    "en": f"On Wed, Apr 4, 2031 at 9:00 PM, Bo Ek <bo@x.org> wrote:\n\n{MARKED}",
     "en, unmarked": f"--- On Wed, 4/4/31, bo@x.org <bo@x.org> wrote:\n\n{UNMARKED}",
     "de": f"Am 4. April 2031 um 21:00 schrieb Bo Ek <bo@x.org>:\n\n{MARKED}",
     "fr, wrapped": f"Le mer. 4 avr. 2031 à 21:00, Bo Ek de la guilde\n<bo@x.org> a écrit :\n\n{MARKED}",
@@ -133,12 +132,6 @@ def test_quotations_that_are_broken_or_in_cells(html: str) -> None:
     assert REPLY in text
     assert not {"\ufdd0", "\ufdd1"} & set(text)
     assert text.count(">") < 40
-
-
-def test_headings_below_a_quotation_in_html_stay() -> None:
-    document = mail(None, f"<p>{REPLY}</p><blockquote><p>{NOTICE[0]}</p></blockquote><h2>Prices</h2><p>Ten crowns.</p>")
-    assert [page.title for page in document.pages][1:] == ["Prices"]
-    assert blocks(document, "quote") == [f"> {NOTICE[0]}"]
 
 
 def test_quoted_sentences_are_whole() -> None:
