@@ -13,7 +13,6 @@ from specextend_cli.documents.cleaning import clean
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.formats import detect
 from specextend_cli.documents.paged import Paged, Typed
-from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.sections import Parsed
 from specextend_cli.documents.source import Source
 from specextend_cli.documents.worker import parse
@@ -25,11 +24,8 @@ BODY = (
     "<table><tr><td>x</td><td><table><tr><th>y</th></tr></table></td></tr></table>"
     "<pre>c  d</pre><div hidden='x'>h</div>"
 )
+WORD = p("Head", "Heading1") + p("text") + item("a", 1) + table(("x", "y"), (table(("in",)), "z"))
 PIECES = (b"<", b">", b"&", b"\0", b"\xff", b"<table>", b"</td>", b"</li>", b"<!--", b"]]>", b"\x1b[2J", b"<w:p>")
-
-
-def word_body() -> str:
-    return p("Head", "Heading1") + p("text") + item("a", 1) + table(("x", "y"), (table(("in",)), "z"))
 
 
 def packed(mutate: Callable[[bytes], bytes]) -> bytes:
@@ -39,8 +35,8 @@ def packed(mutate: Callable[[bytes], bytes]) -> bytes:
 
 MADE: dict[str, Callable[[Callable[[bytes], bytes]], bytes]] = {
     "html": lambda mutate: b"<!doctype html>" + mutate(page(BODY).encode()),
-    "docx": lambda mutate: mutate(docx(word_body())),
-    "docx part": lambda mutate: docx(mutate(word_body().encode()).decode("latin-1")),
+    "docx": lambda mutate: mutate(docx(WORD)),
+    "docx part": lambda mutate: docx(mutate(WORD.encode()).decode("latin-1")),
     "epub": lambda mutate: mutate(packed(lambda data: data)),
     "epub part": packed,
     "email": lambda mutate: b"Received: x\n" + mutate(bytes(message("text\n" * 9, page(BODY), a_pdf=b"x" * 99))),
@@ -86,11 +82,3 @@ def test_mutated_files_are_read_or_refused(kind: str, rounds: int, tmp_path: Pat
             assert all(0 <= block.start < block.end <= len(text.text) for block in text.blocks)
             read += bool(text.text)
     assert read
-
-
-@pytest.mark.parametrize("kind", MADE)
-def test_some_of_them_through_the_worker(kind: str) -> None:
-    chance = random.Random(f"another seed for {kind}")
-    for _ in range(4):
-        with suppress(InputError):
-            assert read_bytes("file", MADE[kind](lambda part: mutated(chance, part))).text
