@@ -61,7 +61,6 @@ class Look:
     late: bool = False
     line_numbers: bool = False
     drop_caps: bool = False
-    rules: bool = False
     turned: int = 0
     decorate: Callable[[Sheet], object] = lambda sheet: None
 
@@ -220,9 +219,6 @@ class Sheet:
         if word.style == "bold":  # struck twice, by drivers without bold type
             self.text(x + 0.35, y, word.text, size, font)
             return self.text(x, y, word.text, size, font)
-        if word.style in ("sub", "super"):
-            up = 0.35 if word.style == "super" else -0.2
-            return self.text(x - 0.2 * size, y + up * size, word.text, 0.65 * size, font)
         if self.look.draw == "accents":  # before the letters below them, as TeX does
             for letter in word.text:
                 base, *marks = list(unicodedata.normalize("NFD", letter))
@@ -231,11 +227,7 @@ class Sheet:
                     self.text(x + over, y + (0.2 * size if base.isupper() else 0), accent, size, font)
                 x = self.text(x, y, base if accent else letter, size, font)
             return x
-        end = self.text(x, y, word.text, size, font)
-        if word.style == "struck":
-            self.canvas.setLineWidth(0.6)
-            self.canvas.line(x, y + 0.26 * size, end, y + 0.26 * size)
-        return end
+        return self.text(x, y, word.text, size, font)
 
     # Blocks
 
@@ -258,23 +250,8 @@ class Sheet:
                 said = " ".join(word.text for word in line)
                 self._queue(y, partial(self.text, x - 100, y, said, look.size - 1, bold), late=True)
                 y -= look.leading
-        elif block.kind == "items":
-            for number, [text] in enumerate(block.rows, 1):
-                mark = {"1": f"{number}", "a": chr(96 + number), "•": "•"}[block.marker[0]] + block.marker[1:]
-                first, *lines = self.wrap(words_of(text), look.frames[0][1] - 20)
-                self.set([[Word(mark), *first]], plain=True)
-                self.set(lines, left=20, plain=True)
         elif block.kind == "table":
             self._table(block.rows)
-        elif block.kind == "figure":
-            x, width = self._room(11)
-            self.canvas.rect(x + 10, self.y - 70, width - 20, 70)
-            for at, label in enumerate(block.rows[0]):
-                self.text(x + 20 + at * width / 3, self.y - 20 - 15 * at, label, 7)
-            self.y -= 70 + look.leading
-            caption = words_of(f"Figure {self.number}. {block.text}")
-            self.set(list(self.wrap(caption, width, look.size - 1.5)), 0, look.size - 1.5, plain=True)
-            self.y -= look.leading
         else:
             self._paragraph(self._words(block.runs), 30 if block.kind == "quote" else 0)
 
@@ -323,8 +300,6 @@ class Sheet:
                 self.text(x + at * step + (room if at and height == 1 else 0), y, line, size)
                 y -= look.leading
         self.y -= height * look.leading
-        if look.rules:
-            self.canvas.line(x, self.y + look.leading - 3, x + width, self.y + look.leading - 3)
 
 
 def words_of(text: str) -> Line:

@@ -77,7 +77,6 @@ _TWO = "#set page(columns: 2)\n#set text(size: 9.5pt)\n" + _PLAIN
 _TITLE = f'#place(top + center, scope: "parent", float: true, text(size: 17pt)[*{HEAD}*])'
 _FLOAT = "#set figure(placement: auto)\n"
 _UNRULED = "#set table(stroke: none, align: horizon + left)\n"
-_RULED = "#set table(stroke: 0.5pt, align: horizon + center)\n"
 _NUMBERED = '#set par.line(numbering: "1", numbering-scope: "page")\n#set par(leading: 1em)\n'
 _MARK = "#set page(background: rotate(45deg, text(70pt, fill: gray.lighten(40%))[CONFIDENTIAL]))\n"
 _SPACED = "#show heading: it => text(tracking: 0.3em, upper(it.body))\n#show heading: set text(hyphenate: false)\n"
@@ -91,14 +90,11 @@ _FILES = (
     ("alternating", "hpppp" * 4, _ALTERNATING),
     ("chapter-heads", "hppppppp" * 5, _CHAPTER_HEADS + _NEXT + _PLAIN),
     ("columns", "hpppphppppchp1p1hppp1", _TWO + _TITLE),
-    ("floats", "pf" * 8, _FLOAT + _PLAIN),
     ("floats-columns", "pf" * 8, _FLOAT + _TWO),
     *((f"notes-{n}", f"h{n}{n}{n}" * 3, _SAME + _PLAIN) for n in (1, 3)),
     ("items", "p#pap–i", ""),
     ("table", "ptpeptdp", _UNRULED),
-    ("table-ruled", "ptpeptdp", _RULED),
     ("table-wrapped", "pvp", _UNRULED),
-    ("table-wrapped-ruled", "pvp", _RULED),
     ("table-long", "pTp", _UNRULED + _PLAIN),
     ("contents", "hpppp" * 6, _PLAIN + "#outline()"),
     ("side-headings", "spp" * 6, "#set page(margin: (left: 6cm, right: 2cm))\n" + _PLAIN),

@@ -20,8 +20,7 @@ _BASE = """
 body { font: 10.5pt/1.35 "DejaVu Serif"; text-align: justify; hyphens: auto; }
 p { margin: 0 0 0.6em; } h1 { font-size: 14pt; } h1, td, th { hyphens: none; text-align: left; }
 td, th { padding: 2pt 6pt; vertical-align: middle; font-size: 9pt; } table { border-collapse: collapse; width: 100%; }
-.note { float: footnote; } .spaced { letter-spacing: 0.2em; } blockquote { margin: 0.6em 1.2cm; font-size: 9.5pt; }
-.box { background: #dde; padding: 6pt; border: 1pt solid #88a; } sup { font-size: 65%; } figcaption { font-size: 9pt; }
+.note { float: footnote; } .spaced { letter-spacing: 0.2em; } sup { font-size: 65%; } figcaption { font-size: 9pt; }
 .picture { border: 1pt solid; height: 2cm; width: 9cm; font-size: 8pt; } .picture span { margin-right: 1.5cm; }
 """
 _FONTS = FontConfiguration()
@@ -40,17 +39,13 @@ _ALTERNATING = f"""
 _CHAPTERS = "h1 { string-set: chapter content(); break-before: page; }"
 _CHAPTERS += _edge("top-right", "string(chapter) '  ' counter(page)")
 _DROP = "h1 + p::first-letter { float: left; font-size: 42pt; line-height: 34pt; padding-right: 4pt; }"
-_SIDE = "@page { margin-left: 6cm; } .side { float: left; width: 3.4cm; margin-left: -4cm; font-weight: bold; }"
-_SIDE += ".side { text-align: left; hyphens: none; }"
 _MARK = ".mark { position: fixed; top: 9cm; left: 2cm; font-size: 60pt; "
 _STAMP = '<div class="mark">CONFIDENTIAL</div>'
 _CONTENTS = '.toc a::after { content: leader(".") target-counter(attr(href), page); } .toc { list-style: none; }'
 _SPACED = "h1 { letter-spacing: 0.35em; text-transform: uppercase; font-size: 12pt; }"
 _RULED = "td, th { border: 0.5pt solid; }"
-_CENTRED = _RULED + "td { text-align: center; } td, th { width: 25%; }"
 _BESIDE = "figure { float: right; width: 6cm; margin: 0 0 0.5cm 0.5cm; } .picture { width: 5.5cm; }"
 _COLUMNS = "body { columns: 2; column-gap: 0.8cm; font-size: 9.5pt; } h1.all { column-span: all; }"
-_SLIDES = "@page { size: 25.4cm 14.3cm; } body { font-size: 20pt; } h1 { font-size: 30pt; break-before: page; }"
 _MEMO = "<p>To: Ada Miller<br>From: The Superintendent<br>Date: 14 March 1961<br>Subject: The third weir</p><hr>"
 _FILES = (
     ("pages", "hpppp" * 3 + "•", _NUMBER + _HEAD, ""),
@@ -62,18 +57,14 @@ _FILES = (
     ("items", "p•p#pai", _NUMBER, ""),
     ("table", "ptpepdp", "", ""),
     ("table-wrapped", "pvp", _RULED, ""),
-    ("table-centred", "pvp", _CENTRED, ""),
     ("contents", "hpppp" * 6, _NUMBER + _CONTENTS, ""),
     ("figures", "pf" * 5 + "p", _NUMBER + _BESIDE, ""),
     ("figures-columns", "pf" * 5 + "p", _NUMBER + _BESIDE + _COLUMNS, ""),
-    ("side-headings", "sp" * 7, _NUMBER + _SIDE, ""),
     ("drop-caps", "hpppp" * 4, _NUMBER + _DROP, ""),
     ("letterspacing", "hwwpp" * 3, _NUMBER + _SPACED, ""),
     ("watermark", "hpppp" * 3, _NUMBER + _MARK + "transform: rotate(-45deg); }", _STAMP),
     ("watermark-flat", "hpppp" * 3, _NUMBER + _MARK + "}", _STAMP),
     ("struck", "xxp", "p { text-align: left; }", ""),
-    ("slides", "h•" * 6, _NUMBER + _SLIDES, ""),
-    ("boxes", "hpppbpqhpp", _NUMBER, ""),
     ("memo", "pp", "", _MEMO),
     ("forms", "p", "input { width: 8cm; } p { text-align: left }", ""),
 )
