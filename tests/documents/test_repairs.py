@@ -14,7 +14,7 @@ from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.order import side_headings
 from specextend_cli.documents.repairs.running import watermarks
-from tests.documents.made_pdfs import wrap
+from tests.documents.made_pdfs import SENTENCES, wrap
 from tests.documents.raw_pdf import FIXED, raw_pdf, show
 
 
@@ -71,37 +71,23 @@ def test_what_is_no_columns(page: list[Line]) -> None:
 
 # -------------------------------------------------------------------------------------------------- line numbers
 
-TESTIMONY = (
-    "Q.  Did you see the water rise on the morning of the ninth of May, when the bell had been rung by the ferryman?",
-    "A.  I did.  It had covered the road within the hour, and by noon the mill was cut off from the town.",
-    "MR. STONE:  Objection, your Honor.  The witness has not said when he came to the bridge or who had sent him.",
-)
-
-
-def hearing(page: int, style: str) -> list[str]:
-    """25 lines of a page."""
-    lines: list[str] = []
-    for at in range(12):
-        first, *more = wrap(TESTIMONY[(page + at) % 3], 54)
-        lines += [f"     {first[:2]}  {first[3:]}" if first[1] == "." else f"     {first}", *more]
-    return ["" if style == "empty lines" and at % 6 == 3 else line for at, line in enumerate(lines[:25])]
-
 
 @pytest.mark.parametrize("pages", [1, 3])
 @pytest.mark.parametrize("style", ["one text", "raised", "empty lines"])
 def test_line_numbers_of_testimony_are_removed(style: str, pages: int) -> None:
+    said = [f"     Q.  {line}" if at % 4 == 0 else line for at, line in enumerate(wrap(" ".join(SENTENCES * 16), 54))]
+    lines = ["" if style == "empty lines" and at % 6 == 3 else line for at, line in enumerate(said[: 25 * pages])]
     made = []
     for page in range(pages):
         drawn = show(500, 750, str(page + 1), 12, FIXED) if pages > 1 else ""
-        for row, line in enumerate(hearing(page, style)):
+        for row, line in enumerate(lines[25 * page : 25 * page + 25]):
             y, number = 695 - 25 * row, f"{row + 1:>2}"
             size, rise = (9, 3) if style == "raised" else (12, 0)
             text = "" if style == "one text" else show(95, y, line, 12, FIXED) if line else ""
             drawn += text + show(60, y + rise, f"{number}  {line}" if style == "one text" else number, size, FIXED)
         made.append(drawn)
     document = read_bytes("a.pdf", raw_pdf(made))
-    wanted = " ".join(line for page in range(pages) for line in hearing(page, style))
-    assert document.text.split() == wanted.split()
+    assert document.text.split() == " ".join(lines).split()
     assert document.extraction.changes["line number"] == 25 * pages
 
 
@@ -128,8 +114,8 @@ def numbered(page: int, first: int = 1, text: str = "a line of text that is long
 
 
 def test_line_numbers_begin_again_or_count_on() -> None:
-    for pages in ([numbered(1), numbered(2)], [numbered(1), numbered(2, 11)]):
-        fixed, edits = line_numbers(pages)
+    for first in (1, 11):
+        fixed, edits = line_numbers([numbered(1), numbered(2, first)])
         assert {line.text for page in fixed for line in page} == {"a line of text that is long"}
         assert len(edits) == 20
     for pages in ([numbered(1, 1, "Mill\t3.20"), numbered(2, 11, "Mill\t3.20")], [numbered(1), [at("text", 700)]]):

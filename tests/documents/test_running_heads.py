@@ -33,21 +33,19 @@ CHAPTERS = ("", "2 CHAPTER 1. THE MILL", "3", "4 CHAPTER 1. THE MILL", "", "6 CH
 @pytest.mark.parametrize(
     ("heads", "feet"),
     [
-        (["Annual Report 2024"] * 8, [f"Page {n}" for n in range(1, 9)]),
         ([f"Chapter {1 + n // 12}: Levels  {n}" for n in range(1, 60)], [""] * 59),
         (CHAPTERS, ["1", "", "", "", "5", "", ""]),
         ([""] * 2, ["- 1 -", "- 2 -"]),
         (["11/28/26, 8:51 AM  The Mill"] * 2, ["https://example.org/mill  1/2", "https://example.org/mill  2/2"]),
         (["The Mill  https://example.org/mill"], ["1 of 2  28.11.2026, 08:51"]),
     ],
-    ids=["usual", "with numbers", "short chapters", "two pages", "browser", "one page of a browser"],
+    ids=["with numbers", "short chapters", "two pages", "browser", "one page of a browser"],
 )
 def test_heads_and_feet_go(heads: Sequence[str], feet: Sequence[str]) -> None:
     pages = [paged(n, head, foot) for n, (head, foot) in enumerate(zip(heads, feet, strict=True), 1)]
     fixed, edits = running_lines(pages)
     assert fixed == [paged(n) for n in range(1, len(pages) + 1)]
     assert sorted(edit.before for edit in edits) == sorted(filter(None, (*heads, *feet)))
-    assert {edit.kind for edit in edits} <= {"running head", "running foot", "page number"}
 
 
 @pytest.mark.parametrize("label", ["Invoice {}", "INV-{}", "Order no. {}", "Case #{}"])
@@ -162,8 +160,7 @@ def ruled(number: int) -> str:
 
 
 def close(number: int) -> str:
-    cite = centred(668, "Cite as: 12 Weirs 345 (2031)")
-    return centred(686, "Opinion of the Court") + cite + centred(40, f"{number}")
+    return ruled(number).replace("_" * 30, "Cite as: 12 Weirs 345 (2031)")
 
 
 def chapters(lengths: Sequence[int], form: str) -> Made:
@@ -177,11 +174,10 @@ def chapters(lengths: Sequence[int], form: str) -> Made:
         (docket, 22, "No. 88-1021"),
         (ruled, 22, ""),
         (close, 16, ""),
-        (chapters([6], "{} - {}"), 22, ""),
         (chapters([2, 3, 1], "{}-{}"), 22, ""),
         (chapters([3, 3], "- {}\x96{} -"), 22, ""),
     ],
-    ids=["docket", "rule", "close", "chapter", "chapters", "dashes"],
+    ids=["docket", "rule", "close", "chapters", "dashes"],
 )
 def test_sentences_go_on_over_the_pages(around: Made, step: float, once: str) -> None:
     """Pages of one text with what is drawn around it on each."""

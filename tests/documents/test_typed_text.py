@@ -63,13 +63,10 @@ def test_prose_is_joined(text: str) -> None:
     ids=["lines", "PEM", "PGP", "uuencoded", "one line"],
 )
 def test_encoded_data_is_left_out_and_said(data: str) -> None:
-    before, after = "The bridge is closed on Monday.", "It opens again on Tuesday."
-    text = f"{before}\n\n{data}\n\n{after}\n"
+    text = f"The bridge is closed.\n\n{data}\n\nIt opens again.\n"
     markdown = f"# A\n\n{text}\n# B\n\nx\n"
     for document in (read(text), read(markdown, "a.md"), read_bytes("a.eml", bytes(message(text, cte="8bit")))):
-        assert before in document.text
-        assert after in document.text
-        assert data[-20:] not in document.text
+        assert "The bridge is closed.\n\nIt opens again." in document.text
         assert document.extraction.changes[ENCODED] == 1
         assert document.extraction.left_out == len(data.split())
         said = f"Encoded data of {document.name} (base64 or the like) was left out: {len(data):,} characters."
@@ -77,11 +74,8 @@ def test_encoded_data_is_left_out_and_said(data: str) -> None:
         assert sum(line.strip() in data for diff in document.extraction.page_diffs for line in diff.before) > 0
 
 
-def test_encoded_data_alone_is_no_text() -> None:
-    assert refusal(lambda: read(LINES)).what == "a.txt holds no text"
-
-
 def test_pictures_in_a_text() -> None:
+    assert refusal(lambda: read(LINES)).what == "a.txt holds no text"
     document = read(f"# A\n\nSee ![a bridge](data:image/png;base64,{DATA}) here.\n\n# B\n\nx\n", "a.md")
     assert "See ![a bridge]() here." in document.text
 
@@ -145,19 +139,16 @@ def test_comments_of_markdown_are_left_out() -> None:
     assert document.extraction.left_out == 9
 
 
-CHINESE, KOREAN = "全市计划改造的218个小区只完成了97个。", "한빛군은 1914년에 세 고을을 합쳐 만든 군이다."
+CHINESE = "全市计划改造的218个小区只完成了97个。"
 
 
 @pytest.mark.parametrize(
     ("heading", "prose"),
     [
         ("二、调查结果", CHINESE),
-        ("（一）进度", CHINESE),
         ("参考文献", CHINESE),
-        ("1. 서론", KOREAN),
-        ("참고문헌", KOREAN),
+        ("참고문헌", "한빛군은 1914년에 세 고을을 합쳐 만든 군이다."),
         ("المراجع", "تقع المحافظة في شمال البلاد، وقد أُنشئت عام 1962."),
-        ("संदर्भ", "सोनपुर जिला गंगा नदी के संगम पर बसा है।"),
     ],
 )
 def test_headings_in_scripts_without_capitals(heading: str, prose: str) -> None:
