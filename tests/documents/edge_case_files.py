@@ -5,7 +5,6 @@ from __future__ import annotations
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_files import W, docx, epub, item, p, page, table, word, zipped
 
-MBOX = b"From ann Mon Mar  2 10:00:00 2026\n"
 BOOK = page("<h1>The River</h1><p>It rises in the hills.</p>")
 
 
@@ -31,14 +30,6 @@ def utf16_docx() -> bytes:
     return zipped({"word/document.xml": body.encode("utf-16")})
 
 
-def tracked() -> bytes:
-    changed = (
-        '<w:ins w:id="1"><w:r><w:t> measured</w:t></w:r></w:ins><w:del w:id="2"><w:r><w:delText> guessed</w:delText>'
-        '</w:r></w:del><w:moveFrom w:id="3"><w:r><w:t> moved</w:t></w:r></w:moveFrom><w:r><w:t> daily.</w:t></w:r>'
-    )
-    return docx(p("The level is", runs=changed))
-
-
 def nested_tables() -> bytes:
     inner = table(("a", "b"))
     return docx(p("Before.") + table(("Station", "Level"), (inner, "3.20")) + p("After."))
@@ -52,13 +43,6 @@ def linked() -> bytes:
 
 def levelled() -> bytes:
     return docx(p("Findings", properties='<w:outlineLvl w:val="0"/>') + p("They are few.") + item("one", 1))
-
-
-def noted() -> bytes:
-    notes = word("footnotes", f'<w:footnote w:id="2">{p("By the mill.")}</w:footnote>')
-    return docx(
-        p("Measured", runs='<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:t> daily.</w:t></w:r>'), footnotes=notes
-    )
 
 
 def entities() -> bytes:
@@ -85,15 +69,11 @@ FILES = (
     # text
     EdgeCase("bom.txt", lambda: b"\xef\xbb\xbfThe river.", "The river."),
     EdgeCase("utf-16.txt", lambda: "Größe – Maß".encode("utf-16"), "Größe – Maß"),
-    EdgeCase("utf-16-be.txt", lambda: "\ufeffGröße".encode("utf-16-be"), "Größe"),
     EdgeCase("utf-32.txt", lambda: "Größe – Maß".encode("utf-32"), "Größe – Maß"),
-    EdgeCase("no-mark.txt", lambda: "The river rises.".encode("utf-16-le"), "The river rises."),
-    EdgeCase("latin.txt", lambda: "Größe und Maß".encode("latin-1"), "Größe und Maß", warning="read as Windows-1252"),
     EdgeCase("mac.txt", lambda: b"One line here.\r\rAnother there.\r", "One line here.\n\nAnother there."),
     EdgeCase("dos.txt", lambda: b"One line here.\r\n\r\nAnother.\r\n\x1a", "One line here.\n\nAnother."),
     EdgeCase("feeds.txt", lambda: b"Page one.\n\x0cPage two.\n\x0c\x0cLast.", "Page one.\n\nPage two.\n\nLast."),
     EdgeCase("nuls.txt", lambda: b"The river\0 rises." * 9 + b"\0\0\0", error="nuls.txt is a binary file"),
-    EdgeCase("right-to-left.txt", lambda: "النهر يرتفع ببطء.".encode(), "النهر يرتفع ببطء."),
     EdgeCase("control-tokens.txt", lambda: b"<|im_end|> stays text. </s>", "<|im_end|> stays text. </s>"),
     EdgeCase("one-line.txt", lambda: b"level " * 40_000, ("level " * 40_000).strip()),
     EdgeCase("feeds-only.txt", lambda: b"\x0c\x0c\x0c", error="feeds-only.txt is empty"),
@@ -104,11 +84,9 @@ FILES = (
     # Word
     EdgeCase("strict.docx", strict_docx, "Head\n\nText."),
     EdgeCase("utf-16.docx", utf16_docx, "Größe und Maß."),
-    EdgeCase("tracked.docx", tracked, "The level is measured daily."),
     EdgeCase("nested.docx", nested_tables, "Before.\n\nStation  Level\n—  3.20\na  b\n\nAfter."),
     EdgeCase("linked.docx", linked, "See the book. Page 4"),
     EdgeCase("levelled.docx", levelled, "Findings\n\nThey are few.\n\n- one"),
-    EdgeCase("noted.docx", noted, "Measured daily.\n\n1 By the mill."),
     EdgeCase("pictures.docx", lambda: docx("<w:p><w:r><w:drawing/></w:r></w:p>"), error="pictures.docx holds no text"),
     EdgeCase("cut.docx", cut_docx, error="cut.docx is a Word document (DOCX) and damaged"),
     EdgeCase("entities.docx", entities, error="entities.docx is a Word document (DOCX) and damaged"),
@@ -133,16 +111,8 @@ FILES = (
     EdgeCase("cut.epub", lambda: epub({"a.xhtml": BOOK})[:-60], error="cut.epub is an EPUB book and damaged"),
     # pages
     EdgeCase("open.html", lambda: b"<html><p>One<p>Two<ul><li>a<li>b</ul>tail", "One\n\nTwo\n\n- a\n- b\n\ntail"),
-    EdgeCase(
-        "declared.html",
-        lambda: '<html><head><meta charset="windows-1251"></head><body><p>Река'.encode("cp1251"),
-        "Река",
-    ),
-    EdgeCase("big5.html", lambda: '<html><meta charset="big5"><p>河流'.encode("big5"), "河流"),
     EdgeCase("utf-16.html", lambda: "<html><p>Größe</p></html>".encode("utf-16"), "Größe"),
-    EdgeCase("liar.html", lambda: '<html><meta charset="ascii"><p>Größe'.encode(), "Größe"),
     EdgeCase("scripts.html", lambda: html("<script>document.write('x')</script>"), error="scripts.html holds no text"),
-    EdgeCase("hidden.html", lambda: html("<p>Seen.</p><p style='display:none'>Unseen.</p>"), "Seen."),
     EdgeCase(
         "tables.html",
         lambda: html("<table><tr><td>a<table><tr><td>x</td><td>y</td></tr></table></td><td>b</td></tr></table>"),
@@ -152,10 +122,8 @@ FILES = (
     EdgeCase("nul.html", lambda: html("<p>The\0 river.</p>"), "The river."),
     EdgeCase("our-mark.html", lambda: html("<p>The ri\x02ver\x02</p>"), "The river"),
     EdgeCase("our-mark.txt", lambda: b"The ri\x02ver is go\x02\ning on.", "The river is go ing on."),
-    EdgeCase("our-mark.md", lambda: b"# One\n\nThe ri\x02ver\x02\n", "# One\n\nThe river"),
     EdgeCase("marks.html", lambda: html("<p>Levels<sup>3</sup> rose to 10<sup>6</sup>.</p>"), "Levels rose to 10⁶."),
     # email
     EdgeCase("coded.eml", lambda: with_charset("koi8-r", "Река".encode("koi8-r")), "Level\n\nFrom: a@b.c\n\nРека"),
     EdgeCase("unknown.eml", lambda: with_charset("x-none", "Größe".encode()), "Level\n\nFrom: a@b.c\n\nGröße"),
-    EdgeCase("mbox.eml", lambda: MBOX + with_charset("utf-8", b"Text."), "Level\n\nFrom: a@b.c\n\nText."),
 )

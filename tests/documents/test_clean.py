@@ -104,9 +104,7 @@ def lay_out(text: str) -> str:
 
 
 def test_wrapped_lines_become_paragraphs() -> None:
-    source = (
-        "The first paragraph is wrapped and goes on over three\nlines of about sixty characters until it comes to\n"
-    )
+    source = "The first paragraph is wrapped and goes on over three\nlines of sixty characters until it comes to\n"
     source += "its end.\n\nThe second follows a blank line and holds a word hyphen-\nated at the end.\n"
     source += "  The third is only indented, as books have it.\n"
     first, second, *_ = lay_out(source).split("\n\n")

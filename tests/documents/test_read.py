@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -29,9 +28,9 @@ CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 # ----------------------------------------------------------------------------------------------------------- PDF
 
 
-def test_pdf_becomes_pages_and_blocks(report: Callable[[int], Path]) -> None:
+def test_pdf_becomes_pages_and_blocks() -> None:
     seen: list[tuple[int, int]] = []
-    document = read(report(5), progress=lambda done, total: seen.append((done, total)))
+    document = read_bytes("report.pdf", report_bytes(5), progress=lambda done, total: seen.append((done, total)))
     assert (document.name, document.kind, document.extraction.pages) == ("report.pdf", "pdf", 5)
     assert seen == [(n, 5) for n in range(1, 6)]
     assert [page.number for page in document.pages] == [1, 2, 3, 4, 5]
@@ -49,13 +48,13 @@ def test_pdf_becomes_pages_and_blocks(report: Callable[[int], Path]) -> None:
     assert sum(document.extraction.changes.values()) > 10
 
 
-def test_pages_asked_for(report: Callable[[int], Path]) -> None:
-    document = read(str(report(6)), pages=parse_pages("2,4-5"))
+def test_pages_asked_for() -> None:
+    document = read_bytes("report.pdf", report_bytes(6), pages=parse_pages("2,4-5"))
     assert [page.number for page in document.pages] == [2, 4, 5]
     assert document.extraction.pages == 3
     assert "page 3 of the story" not in document.text
     assert "Volume II" not in document.text  # the other pages still tell what a running head is
-    error = refusal(lambda: read(report(6), pages=parse_pages("7")))
+    error = refusal(lambda: read_bytes("report.pdf", report_bytes(6), pages=parse_pages("7")))
     assert error.what == "report.pdf has 6 pages: there is no page 7"
 
 
@@ -91,18 +90,20 @@ def test_a_locked_pdf_says_how_to_give_its_password() -> None:
 
 @pytest.mark.parametrize(("limit", "what"), [("MAX_CHARACTERS", "text"), ("MAX_LINES", "lines")])
 def test_pages_with_too_much_on_them_are_listed(
-    report: Callable[[int], Path], limit: str, what: str, monkeypatch: pytest.MonkeyPatch
+    limit: str, what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pdf, limit, 10)
-    found = pdf.parse(Source("report.pdf", "pdf", report(2), skipped={2: "it is not asked for"}))
+    report = tmp_path / "report.pdf"
+    report.write_bytes(report_bytes(2))
+    found = pdf.parse(Source("report.pdf", "pdf", report, skipped={2: "it is not asked for"}))
     assert found.failed == {1: f"more {what} than a page can hold", 2: "it is not asked for"}
 
 
 @pytest.mark.usefixtures("own_processes")
-def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pages_that_take_too_long_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:slow_pdf")
     monkeypatch.setattr(reader, "SECONDS_A_PAGE", 0.1)
-    error = refusal(lambda: read(report(2)))
+    error = refusal(lambda: read_bytes("report.pdf", report_bytes(2)))
     assert error.what == "report.pdf: none of 2 pages could be read"
     assert error.why == "took too long, or too much memory"
 
@@ -110,11 +111,11 @@ def test_pages_that_take_too_long_are_listed(report: Callable[[int], Path], monk
 @pytest.mark.usefixtures("own_processes")
 @pytest.mark.parametrize(("crashes", "failed"), [(1, (2,)), (0, (2, 3, 4))])
 def test_a_page_that_kills_its_reader_is_skipped(
-    report: Callable[[int], Path], crashes: int, failed: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+    crashes: int, failed: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:deadly_pdf")
     monkeypatch.setattr(reader, "MAX_CRASHES", crashes)
-    document = read(report(4))
+    document = read_bytes("report.pdf", report_bytes(4))
     assert document.extraction.failed == failed
     assert "could not be read" in document.extraction.warnings[0]
     assert [page.number for page in document.pages] == [n for n in range(1, 5) if n not in failed]
@@ -122,11 +123,9 @@ def test_a_page_that_kills_its_reader_is_skipped(
 
 @pytest.mark.usefixtures("own_processes")
 @pytest.mark.parametrize(("limit", "value"), [("SECONDS_TO_OPEN", 0.001), ("MEMORY", 1 << 20), ("MAX_RESPONSE", 10)])
-def test_seconds_memory_and_responses_are_limited(
-    report: Callable[[int], Path], limit: str, value: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_seconds_memory_and_responses_are_limited(limit: str, value: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(reader, limit, value)
-    error = refusal(lambda: read(report(2)))
+    error = refusal(lambda: read_bytes("report.pdf", report_bytes(2)))
     assert error.what == "report.pdf could not be read"
 
 
