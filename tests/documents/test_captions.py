@@ -34,15 +34,12 @@ CAPTIONS = {
     "voices.vtt": timed(VTT + "<v.loud {name}>{line}</v>", "WEBVTT - Meeting\nKind: a\n\n").replace("&", "&amp;"),
     "names.vtt": timed("{n}\n" + VTT + "{name}: {line}", "\ufeffWEBVTT\n\n"),
     "dense.vtt": timed("{n}\n" + VTT + "{name}: <i>{line}</i>", "WEBVTT\n", "\n"),
-    "names.srt": timed("{n}\n00:{m}:01,000 --> 00:{m}:09,500\n{{\\an8}}{name}: {line}"),
-    "windows.srt": timed("{n}\n00:{m}:01,000 --> 00:{m}:09,500\n{name}: {line}").replace("\n", "\r\n"),
+    "names.srt": timed("{n}\n00:{m}:01,000 --> 00:{m}:09,500\n{{\\an8}}{name}: {line}").replace("\n", "\r\n"),
 }
 CHATS = {
     "brackets": timed("[12/03/2025, 10:{m}:22] {name}: {line}", gap="\n"),
     "dashes": timed("12.03.25, 10:{m} - {name}: {line}", gap="\n"),
-    "american": timed("3/12/25, 10:{m} AM - {name}: {line}", gap="\n"),
     "meeting": timed("10:{m}:22 From {name} to Everyone: {line}", gap="\n"),
-    "times": timed("[00:{m}:22] {name}: {line}"),
     "above": timed("{name}  10:{m} AM\n{line}"),
     "offset": timed("{name} (00:{m}):\n{line}"),
 }

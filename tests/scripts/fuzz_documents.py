@@ -126,13 +126,30 @@ def outcome(kind: str, data: bytes) -> str:
     return "read in part" if document.extraction.failed else "read"
 
 
+class Worker(SharedWorker):
+    """Ends a process after `ROUND` jobs; `peak`: bytes of memory that one needed at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs, self.peak = 0, 0
+
+    def used(self, pid: int) -> None:
+        status = Path(f"/proc/{pid}/status")
+        if status.exists():
+            lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+            self.peak = max(self.peak, *(int(line.split()[1]) << 10 for line in lines), 0)
+        self._jobs += 1
+        if self._jobs % ROUND == 0:
+            self.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--keep", type=Path, help="where documents with defects go")
     options = parser.parse_args()
-    worker, outcomes, times = SharedWorker(lasts=ROUND), Counter[tuple[str, str]](), list[tuple[float, int]]()
+    worker, outcomes, times = Worker(), Counter[tuple[str, str]](), list[tuple[float, int]]()
     defects = 0
     with pytest.MonkeyPatch.context() as patch:
         worker.install(patch)
