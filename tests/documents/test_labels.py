@@ -19,10 +19,7 @@ def declared(label: str, data: bytes) -> bytes:
         ("gb2312", "gbk", "中国的河流有很多水，请看镕基一文"),
         ("euc-kr", "cp949", "강물이 높다 똠방각하 펲시콜라"),
         ("shift_jis", "cp932", "川の水①は高い㈱"),
-        ("euc-jp", "euc_jis_2004", "川の水①は高い"),
-        ("big5", "big5hkscs", "香港嘅河流好多水"),
         ("latin1", "cp1252", "“Größe” – €5"),
-        ("windows-1251", "cp1251", "Река и море"),
         ("iso-2022-jp", "iso2022_jp", "川の水は高い"),
         ("utf-16", "utf-8", "река"),
         ("gb2312", "utf-8", "中国的河流有很多水"),
@@ -49,11 +46,9 @@ def test_one_wrong_byte_does_not_spoil_the_page(label: str, written: str, text: 
     assert "were replaced by �" in document.extraction.warnings[0]
 
 
-def test_a_label_that_most_bytes_contradict_is_not_believed() -> None:
-    document = read_bytes("a.html", declared("utf-8", "Größe und Maß".encode("cp1252")))
-    assert document.text == "Größe und Maß"
-    document = read_bytes("a.html", declared("euc-jp", "Größe, schön, für".encode("cp1252")))
-    assert document.text == "Größe, schön, für"
+@pytest.mark.parametrize("label", ["utf-8", "euc-jp"])
+def test_a_label_that_most_bytes_contradict_is_not_believed(label: str) -> None:
+    assert read_bytes("a.html", declared(label, "Größe, schön, für".encode("cp1252"))).text == "Größe, schön, für"
 
 
 def test_mail_and_books_too() -> None:

@@ -76,17 +76,12 @@ def _math(base: str) -> str:
 
 def word_files() -> Iterator[Known]:
     recipes = {"report": "hppphppp•p#pa", "notes": "h222" * 3, "tables": "ptpepv", "boxes": "hpbphp"}
-    recipes |= {"tracked": "hxxp" * 2, "hidden": "hxxp" * 2, "struck": "hxxp" * 2, "formulas": "m", "symbols": "p"}
+    recipes |= {"tracked": "hxxp" * 2, "hidden": "hxxp" * 2, "struck": "hxxp" * 2, "formulas": "m"}
     for kind, recipe in recipes.items():
         story, more = Story(kind, recipe), ""
         if kind == "formulas":
             more = _math("e") + _math("x")
             story.truth.items += ["e²=a/b", "x²=a/b"]
-        elif kind == "symbols":
-            angle = '<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>'
-            box = '<w:r><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr><w:t>\uf0fe</w:t></w:r>'
-            more = f"<w:p><w:r><w:t>An angle of </w:t></w:r>{angle}</w:p><w:p>{box}<w:r><w:t> Open</w:t></w:r></w:p>"
-            story.truth.items += ["An angle of α", "☑ Open"]
         made = Word(story, tracked=kind == "tracked", hidden=kind == "hidden", more=more)
         yield story.known("word", kind, ".docx", made.data)
 

@@ -62,11 +62,6 @@ GERMAN = (
     "Außerdem beschloss die Bezirksverwaltung, {number} Überschwemmungsgebiete auszuweisen, bevor {who} zurücktrat.",
     "„Größere Schäden“, schrieb {who} im Frühjahr {year}, „ließen sich durch {small} Schöpfwerke verhüten.“",
 )
-FRENCH = (
-    "En {year}, {who} a présenté à l’assemblée départementale {number} propositions concernant les digues.",
-    "Le préfet de la région n’a reçu que {number} réponses, bien que {who} eût déjà protesté à plusieurs reprises.",
-    "« Les inondations de {year} étaient prévisibles », écrivait {who} après {small} années d’observations régulières.",
-)
 ARABIC = (
     "أعلنت إدارة المياه في المدينة عن خطة جديدة لحماية {number} قرية من الفيضانات.",
     "قال المهندس المسؤول إن مستوى النهر ارتفع خلال {small} أيام بعد الأمطار الغزيرة.",

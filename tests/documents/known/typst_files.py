@@ -108,7 +108,7 @@ _FILES = (
     ("boxes", "hppbpqhppp", _TWO),
 )
 _LANGUAGES = (
-    *(("german", "de", prose.GERMAN, ""), ("french", "fr", prose.FRENCH, "")),
+    ("german", "de", prose.GERMAN, ""),
     *(("arabic", "ar", prose.ARABIC, ', font: "DejaVu Sans"'), ("hebrew", "he", prose.HEBREW, ', font: "DejaVu Sans"')),
 )
 
