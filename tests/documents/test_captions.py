@@ -61,8 +61,7 @@ def test_chats_are_turns_of_speakers(name: str) -> None:
 
 def test_nicknames_begin_with_a_capital() -> None:
     text = timed("[10:{m}] <{name}> {line}", gap="\n").replace("Ann Lee", "@ann").replace("Bob", "bob")
-    expected = [turn.replace("Ann Lee", "Ann") for turn in TURNS]
-    assert paragraphs(read_bytes("irc", text.encode())) == expected
+    assert paragraphs(read_bytes("irc", text.encode())) == [turn.replace("Ann Lee", "Ann") for turn in TURNS]
 
 
 def test_a_speaker_goes_on_over_cues_and_what_nobody_says_is_left_out() -> None:

@@ -109,12 +109,6 @@ def test_encrypted_mail(sealed: str) -> None:
     assert "encrypted" in document.extraction.warnings[0]
 
 
-def test_a_signature_is_no_text() -> None:
-    signature = "Content-Type: application/pgp-signature\n\nx\n"
-    document = read_bytes("a.eml", head(f"multipart/signed; boundary=s\n\n--s\n{PART}\n--s\n{signature}--s--\n"))
-    assert (document.text, document.extraction.unread) == (CLOSED, 0)
-
-
 def test_mail_in_utf_16() -> None:
     data = head("text/plain\n\nDer Weg über die Brücke.").decode()
     for encoded in (data.encode("utf-16"), data.encode("utf-16-be"), data.encode("utf-32")):
@@ -154,30 +148,30 @@ def test_why_a_message_was_not_delivered() -> None:
     assert text.endswith("Plan\n\nFrom: a@b")
 
 
-def test_every_text_of_a_message_is_read() -> None:
-    parts = "".join(
-        f"--m\nContent-Type: text/plain\n\nText {n}.\n\n--m\nContent-Type: image/png\n\nx\n" for n in (1, 2)
-    )
-    document = read_bytes("a.eml", head(f"multipart/mixed; boundary=m\n\n{parts}--m--\n"))
-    assert document.text.endswith("Text 1.\n\nText 2.")
-    assert document.extraction.warnings == ("2 attachments were not read: one without a name (image/png).",)
-    # A PDF beside the HTML alternative, as some programs nest them.
-    nested = (
-        f"multipart/alternative; boundary=a\n\n--a\n{PART}\n--a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
-        "Content-Type: text/html\n\n<p>The bridge is closed.</p>\n--b\nContent-Type: application/pdf; name=c.pdf\n\nx\n"
-        "--b--\n--a--\n"
-    )
-    document = read_bytes("a.eml", head(nested))
-    assert (document.text, document.extraction.unread) == (CLOSED, 1)
+DEEP = "text/plain\n\ndeep"
+for _level in range(60):
+    DEEP = f"multipart/mixed; boundary=b{_level}\n\n--b{_level}\nContent-Type: {DEEP}\n--b{_level}--\n"
+IMAGES = "--m\nContent-Type: text/plain\n\n{}\n\n--m\nContent-Type: image/png\n\nx\n"
+PARTS = {
+    "signature": (f"signed; boundary=s\n\n--s\n{PART}\n--s\nContent-Type: application/pgp-signature\n\nx\n--s--\n", 0),
+    "texts": (f"mixed; boundary=m\n\n{IMAGES.format('The bridge')}{IMAGES.format('is closed.')}--m--\n", 2),
+    "nested": (  # a PDF beside the HTML alternative
+        f"alternative; boundary=a\n\n--a\n{PART}\n--a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
+        "Content-Type: text/html\n\n<p>The bridge is closed.</p>\n--b\nContent-Type: image/png\n\nx\n--b--\n--a--\n",
+        1,
+    ),
+    "deep": (f"mixed; boundary=o\n\n--o\n{PART}\n--o\nContent-Type: {DEEP}\n--o--", 1),
+}
 
 
-def test_parts_in_parts_end_somewhere() -> None:
-    made = "text/plain\n\ndeep"
-    for level in range(60):
-        made = f"multipart/mixed; boundary=b{level}\n\n--b{level}\nContent-Type: {made}\n--b{level}--\n"
-    data = head(f"multipart/mixed; boundary=o\n\n--o\n{PART}\n--o\nContent-Type: {made}\n--o--")
-    document = read_bytes("a.eml", data)
-    assert (document.text, document.extraction.unread) == (CLOSED, 1)
+@pytest.mark.parametrize("name", PARTS)
+def test_texts_of_many_parts(name: str) -> None:
+    parts, unread = PARTS[name]
+    document = read_bytes("a.eml", head(f"multipart/{parts}"))
+    assert (" ".join(document.text.split()), document.extraction.unread) == (" ".join(CLOSED.split()), unread)
+
+
+def test_a_crowd_of_parts_is_read() -> None:
     crowd = head("multipart/mixed; boundary=o\n\n" + "--o\nContent-Type: message/rfc822\n\n" * 3_000)
     assert read_bytes("a.eml", crowd).text
 

@@ -14,9 +14,10 @@ from specextend_cli.documents.formats import FORMATS, Format, detect, format_nam
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.request import parse_pages
 from specextend_cli.documents.sandbox import as_json
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
 from specextend_cli.documents.worker import document_of, parse
 from specextend_cli.errors import UsageError
-from tests.documents import toy_format
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import docx, epub, p, page, zipped
 from tests.documents.made_pdfs import report_bytes
@@ -24,9 +25,17 @@ from tests.documents.made_pdfs import report_bytes
 TOY = b"TOY1\n= Rivers\nThe river rises.\n= Bridges\nThe bridge holds.\n"
 
 
+def parse_toy(source: Source) -> Parsed:
+    """Lines that begin with "= " are headings."""
+    parsed = Parsed("toy")
+    for line in source.path.read_text().splitlines()[1:]:
+        parsed.add("heading" if line.startswith("= ") else "paragraph", line.removeprefix("= "))
+    return parsed
+
+
 @pytest.fixture
 def toy(monkeypatch: pytest.MonkeyPatch) -> None:
-    parser = f"{toy_format.__name__}:parse"
+    parser = f"{__name__}:{parse_toy.__name__}"
     entry = Format("toy", "a toy text", "toy", (".toy",), (b"TOY1\n",), parser=parser, empty="toys are often empty")
     monkeypatch.setitem(FORMATS, "toy", entry)
     # The process in the sandbox has a registry of its own.
