@@ -40,7 +40,7 @@ def test_html_where_there_is_no_text() -> None:
 
 
 def test_attachments_are_named() -> None:
-    document = read_bytes("a.eml", bytes(message("See there.", **{"Zü_pdf": b"%PDF-", "b_png": b"x"})))
+    document = read_bytes("a.eml", bytes(message("See there.", Zü_pdf=b"%PDF-", b_png=b"x")))
     assert document.extraction.warnings == ("2 attachments were not read: Zü.pdf, b.png.",)
     assert document.extraction.unread == 2
     crowd = read_bytes("a.eml", bytes(message("x", **{f"n{n}_txt": b"" for n in range(12)})))

@@ -5,42 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-
-def _listed(texts: str) -> list[str]:
-    return texts.split("|")
-
-
-_PEOPLE = _listed(
-    "Ada Miller|Grégory Marié|José Fernández|Klaus Brückner|Mary-Ann Shaw|Deputy Commissioner Hale|Dr. Winifred Pryce|"
-    "Councillor Osborne|Señora Ibáñez"
-)
-_PLACES = _listed(
-    "Northgate|Upper Fennimore|the Harrowdale valley|Saint-Rémy|Kirkhaven|the lower Ettrick|Wexcombe|Ashford-on-Weir|"
-    "Brackwater"
-)
-_THINGS = _listed(
-    "administration of the waterworks|long-term maintenance agreement|investigation|hydrological observatory|"
+_WORDS = {
+    "who": "Ada Miller|Grégory Marié|José Fernández|Klaus Brückner|Mary-Ann Shaw|Deputy Commissioner Hale|"
+    "Dr. Winifred Pryce|Councillor Osborne|Señora Ibáñez",
+    "place": "Northgate|Upper Fennimore|the Harrowdale valley|Saint-Rémy|Kirkhaven|the lower Ettrick|Wexcombe|"
+    "Ashford-on-Weir|Brackwater",
+    "thing": "administration of the waterworks|long-term maintenance agreement|investigation|hydrological observatory|"
     "compensation for the affected families|reconstruction of the embankment|third-party insurance|inspectorate|"
     "official correspondence|self-recording instrument|workflow of the measuring office|well-being of the residents|"
     "cross-border navigation|classification of the sediments|refurbishment of the filters|communication line|"
-    "environmental assessment|low-lying farmland|representation of the leaseholders|infrastructure|precipitation"
-)
-_QUALITIES = _listed(
-    "considerable|insufficient|extraordinarily difficult|provisional|well-documented|unprecedented|flexible|final|"
-    "comparatively inexpensive|disproportionate|internationally recognized|far-reaching|technologically advanced"
-)
-_VERBS = _listed(
-    "investigated|recommended|underestimated|reorganized|acknowledged|characterized|contradicted|superseded|"
-    "redistributed|documented|affected|defined"
-)
-_UNITS = _listed("kilometres|households|thousand dollars|cubic metres|observations|certificates|days|vessels")
-_CLAUSES = _listed(
-    "although nobody had anticipated the circumstances|because the measurements were independently confirmed|"
+    "environmental assessment|low-lying farmland|representation of the leaseholders|infrastructure|precipitation",
+    "quality": "considerable|insufficient|extraordinarily difficult|provisional|well-documented|unprecedented|flexible|"
+    "final|comparatively inexpensive|disproportionate|internationally recognized|far-reaching|technologically advanced",
+    "verb": "investigated|recommended|underestimated|reorganized|acknowledged|characterized|contradicted|superseded|"
+    "redistributed|documented|affected|defined",
+    "unit": "kilometres|households|thousand dollars|cubic metres|observations|certificates|days|vessels",
+    "clause": "although nobody had anticipated the circumstances|because the measurements were independently confirmed|"
     "while the neighbouring municipalities hesitated|which the representatives considered satisfactory|"
     "so that the superintendent could reconsider the schedule|even though the underlying figures were unofficial|"
-    "until sufficient financial contributions were available|provided that the five offices find a workable answer"
-)
-_TITLES = _listed(
+    "until sufficient financial contributions were available|provided that the five offices find a workable answer",
+}
+_TITLES = (
     "Responsibilities of the {thing}|Findings near {place}|Observations after {year}|Recommendations for {place}|"
     "Background of the {thing}|How {place} Measured the Water|Expenditure until {year}|Open Questions of {place}|"
     "A Comparison with {year}"
@@ -49,7 +34,7 @@ SENTENCES = (
     "{who} {verb} the {quality} {thing} in {year}, {clause}.",
     "In {place}, the {thing} {verb} {number} {unit} within {small} months.",
     "According to {who}, the {thing} was {quality}, and {number} {unit} were {verb} before the end of {year}.",
-    "“The {thing} is {quality},” wrote {who} to {person2}, “and it concerns {number} {unit}.”",
+    "“The {thing} is {quality},” wrote {who} to {who2}, “and it concerns {number} {unit}.”",
     "The {thing} (see the report of {year}) {verb} the {thing2} of {place}, {clause}.",
     "About {percent}% of the {unit} in {place} were {quality}; the others were {verb} by {who}.",
     "It cost ${number} to replace the {thing}, {clause}.",
@@ -85,11 +70,11 @@ class Prose:
 
     def _filled(self, template: str) -> str:
         pick, number = self.random.choice, self.random.randrange
-        words = {"who": _PEOPLE, "person2": _PEOPLE, "place": _PLACES, "thing": _THINGS, "thing2": _THINGS}
-        words |= {"quality": _QUALITIES, "verb": _VERBS, "unit": _UNITS, "clause": _CLAUSES}
         figures = {"number": f"{number(1_000, 99_999):,}", "percent": f"{number(10, 999) / 10}"}
         figures |= {"small": f"{number(2, 90)}", "year": f"{number(1850, 1940)}"}
-        return template.format(**{name: pick(some) for name, some in words.items()}, **figures)
+        names = ("who", "who2", "place", "thing", "thing2", "quality", "verb", "unit", "clause")
+        words = {name: pick(_WORDS[name.removesuffix("2")].split("|")) for name in names}
+        return template.format(**words, **figures)
 
     def new(self, templates: Sequence[str]) -> str:
         """A text by one of the templates that was not there yet."""
@@ -102,7 +87,7 @@ class Prose:
         return self.new(SENTENCES)
 
     def title(self) -> str:
-        return self.new(_TITLES)
+        return self.new(_TITLES.split("|"))
 
     def item(self) -> str:
         """The text of a list's item, which is no sentence."""
@@ -120,7 +105,7 @@ class Prose:
         return form.format(number / 100 if "f" in form else number)
 
     def name(self) -> str:
-        return self.random.choice(_PEOPLE)
+        return self.random.choice(_WORDS["who"].split("|"))
 
     def place(self) -> str:
-        return self.random.choice(_PLACES).removeprefix("the ")
+        return self.random.choice(_WORDS["place"].split("|")).removeprefix("the ")
