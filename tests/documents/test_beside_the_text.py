@@ -10,7 +10,7 @@ from specextend_cli.documents.pdf.legibility import unreadable_share
 from specextend_cli.documents.read import read_bytes
 from tests.documents.edge_cases import refusal
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes
-from tests.documents.made_pdfs import report_bytes
+from tests.documents.made_pdfs import SENTENCES, report_bytes
 from tests.documents.raw_pdf import raw_pdf, show
 
 
@@ -44,11 +44,7 @@ def shifted(text: str) -> str:
     return "".join(chr(ord(letter) - 29) if letter != " " else letter for letter in text)
 
 
-PROSE = (
-    "Every station on the water reports its level to the office in the valley, and the people that live beside it have"
-    " to be told at once when the bank of the stream is about to give way, which can happen in less than half an hour."
-    " Most towns keep boats for such days; those that do not have them ask the next one, and hope that some come soon."
-)
+PROSE = " ".join(SENTENCES * 2)
 
 
 @pytest.mark.parametrize(

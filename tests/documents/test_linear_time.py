@@ -56,10 +56,11 @@ PARTS = {
     ],
     "<html><body>{}<p>Bridge.": ["<h1>a</h1>"],
 }
+NAMES = dict(zip(("a.vtt", "a.txt", "a.eml", "a.html"), PARTS, strict=True))
 
 
 @sizes
-@pytest.mark.parametrize(("name", "form"), zip(("a.vtt", "a.txt", "a.eml", "a.html"), PARTS, strict=True))
+@pytest.mark.parametrize(("name", "form"), NAMES.items(), ids=NAMES)
 def test_other_formats_of_any_shape(name: str, form: str, size: int) -> None:
     for part in PARTS[form]:
         text = read_bytes(name, form.format(part * (size // 5)).encode()).text

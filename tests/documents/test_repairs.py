@@ -127,9 +127,7 @@ def test_line_numbers_begin_again_or_count_on() -> None:
 
 def test_watermarks() -> None:
     pages = [[at("Text", 700, page=n), at("DRAFT", 400, page=n, slanted=True)] for n in (1, 2)]
-    fixed, edits = watermarks(pages)
-    assert [[line.text for line in page] for page in fixed] == [["Text"], ["Text"]]
-    assert [edit.before for edit in edits] == ["DRAFT"] * 2
+    assert watermarks(pages)[0] == [page[:1] for page in pages]
     axis = [[at("Text", 700), at("March", 400, slanted=True), at("April", 400, slanted=True)]]
     assert watermarks(axis) == (axis, [])
 

@@ -23,35 +23,31 @@ def cells(*texts: str) -> list[Cell]:
     return [Cell(text) for text in texts]
 
 
-def test_an_empty_cell_keeps_its_place() -> None:
-    assert lines(cells("", "2019", "2020"), cells("Rain", "", "3"), cells("Snow", "4", "")) == [
-        "—|2019|2020",
-        "Rain|—|3",
-        "Snow|4",
-    ]
+STORY = "The river rose by three metres in a night, and the mill was under water by the morning."
+HEAD = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
 
 
-def test_columns_that_are_empty_throughout_are_none() -> None:
-    assert lines(cells("", "a", "", "b"), cells("", "c", "", "")) == ["a|b", "c"]
-    assert lines(cells("", ""), cells()) == []
-
-
-def test_a_text_beside_empty_cells_is_a_text() -> None:
-    story = "The river rose by three metres in a night, and the mill was under water by the morning."
-    assert lines(cells("a", "b", "c"), cells("", story, "")) == ["a|b|c", story]
-
-
-def test_cells_over_several_columns_and_rows_are_repeated() -> None:
-    head = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
-    assert lines(head, cells("mm", "days"), cells("2019", "812", "90", "none")) == [
-        "Year|Rain|Rain|Flood",
-        "Year|mm|days|Flood",
-        "2019|812|90|none",
-    ]
-    title = [Cell("The north", columns=3)]
-    assert lines(cells("a", "b", "c"), title, cells("d", "e", "f")) == ["a|b|c", "The north", "d|e|f"]
-    long = "A cell with more words than anybody would want to read again in each of its rows."
-    assert lines([Cell(long, rows=2), Cell("a")], cells("b")) == [f"{long}|a", "—|b"]
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        (
+            [cells("", "2019", "2020"), cells("Rain", "", "3"), cells("Snow", "4", "")],
+            ["—|2019|2020", "Rain|—|3", "Snow|4"],
+        ),
+        ([cells("", "a", "", "b"), cells("", "c", "", "")], ["a|b", "c"]),  # empty columns are none
+        ([cells("", ""), cells()], []),
+        ([cells("a", "b", "c"), cells("", STORY, "")], ["a|b|c", STORY]),  # a text beside empty cells is a text
+        (
+            [HEAD, cells("mm", "days"), cells("19", "812", "90", "-")],
+            ["Year|Rain|Rain|Flood", "Year|mm|days|Flood", "19|812|90|-"],
+        ),
+        ([cells("a", "b"), [Cell("The north", columns=2)], cells("d", "e")], ["a|b", "The north", "d|e"]),
+        ([[Cell(STORY, rows=2), Cell("a")], cells("b")], [f"{STORY}|a", "—|b"]),  # too long to be repeated
+    ],
+    ids=["empty cells", "empty columns", "nothing", "text", "spans", "title", "long"],
+)
+def test_cells_keep_their_places(rows: list[list[Cell]], wanted: list[str]) -> None:
+    assert lines(*rows) == wanted
 
 
 @pytest.mark.parametrize("cell", [Cell("x", columns=10**9, rows=10**9), Cell("x", columns=-1, rows=0)])
