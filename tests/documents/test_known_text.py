@@ -49,7 +49,7 @@ def test_known_text_is_read(made: Callable[[], Iterator[Known]], least: int, mos
     assert all(map(le, (*lost, found.found["junk"]), most_lost)), "\n".join(found.broken)
 
 
-TYPST = {"pages", "alternating", "columns", "notes-3", "table-wrapped", "struck", "small-caps", "arabic", "german"}
+TYPST = {"pages", "alternating", "columns", "notes-3", "table-wrapped", "struck", "formulas", "arabic", "german"}
 DRAWN = {
     *("pages", "hyphens-2011", "columns", "notes", "table", "table-wrapped", "drop-caps", "tight", "accents"),
     *("double-strike", "watermark", "bill", "transcript", "turned", "hidden", "form", "type3-ot1"),

@@ -10,6 +10,7 @@ from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.repairs.columns import columns
+from specextend_cli.documents.repairs.hyphens import drop_caps
 from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.order import side_headings
@@ -130,6 +131,13 @@ def test_watermarks() -> None:
     assert watermarks(pages)[0] == [page[:1] for page in pages]
     axis = [[at("Text", 700), at("March", 400, slanted=True), at("April", 400, slanted=True)]]
     assert watermarks(axis) == (axis, [])
+
+
+def test_a_drop_cap_joins_its_line_and_no_other_letter_does() -> None:
+    letter, below = at("T", 680, size=36), at("and falls.", 688, left=110)
+    first, other = (at(f"{word} river rises in the hills", 700, left=110) for word in ("he", "However"))
+    assert drop_caps([[letter, first, below]])[0] == [[first._replace(text=f"T{first.text}"), below]]
+    assert drop_caps([[letter, other, below]]) == ([[letter, other, below]], [])
 
 
 def test_side_headings_go_where_they_stand_and_columns_stay() -> None:
