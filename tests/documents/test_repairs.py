@@ -133,11 +133,11 @@ def test_watermarks() -> None:
     assert watermarks(axis) == (axis, [])
 
 
-def test_a_drop_cap_joins_its_line_and_no_other_letter_does() -> None:
-    letter, below = at("T", 680, size=36), at("and falls.", 688, left=110)
-    first, other = (at(f"{word} river rises in the hills", 700, left=110) for word in ("he", "However"))
-    assert drop_caps([[letter, first, below]])[0] == [[first._replace(text=f"T{first.text}"), below]]
-    assert drop_caps([[letter, other, below]]) == ([[letter, other, below]], [])
+def test_a_drop_cap_that_a_file_holds_elsewhere_joins_its_line() -> None:
+    letter, title = at("T", 680, size=36), at("The Mill", 740)
+    first, other = (at(f"{word} rises in the hills", 700, left=110) for word in ("he river", "However it"))
+    assert drop_caps([[letter, title, first]])[0] == [[title, first._replace(text=f"T{first.text}")]]
+    assert drop_caps([[letter, title, other]]) == ([[letter, title, other]], [])
 
 
 def test_side_headings_go_where_they_stand_and_columns_stay() -> None:
