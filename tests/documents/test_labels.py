@@ -19,6 +19,8 @@ def declared(label: str, data: bytes) -> bytes:
         ("gb2312", "gbk", "中国的河流有很多水，请看镕基一文"),
         ("euc-kr", "cp949", "강물이 높다 똠방각하 펲시콜라"),
         ("shift_jis", "cp932", "川の水①は高い㈱"),
+        ("euc-jp", "euc_jis_2004", "川の水①は高い"),
+        ("big5", "big5hkscs", "香港嘅河流好多水"),
         ("latin1", "cp1252", "“Größe” – €5"),
         ("iso-2022-jp", "iso2022_jp", "川の水は高い"),
         ("utf-16", "utf-8", "река"),
