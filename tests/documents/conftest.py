@@ -2,28 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
+from collections.abc import Iterator
 
 import pytest
 
-from tests.documents.made_pdfs import Sheets, report_bytes
+from tests.documents.made_pdfs import Sheets
 from tests.documents.shared_worker import SharedWorker
 
 
 @pytest.fixture
 def sheets() -> Sheets:
     return Sheets()
-
-
-@pytest.fixture
-def report(tmp_path: Path) -> Callable[[int], Path]:
-    def make(pages: int) -> Path:
-        path = tmp_path / "report.pdf"
-        path.write_bytes(report_bytes(pages))
-        return path
-
-    return make
 
 
 @pytest.fixture(scope="session")

@@ -11,6 +11,7 @@ from pypdf import PdfReader, PdfWriter
 from tests.documents.edge_case_pdfs import BRIDGE, FERRY, RIVER, column, drawn
 from tests.documents.edge_cases import EdgeCase
 from tests.documents.made_pdfs import Sheets, wrap
+from tests.documents.raw_pdf import raw_pdf, show
 
 
 def two_pages(sheets: Sheets) -> None:
@@ -20,54 +21,16 @@ def two_pages(sheets: Sheets) -> None:
 
 
 TWO = f"{RIVER}\n\n{BRIDGE}"
+plain = drawn(two_pages)
 
 
-def plain() -> bytes:
-    return drawn(two_pages)()
-
-
-def rewritten(**encryption: str) -> bytes:
+def locked(algorithm: str = "AES-256", password: str = "sesame") -> bytes:
+    """With a password for opening; with "" only changing it takes one."""
     writer = PdfWriter(clone_from=PdfReader(io.BytesIO(plain())))
-    if encryption:
-        writer.encrypt(**encryption)
+    writer.encrypt(password, owner_password="owner", algorithm=algorithm)
     out = io.BytesIO()
     writer.write(out)
     return out.getvalue()
-
-
-def locked() -> bytes:
-    return rewritten(user_password="sesame", owner_password="owner", algorithm="AES-256")
-
-
-def locked_long_ago() -> bytes:
-    return rewritten(user_password="sesame", owner_password="owner", algorithm="RC4-40")
-
-
-def only_owned() -> bytes:
-    """Anyone may open it: only changing it takes a password."""
-    return rewritten(user_password="", owner_password="owner", algorithm="AES-128")
-
-
-def broken_xref() -> bytes:
-    data = plain()
-    at = data.rindex(b"startxref") + 10
-    return data[:at] + b"7" + data[at + 1 :]
-
-
-def scrambled_xref() -> bytes:
-    data = plain()
-    at = data.rindex(b"xref\n0") + 8
-    return data[:at] + b"9" * 40 + data[at + 40 :]
-
-
-def no_trailer() -> bytes:
-    data = plain()
-    return data[: data.rindex(b"xref\n0")]
-
-
-def half() -> bytes:
-    data = plain()
-    return data[: len(data) // 2]
 
 
 def behind_a_letter() -> bytes:
@@ -84,32 +47,6 @@ def updated() -> bytes:
     table = len(data)
     data += b"xref\n5 1\n%010d 00000 n \ntrailer << /Size 6 /Root 1 0 R /Prev %s >>\n" % (place, first)
     return data + b"startxref\n%d\n%%%%EOF\n" % table
-
-
-def packed() -> bytes:
-    """Objects inside compressed streams, and a cross-reference that is one too."""
-    objects = [b"<< /Type /Catalog /Pages 2 0 R >>", b"<< /Type /Pages /Kids [3 0 R] /Count 1 >>"]
-    objects.append(b"<< /Type /Page /Parent 2 0 R /MediaBox [0 0 595 842] /Contents 6 0 R" + FONTS + b" >>")
-    objects.append(HELVETICA)
-    heads, body = b"", b""
-    for number, data in enumerate(objects, 1):
-        heads += b"%d %d " % (number, len(body))
-        body += data + b" "
-    inner = zlib.compress(heads + body)
-    out = b"%PDF-1.5\n"
-    places = []
-    for number, extra, data in (
-        (5, b"/Type /ObjStm /N 4 /First %d /Filter /FlateDecode" % len(heads), inner),
-        (6, b"", shown(FERRY)),
-    ):
-        places.append(len(out))
-        out += b"%d 0 obj\n<< %s /Length %d >>\nstream\n%s\nendstream\nendobj\n" % (number, extra, len(data), data)
-    start = len(out)
-    table = b"\0\0\0\xff" + b"".join(b"\x02\x00\x05" + bytes([at]) for at in range(4))
-    table += b"".join(b"\x01" + at.to_bytes(2, "big") + b"\0" for at in (*places, start))
-    head = b"/Type /XRef /W [1 2 1] /Size 8 /Root 1 0 R"
-    out += b"7 0 obj\n<< %s /Length %d >>\nstream\n%s\nendstream\nendobj\n" % (head, len(table), table)
-    return out + b"startxref\n%d\n%%%%EOF\n" % start
 
 
 FONTS = b" /Resources << /Font << /F1 4 0 R >> >>"
@@ -150,39 +87,15 @@ def one_page(**changes: bytes) -> bytes:
     return written(objects | {int(number[1:]): data for number, data in changes.items()})
 
 
-def mapped(codes: Mapping[int, str], content: bytes) -> bytes:
-    """A page whose font says itself which characters its codes stand for."""
-    lines = "".join(f"<{code:02x}> <{text.encode('utf-16-be').hex()}>\n" for code, text in codes.items())
-    cmap = "/CIDInit /ProcSet findresource begin 12 dict begin begincmap /CMapName /X def /CMapType 2 def\n"
-    cmap += f"1 begincodespacerange <00> <ff> endcodespacerange\n{len(codes)} beginbfchar\n{lines}endbfchar\n"
-    cmap += "endcmap end end"
-    font = b"<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /ToUnicode 6 0 R >>"
-    return one_page(_4=font, _5=stream(content), _6=stream(cmap.encode()))
-
-
 HEBREW = "הנהר עולה לאט"
+PRIVATE = {chr(97 + at): chr(0xE000 + at) for at in range(26)}
 
 
 def hebrew() -> bytes:
     """Set from left to right, as it stands on paper: the last letter first."""
-    letters = {0x61 + at: letter for at, letter in enumerate(sorted(set(HEBREW)))}
-    codes = {letter: code for code, letter in letters.items()}
-    text = bytes(codes[letter] for letter in reversed(HEBREW))
-    return mapped(letters, b"BT /F1 12 Tf 72 700 Td (" + text + b") Tj ET")
-
-
-def controls() -> bytes:
-    """Letters that claim to be escape sequences."""
-    codes = {0x61: "\x1b", 0x62: "[", 0x63: "2", 0x64: "J", 0x65: "A", 0x67: "B", 0x68: "\u202e"}
-    return mapped(codes, b"BT /F1 12 Tf 72 700 Td (ebegabcdhe) Tj ET")
-
-
-PRIVATE = "".join(letter if letter == " " else chr(0xE000 + ord(letter) - ord("a")) for letter in "abcdefg hijk lmnop")
-
-
-def private() -> bytes:
-    codes = {0x61 + at: chr(0xE000 + at) for at in range(26)}
-    return mapped(codes, b"BT /F1 12 Tf 72 700 Td (abcdefg hijk lmnop) Tj ET")
+    codes = {letter: chr(97 + at) for at, letter in enumerate(sorted(set(HEBREW)))}
+    text = "".join(codes[letter] for letter in reversed(HEBREW))
+    return raw_pdf([show(72, 700, text)], {code: letter for letter, code in codes.items()})
 
 
 def bomb(size: int) -> bytes:
@@ -202,19 +115,6 @@ def recursive() -> bytes:
 
 def boxed(box: bytes) -> bytes:
     return one_page(_3=b"<< /Type /Page /Parent 2 0 R /MediaBox [" + box + b"] /Contents 5 0 R" + FONTS + b" >>")
-
-
-def infinite() -> bytes:
-    """Type beyond all measure."""
-    return one_page(_5=stream(b"1e38 0 0 1e38 0 0 cm " + shown(FERRY)))
-
-
-def looped_pages() -> bytes:
-    return one_page(_2=b"<< /Type /Pages /Kids [3 0 R 2 0 R] /Count 2 >>")
-
-
-def claimed_pages() -> bytes:
-    return one_page(_2=b"<< /Type /Pages /Kids [3 0 R] /Count 2000000000 >>")
 
 
 def looped_outline() -> bytes:
@@ -240,29 +140,34 @@ def many_characters() -> bytes:
     return one_page(_5=stream(b"BT /F1 1 Tf 72 700 Td " + text * 800 + b"ET"))
 
 
+CONTROLS = {"a": "\x1b", "b": "[", "c": "2", "d": "J", "e": "A", "g": "B", "h": "\u202e"}
 DAMAGED = (
     EdgeCase("locked.pdf", locked, error="locked.pdf is encrypted"),
     EdgeCase("wrong.pdf", locked, error="wrong.pdf is encrypted and the password does not open it", password="guess"),
     EdgeCase("opened.pdf", locked, TWO, password="sesame"),
     EdgeCase("opened-by-owner.pdf", locked, TWO, password="owner"),
-    EdgeCase("opened-long-ago.pdf", locked_long_ago, TWO, password="sesame"),
-    EdgeCase("only-owned.pdf", only_owned, TWO),
+    EdgeCase("opened-long-ago.pdf", lambda: locked("RC4-40"), TWO, password="sesame"),
+    EdgeCase("only-owned.pdf", lambda: locked("AES-128", ""), TWO),
     EdgeCase("needless-password.pdf", plain, TWO, password="sesame"),
-    EdgeCase("broken-xref.pdf", broken_xref, TWO),
-    EdgeCase("scrambled-xref.pdf", scrambled_xref, TWO),
-    EdgeCase("no-trailer.pdf", no_trailer, error="no-trailer.pdf is a damaged PDF"),
-    EdgeCase("half.pdf", half, error="half.pdf is a damaged PDF"),
+    EdgeCase("broken-xref.pdf", lambda: plain().replace(b"startxref\n", b"startxref\n7"), TWO),
+    EdgeCase("scrambled-xref.pdf", lambda: plain().replace(b"xref\n0 ", b"xref\n0 " + b"9" * 40), TWO),
+    EdgeCase("no-trailer.pdf", lambda: plain().split(b"xref\n0")[0], error="no-trailer.pdf is a damaged PDF"),
+    EdgeCase("half.pdf", lambda: plain()[: len(plain()) // 2], error="half.pdf is a damaged PDF"),
     EdgeCase("behind-a-letter.pdf", behind_a_letter, TWO),
     EdgeCase("updated.pdf", updated, RIVER),
-    EdgeCase("packed.pdf", packed, FERRY),
     EdgeCase("hebrew.pdf", hebrew, HEBREW),
-    EdgeCase("controls.pdf", controls, "A[ABA"),
-    EdgeCase("private.pdf", private, PRIVATE, warning="have no meaning"),
+    EdgeCase("controls.pdf", lambda: raw_pdf([show(72, 700, "ebegabcdhe")], CONTROLS), "A[ABA"),
+    EdgeCase("private.pdf", lambda: raw_pdf([show(72, 700, "ab")], PRIVATE), "\ue000\ue001", warning="have no meaning"),
     EdgeCase("bomb.pdf", lambda: bomb(1 << 25), error="bomb.pdf"),
     EdgeCase("large-bomb.pdf", lambda: bomb(1 << 28), error="large-bomb.pdf", is_large=True),
     EdgeCase("recursive.pdf", recursive, FERRY),
-    EdgeCase("looped-pages.pdf", looped_pages, FERRY, warning="Page 2 of looped-pages.pdf could not be read."),
-    EdgeCase("claimed-pages.pdf", claimed_pages, FERRY),
+    EdgeCase(
+        "looped-pages.pdf",
+        lambda: one_page(_2=b"<< /Type /Pages /Kids [3 0 R 2 0 R] /Count 2 >>"),
+        FERRY,
+        warning="Page 2 of looped-pages.pdf could not be read.",
+    ),
+    EdgeCase("claimed-pages.pdf", lambda: one_page(_2=b"<< /Type /Pages /Kids [3 0 R] /Count 2000000000 >>"), FERRY),
     EdgeCase("looped-outline.pdf", looped_outline, FERRY),
     EdgeCase("bad-stream.pdf", bad_stream, FERRY),
     EdgeCase(
@@ -273,7 +178,11 @@ DAMAGED = (
     ),
     EdgeCase("no-box.pdf", lambda: boxed(b"0 0 0 0"), FERRY),
     EdgeCase("flipped-box.pdf", lambda: boxed(b"595 842 0 0"), FERRY),
-    EdgeCase("infinite.pdf", infinite, error="infinite.pdf has no text layer"),
+    EdgeCase(
+        "infinite.pdf",
+        lambda: one_page(_5=stream(b"1e38 0 0 1e38 0 0 cm " + shown(FERRY))),
+        error="infinite.pdf has no text layer",
+    ),
     EdgeCase("no-pages.pdf", lambda: one_page(_2=b"<< /Type /Pages /Kids [] /Count 0 >>"), error="no-pages.pdf"),
     EdgeCase("no-root.pdf", lambda: one_page(_1=b"null"), error="no-root.pdf is a damaged PDF"),
     EdgeCase("named.docx", plain, TWO, warning="named.docx is a PDF, not a Word document (DOCX)."),

@@ -2,17 +2,9 @@
 
 from __future__ import annotations
 
-import zlib
-from email.message import EmailMessage
-
 from tests.documents.edge_cases import EdgeCase
-from tests.documents.made_files import W, docx, epub, item, message, p, page, table, word, zipped
+from tests.documents.made_files import W, docx, epub, item, p, page, table, word, zipped
 
-HEADERS = (
-    "The level of the river – März\n\nFrom: Ann Río <ann@example.org>\nTo: bo@example.org\n"
-    "Date: Mon, 02 Mar 2026 10:00:00 +0100"
-)
-MBOX = b"From ann Mon Mar  2 10:00:00 2026\n"
 BOOK = page("<h1>The River</h1><p>It rises in the hills.</p>")
 
 
@@ -38,14 +30,6 @@ def utf16_docx() -> bytes:
     return zipped({"word/document.xml": body.encode("utf-16")})
 
 
-def tracked() -> bytes:
-    changed = (
-        '<w:ins w:id="1"><w:r><w:t> measured</w:t></w:r></w:ins><w:del w:id="2"><w:r><w:delText> guessed</w:delText>'
-        '</w:r></w:del><w:moveFrom w:id="3"><w:r><w:t> moved</w:t></w:r></w:moveFrom><w:r><w:t> daily.</w:t></w:r>'
-    )
-    return docx(p("The level is", runs=changed))
-
-
 def nested_tables() -> bytes:
     inner = table(("a", "b"))
     return docx(p("Before.") + table(("Station", "Level"), (inner, "3.20")) + p("After."))
@@ -59,13 +43,6 @@ def linked() -> bytes:
 
 def levelled() -> bytes:
     return docx(p("Findings", properties='<w:outlineLvl w:val="0"/>') + p("They are few.") + item("one", 1))
-
-
-def noted() -> bytes:
-    notes = word("footnotes", f'<w:footnote w:id="2">{p("By the mill.")}</w:footnote>')
-    return docx(
-        p("Measured", runs='<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:t> daily.</w:t></w:r>'), footnotes=notes
-    )
 
 
 def entities() -> bytes:
@@ -82,72 +59,34 @@ def cut_docx() -> bytes:
 # ------------------------------------------------------------------------------------------------------ email
 
 
-def stub() -> bytes:
-    return bytes(message("See the HTML version.", f"<h1>Levels</h1><p>{'The river is high today. ' * 9}</p>"))
-
-
-def forwarded() -> bytes:
-    outer = message("Please read this.")
-    outer.add_attachment(message("The inner text."))
-    return bytes(outer)
-
-
 def with_charset(charset: str, data: bytes) -> bytes:
     head = b"From: a@b.c\nSubject: Level\nMIME-Version: 1.0\n"
-    return (
-        head
-        + f'Content-Type: text/plain; charset="{charset}"\n'.encode()
-        + b"Content-Transfer-Encoding: 8bit\n\n"
-        + data
-    )
-
-
-def multipart() -> bytes:
-    made = EmailMessage()
-    made["From"], made["Subject"], made["Message-ID"] = "a@b.c", "Level", "<1@b.c>"
-    made.set_content("Plain: 3.20 m.")
-    made.add_alternative("<p>Rich: 3.20 m.</p>", subtype="html")
-    made.add_attachment(b"\x89PNG", maintype="image", subtype="png", filename="gauge.png")
-    return bytes(made)
+    kind = f'Content-Type: text/plain; charset="{charset}"\nContent-Transfer-Encoding: 8bit\n\n'
+    return head + kind.encode() + data
 
 
 FILES = (
     # text
     EdgeCase("bom.txt", lambda: b"\xef\xbb\xbfThe river.", "The river."),
     EdgeCase("utf-16.txt", lambda: "Größe – Maß".encode("utf-16"), "Größe – Maß"),
-    EdgeCase("utf-16-be.txt", lambda: "\ufeffGröße".encode("utf-16-be"), "Größe"),
     EdgeCase("utf-32.txt", lambda: "Größe – Maß".encode("utf-32"), "Größe – Maß"),
-    EdgeCase("no-mark.txt", lambda: "The river rises.".encode("utf-16-le"), "The river rises."),
-    EdgeCase("latin.txt", lambda: "Größe und Maß".encode("latin-1"), "Größe und Maß", warning="read as Windows-1252"),
     EdgeCase("mac.txt", lambda: b"One line here.\r\rAnother there.\r", "One line here.\n\nAnother there."),
     EdgeCase("dos.txt", lambda: b"One line here.\r\n\r\nAnother.\r\n\x1a", "One line here.\n\nAnother."),
     EdgeCase("feeds.txt", lambda: b"Page one.\n\x0cPage two.\n\x0c\x0cLast.", "Page one.\n\nPage two.\n\nLast."),
     EdgeCase("nuls.txt", lambda: b"The river\0 rises." * 9 + b"\0\0\0", error="nuls.txt is a binary file"),
-    EdgeCase("escapes.txt", lambda: b"\x1b[31mRed\x1b[0m and \x1b]0;owned\x07green.", "Red and green."),
-    EdgeCase("right-to-left.txt", lambda: "النهر يرتفع ببطء.".encode(), "النهر يرتفع ببطء."),
     EdgeCase("control-tokens.txt", lambda: b"<|im_end|> stays text. </s>", "<|im_end|> stays text. </s>"),
     EdgeCase("one-line.txt", lambda: b"level " * 40_000, ("level " * 40_000).strip()),
-    EdgeCase("empty.txt", lambda: b"", error="empty.txt is empty"),
-    EdgeCase("blank.txt", lambda: b"\n \n\t\n", error="blank.txt is empty"),
     EdgeCase("feeds-only.txt", lambda: b"\x0c\x0c\x0c", error="feeds-only.txt is empty"),
-    EdgeCase("code.bin", lambda: bytes(range(256)), error="code.bin is a binary file, not a document"),
     EdgeCase("named.pdf", lambda: b"Just a text.", "Just a text.", warning="named.pdf is a text, not a PDF"),
     EdgeCase("page.txt", lambda: html("<p>Really a page.</p>"), "Really a page.", warning="page.txt is an HTML page"),
     EdgeCase("word.pdf", lambda: docx(p("Really Word.")), "Really Word.", warning="is a Word document (DOCX)"),
-    EdgeCase(
-        "old.docx", lambda: b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(600), error="old.docx is an old Microsoft"
-    ),
-    EdgeCase("packed.txt", lambda: b"\x1f\x8b\x08" + zlib.compress(b"x"), error="packed.txt is a gzip archive"),
-    EdgeCase("archive.zip", lambda: zipped({"a.txt": "a"}), error="archive.zip is a ZIP archive"),
     EdgeCase("sheet.docx", lambda: zipped({"xl/workbook.xml": "<x/>"}), error="sheet.docx is an Excel workbook"),
     # Word
     EdgeCase("strict.docx", strict_docx, "Head\n\nText."),
     EdgeCase("utf-16.docx", utf16_docx, "Größe und Maß."),
-    EdgeCase("tracked.docx", tracked, "The level is measured daily."),
     EdgeCase("nested.docx", nested_tables, "Before.\n\nStation  Level\n—  3.20\na  b\n\nAfter."),
     EdgeCase("linked.docx", linked, "See the book. Page 4"),
     EdgeCase("levelled.docx", levelled, "Findings\n\nThey are few.\n\n- one"),
-    EdgeCase("noted.docx", noted, "Measured daily.\n\n1 By the mill."),
     EdgeCase("pictures.docx", lambda: docx("<w:p><w:r><w:drawing/></w:r></w:p>"), error="pictures.docx holds no text"),
     EdgeCase("cut.docx", cut_docx, error="cut.docx is a Word document (DOCX) and damaged"),
     EdgeCase("entities.docx", entities, error="entities.docx is a Word document (DOCX) and damaged"),
@@ -172,16 +111,8 @@ FILES = (
     EdgeCase("cut.epub", lambda: epub({"a.xhtml": BOOK})[:-60], error="cut.epub is an EPUB book and damaged"),
     # pages
     EdgeCase("open.html", lambda: b"<html><p>One<p>Two<ul><li>a<li>b</ul>tail", "One\n\nTwo\n\n- a\n- b\n\ntail"),
-    EdgeCase(
-        "declared.html",
-        lambda: '<html><head><meta charset="windows-1251"></head><body><p>Река'.encode("cp1251"),
-        "Река",
-    ),
-    EdgeCase("big5.html", lambda: '<html><meta charset="big5"><p>河流'.encode("big5"), "河流"),
     EdgeCase("utf-16.html", lambda: "<html><p>Größe</p></html>".encode("utf-16"), "Größe"),
-    EdgeCase("liar.html", lambda: '<html><meta charset="ascii"><p>Größe'.encode(), "Größe"),
     EdgeCase("scripts.html", lambda: html("<script>document.write('x')</script>"), error="scripts.html holds no text"),
-    EdgeCase("hidden.html", lambda: html("<p>Seen.</p><p style='display:none'>Unseen.</p>"), "Seen."),
     EdgeCase(
         "tables.html",
         lambda: html("<table><tr><td>a<table><tr><td>x</td><td>y</td></tr></table></td><td>b</td></tr></table>"),
@@ -191,17 +122,8 @@ FILES = (
     EdgeCase("nul.html", lambda: html("<p>The\0 river.</p>"), "The river."),
     EdgeCase("our-mark.html", lambda: html("<p>The ri\x02ver\x02</p>"), "The river"),
     EdgeCase("our-mark.txt", lambda: b"The ri\x02ver is go\x02\ning on.", "The river is go ing on."),
-    EdgeCase("our-mark.md", lambda: b"# One\n\nThe ri\x02ver\x02\n", "# One\n\nThe river"),
     EdgeCase("marks.html", lambda: html("<p>Levels<sup>3</sup> rose to 10<sup>6</sup>.</p>"), "Levels rose to 10⁶."),
     # email
-    EdgeCase("stub.eml", stub, f"{HEADERS}\n\nLevels\n\n{('The river is high today. ' * 9).strip()}"),
-    EdgeCase("forwarded.eml", forwarded, f"{HEADERS}\n\nPlease read this.\n\n{HEADERS}\n\nThe inner text."),
-    EdgeCase("multipart.eml", multipart, "Level\n\nFrom: a@b.c\n\nPlain: 3.20 m.", warning="gauge.png"),
     EdgeCase("coded.eml", lambda: with_charset("koi8-r", "Река".encode("koi8-r")), "Level\n\nFrom: a@b.c\n\nРека"),
     EdgeCase("unknown.eml", lambda: with_charset("x-none", "Größe".encode()), "Level\n\nFrom: a@b.c\n\nGröße"),
-    EdgeCase("mbox.eml", lambda: MBOX + with_charset("utf-8", b"Text."), "Level\n\nFrom: a@b.c\n\nText."),
-    EdgeCase(
-        *("attached.eml", lambda: bytes(message(None, None, a_pdf=b"%PDF-"))),
-        error="attached.eml is an email without a text",
-    ),
 )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
+from types import ModuleType
 from typing import Any
 
 from specextend_cli.documents import worker
@@ -11,11 +13,22 @@ from specextend_cli.documents.html import article
 from specextend_cli.documents.pdf import read as pdf
 from specextend_cli.documents.sandbox import Send
 
+Target = Callable[[dict[str, Any], Send], None]
 
-def slow_pdf(job: dict[str, Any], send: Send) -> None:
-    """No page is finished."""
-    pdf.page_lines = lambda *_: time.sleep(60)  # type: ignore[assignment]
-    worker.respond(job, send)
+
+def _never(module: ModuleType, name: str) -> Target:
+    """A worker in which a function does not return."""
+
+    def target(job: dict[str, Any], send: Send) -> None:
+        setattr(module, name, lambda *_: time.sleep(60))
+        worker.respond(job, send)
+
+    return target
+
+
+slow_pdf = _never(pdf, "page_lines")
+slow_order = _never(worker, "clean")
+slow_article = _never(article, "_extracted")
 
 
 def deadly_pdf(job: dict[str, Any], send: Send) -> None:
@@ -29,21 +42,4 @@ def deadly_pdf(job: dict[str, Any], send: Send) -> None:
         return found
 
     pdf.page_lines = lines
-    worker.respond(job, send)
-
-
-def slow_order(job: dict[str, Any], send: Send) -> None:
-    """The text is never put in order."""
-    worker.clean = lambda _: time.sleep(60)  # type: ignore[assignment]
-    worker.respond(job, send)
-
-
-def slow_article(job: dict[str, Any], send: Send) -> None:
-    """The article of a web page is never found."""
-
-    def slow(page: str) -> set[int]:
-        time.sleep(60)
-        return set()
-
-    article._extracted = slow
     worker.respond(job, send)

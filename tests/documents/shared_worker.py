@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -27,39 +26,30 @@ class _Process(sandbox.SandboxProcess):
 
 
 class SharedWorker:
-    """Stands in for `sandbox.sandbox`.
+    """Stands in for `sandbox.sandbox`; `stopped`: how often a process died or had to be killed."""
 
-    `peak`: bytes of memory that a process needed at most; `stopped`: how often it died or had to be killed.
-    """
-
-    def __init__(self, lasts: int = 1_000) -> None:
-        self._lasts = lasts
+    def __init__(self) -> None:
         self._stack = ExitStack()
         self._process: Any = None
-        self._jobs = 0
-        self.peak = 0
         self.stopped = 0
 
     @contextmanager
     def __call__(self, target: str, job: Mapping[str, object], *, most: int) -> Iterator[sandbox.SandboxProcess]:
         """As `sandbox.sandbox` does."""
-        if self._process is None or self._jobs == self._lasts:
-            self.close()
+        if self._process is None:
             self._process = self._stack.enter_context(sandbox.launched(target))
-            self._jobs = 0
-        self._jobs += 1
         process = _Process(self._process, most)
         process.send(job)
         try:
             yield process
         finally:
-            status = Path(f"/proc/{self._process.pid}/status")
-            if status.exists():
-                lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
-                self.peak = max(self.peak, *(int(line.split()[1]) << 10 for line in lines), 0)
+            self.used(self._process.pid)
             if not process.is_done:
                 self.stopped += 1
                 self.close()
+
+    def used(self, pid: int) -> None:
+        """A job of this process is done or has failed."""
 
     def close(self) -> None:
         """End the process; the next job starts another."""

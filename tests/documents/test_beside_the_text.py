@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import pytest
+
 from specextend_cli.documents.errors import page_label
 from specextend_cli.documents.pdf.forms import Annotation, insert_annotations
 from specextend_cli.documents.pdf.legibility import unreadable_share
 from specextend_cli.documents.read import read_bytes
-from tests.documents.damaged_pdfs import mapped
 from tests.documents.edge_cases import refusal
 from tests.documents.made_forms import form_bytes, labelled_bytes, unmapped_bytes
-from tests.documents.made_pdfs import report_bytes
+from tests.documents.made_pdfs import SENTENCES, report_bytes
+from tests.documents.raw_pdf import raw_pdf, show
 
 
 def test_fields_and_annotations_are_read_where_they_stand() -> None:
@@ -33,12 +35,8 @@ def test_page_labels_stand_beside_the_numbers() -> None:
     assert [page.label for page in document.pages] == ["i", "ii", "A-1", "A-2", "A-3"]
     assert [page.number for page in document.pages] == [1, 2, 3, 4, 5]
     assert [page.label for page in read_bytes("report.pdf", report_bytes(3)).pages] == ["", "", ""]
-
-
-def test_page_labels_are_untrusted() -> None:
-    assert page_label("3", 3) == ""
+    assert page_label("3", 3) == page_label(" \n", 3) == ""
     assert page_label("\x1b[31m1] (2) " + "x" * 99, 3) == "�31m1 2 " + "x" * 12
-    assert page_label(" \n", 3) == ""
 
 
 def shifted(text: str) -> str:
@@ -46,28 +44,30 @@ def shifted(text: str) -> str:
     return "".join(chr(ord(letter) - 29) if letter != " " else letter for letter in text)
 
 
-PROSE = (
-    "Every station on the water reports its level to the office in the valley, and the people that live beside it have"
-    " to be told at once when the bank of the stream is about to give way, which can happen in less than half an hour."
-    " Most towns keep boats for such days; those that do not have them ask the next one, and hope that some come soon."
+PROSE = " ".join(SENTENCES * 2)
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        (PROSE, 0),
+        ("ACGT" * 100 + "XKRT PLN CZK HRK BGN " * 20, 0),
+        ("Город стоит на реке. " * 20, 0),
+        ("洪水" * 100, 0),
+        ("The level \x01 fell", 0),  # damage, not gibberish
+        (shifted(PROSE), 1),
+        ("\x01\x0f\x11 " * 30, 1),
+        ("(cid:12)(cid:7)" * 20, 1),
+        ("/g12/g7" * 20, 1),
+    ],
 )
-
-
-def test_what_cannot_be_read() -> None:
-    assert unreadable_share([PROSE]) == 0
-    assert unreadable_share(["ACGT" * 100, "XKRT PLN CZK HRK BGN " * 20]) == 0
-    assert unreadable_share(["Город стоит на реке. " * 20, "洪水" * 100]) == 0
-    assert unreadable_share([shifted(PROSE)]) == 1
-    assert unreadable_share(["\x01\x0f\x11 " * 30]) == 1
-    assert unreadable_share(["(cid:12)(cid:7)" * 20]) == 1
-    assert unreadable_share(["/g12/g7" * 20]) == 1
-    assert unreadable_share(["The level \x01 fell"]) == 0  # damage, not gibberish
+def test_what_cannot_be_read(text: str, share: float) -> None:
+    assert unreadable_share([text]) == share
 
 
 def gibberish(letters: str) -> bytes:
-    codes = {0x61 + at: letter for at, letter in enumerate(letters)}
-    line = b"BT /F1 8 Tf 72 %d Td (" + b"abcdefgh hgfedcba " * 4 + b") Tj ET "
-    return mapped(codes, b"".join(line % (700 - 12 * at) for at in range(9)))
+    codes = {chr(0x61 + at): letter for at, letter in enumerate(letters)} | {" ": " "}
+    return raw_pdf(["".join(show(72, 700 - 12 * at, "abcdefgh hgfedcba " * 4, 8) for at in range(9))], codes)
 
 
 def test_gibberish_is_said_with_a_way_out() -> None:

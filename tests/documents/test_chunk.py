@@ -1,21 +1,14 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
-import tiktoken
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from specextend_cli.documents.chunk import chunk
 from specextend_cli.documents.document import Block, Chunk, Document, Extraction
-
-BYTES = tiktoken.Encoding(
-    "bytes", pat_str=r"\s?\w+|\s?[^\s\w]+|\s+", mergeable_ranks={
-        **{bytes([b]): b for b in range(256)},
-        **{pair: 256 + n for n, pair in enumerate([b"th", b"in", b" t", b"er", b" a", b" th", b" the", b"\n\n"])},
-    }, special_tokens={},
-)  # fmt: skip
 
 
 def toy(text: str) -> list[int]:
@@ -23,11 +16,11 @@ def toy(text: str) -> list[int]:
     return [0] * (len(text.split()) + 3 * sum(c > "\x7f" for c in text) + (len(text) % 2 if len(text) > 1 else 0))
 
 
-def bytewise(text: str) -> list[int]:
-    return BYTES.encode_ordinary(text)
-
-
-ENCODERS = {"toy": toy, "tiktoken": bytewise, "characters": lambda text: [ord(c) for c in text]}
+ENCODERS: dict[str, Callable[[str], list[int]]] = {
+    "toy": toy,
+    "bytes": lambda text: list(text.encode()),
+    "characters": lambda text: [ord(c) for c in text],
+}
 
 
 def document(text: str, blocks: list[Block] | None = None) -> Document:
@@ -44,8 +37,7 @@ def blocks_of(paragraphs: list[str]) -> tuple[str, list[Block]]:
     return text, blocks
 
 
-def check(chunks: list[Chunk], text: str, encode: object, size: int) -> None:
-    assert callable(encode)
+def check(chunks: list[Chunk], text: str, encode: Callable[[str], list[int]], size: int) -> None:
     assert "".join(text[c.start : c.end] for c in chunks) == text
     assert all(a.end == b.start for a, b in pairwise(chunks))
     assert all(c.end > c.start for c in chunks)
@@ -69,39 +61,23 @@ def test_any_text_is_partitioned_exactly(paragraphs: list[str], size: int, encod
 @settings(max_examples=80, deadline=None)
 @given(st.text(st.characters(exclude_categories=["Cs"]), max_size=60), st.integers(1, 3))
 def test_sizes_too_small_for_a_character_are_refused(text: str, size: int) -> None:
-    encode = ENCODERS["tiktoken"]
-    if max((len(bytewise(c)) for c in text), default=0) > size:
+    if max((len(c.encode()) for c in text), default=0) > size:
         with pytest.raises(ValueError, match="alone needs"):
-            chunk(document(text), encode, size)
+            chunk(document(text), ENCODERS["bytes"], size)
     else:
-        check(chunk(document(text), encode, size), text, encode, size)
-
-
-def test_size_one() -> None:
-    assert [c.tokens for c in chunk(document("abc"), ENCODERS["characters"], 1)] == [1, 1, 1]
-
-
-def prose(paragraphs: int, sentences: int = 5) -> tuple[str, list[Block]]:
-    sentence = "The water rises and the people of the valley hear the warning in time."
-    return blocks_of([" ".join([f"Number {n}."] + [sentence] * sentences) for n in range(paragraphs)])
+        check(chunk(document(text), ENCODERS["bytes"], size), text, ENCODERS["bytes"], size)
 
 
 def test_chunks_are_balanced_and_end_with_paragraphs() -> None:
-    text, blocks = prose(60)
-    starts = {block.start for block in blocks}
-    chunks = chunk(document(text, blocks), toy, 700)
-    check(chunks, text, toy, 700)
-    assert all(c.start in starts for c in chunks)
-    counts = [c.tokens for c in chunks]
-    assert min(counts) > 0.6 * max(counts)
-
-
-def test_a_text_just_over_the_size_is_halved() -> None:
-    text, blocks = prose(20)
-    size = len(toy(text)) - 5
-    counts = [c.tokens for c in chunk(document(text, blocks), toy, size)]
-    assert len(counts) == 2
-    assert min(counts) > 0.4 * size
+    sentence = "The water rises and the people of the valley hear the warning in time."
+    text, blocks = blocks_of([" ".join([f"Number {n}."] + [sentence] * 5) for n in range(60)])
+    starts, just_over = {block.start for block in blocks}, len(toy(text)) - 5
+    for size in (700, just_over):
+        chunks = chunk(document(text, blocks), toy, size)
+        check(chunks, text, toy, size)
+        assert all(one.start in starts for one in chunks)
+        assert min(one.tokens for one in chunks) > 0.6 * max(one.tokens for one in chunks)
+    assert len(chunks) == 2
 
 
 def test_cuts_prefer_headings_and_never_follow_one() -> None:
@@ -115,13 +91,11 @@ def test_cuts_prefer_headings_and_never_follow_one() -> None:
 
 
 def test_sentences_then_spaces_then_anywhere() -> None:
-    text = "Some words make a sentence. " * 200
-    chunks = chunk(document(text), toy, 100)
-    assert all(text[c.start :].startswith("Some") for c in chunks)
-    text = "word " * 500
-    assert all(text[c.start :].startswith("word") for c in chunk(document(text), toy, 100))
-    text = "x" * 5000
-    assert len(chunk(document(text), bytewise, 1000)) == 6
+    for text, begin in (("Some words make a sentence. " * 200, "Some"), ("word " * 500, "word")):
+        assert all(text[c.start :].startswith(begin) for c in chunk(document(text), toy, 100))
+    assert len(chunk(document("x" * 5000), ENCODERS["bytes"], 1000)) == 6
+    assert [c.tokens for c in chunk(document("abc"), ENCODERS["bytes"], 1)] == [1, 1, 1]
+    assert chunk(document(""), toy, 10) == []
 
 
 @pytest.mark.parametrize("sentence", ["नदी में पानी घटा है। ", "河水干了「没有人。」", "هل تكفي الخزانات؟ ", "ወንዙ ደረቀ።"])
@@ -130,12 +104,3 @@ def test_sentences_of_other_scripts(sentence: str) -> None:
     made = chunk(document(text), lambda part: [*map(ord, part)], 100)
     assert all(text[: one.end].endswith(sentence) for one in made)
     assert len(made) > 1
-
-
-def test_empty() -> None:
-    assert chunk(document(""), toy, 10) == []
-
-
-def test_a_single_character_that_does_not_fit() -> None:
-    with pytest.raises(ValueError, match="alone needs 4 tokens"):
-        chunk(document("ab😀"), bytewise, 3)

@@ -1,13 +1,10 @@
 from __future__ import annotations
 
-import email
-import email.policy
 from base64 import b64encode
 
 import pytest
 
 from specextend_cli.documents.formats import detect
-from specextend_cli.documents.mail.mime import filename, header, parse_message
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.edge_cases import refusal
@@ -39,13 +36,12 @@ def test_html_where_there_is_no_text() -> None:
     assert document.text == f"{HEAD}\n\nNews\n\nGröße"
     assert [page.title for page in document.pages] == [SUBJECT, "News"]
     stub = read_bytes("a.eml", bytes(message("Use HTML.", f"<p>{'many words ' * 20}</p><p hidden>preview</p>")))
-    assert stub.text.endswith("many words")
-    assert stub.extraction.left_out == 1
+    assert (stub.text[-10:], stub.extraction.left_out) == ("many words", 1)
 
 
 def test_attachments_are_named() -> None:
-    document = read_bytes("a.eml", bytes(message("See there.", a_pdf=b"%PDF-", b_png=b"x")))
-    assert document.extraction.warnings == ("2 attachments were not read: a.pdf, b.png.",)
+    document = read_bytes("a.eml", bytes(message("See there.", Zü_pdf=b"%PDF-", b_png=b"x")))
+    assert document.extraction.warnings == ("2 attachments were not read: Zü.pdf, b.png.",)
     assert document.extraction.unread == 2
     crowd = read_bytes("a.eml", bytes(message("x", **{f"n{n}_txt": b"" for n in range(12)})))
     assert crowd.extraction.warnings[0].endswith("n9.txt and 2 more.")
@@ -78,7 +74,6 @@ def test_forwarded_messages_are_read() -> None:
     ("declared", "written"),
     [
         ("----=_Part_1.2", "----=_Part_1.2"),
-        ("=_NextPart:(1)/2?x", "=_NextPart:(1)/2?x"),
         ("----=_NextPart_000_0093_01C81419.EB75E850; charset=x", "----=_NextPart_000_0093_01C81419.EB75E850"),
         ('"quoted part"', "quoted part"),
         ("'=single'", "'=single'"),
@@ -88,14 +83,6 @@ def test_forwarded_messages_are_read() -> None:
 def test_boundaries_as_mail_programs_write_them(declared: str, written: str) -> None:
     data = head(f"multipart/alternative; boundary={declared}\n\n--{written}\n{PART}\n--{written}--\n")
     assert read_bytes("a.eml", data).text == CLOSED
-
-
-def test_both_ways_to_parse_a_header_agree() -> None:
-    made = message("x", **{"Zü_pdf": b"%PDF-"})
-    strict = email.message_from_bytes(bytes(made), policy=email.policy.default)
-    assert header(parse_message(bytes(made)), "From") == strict["From"] == "Ann Río <ann@example.org>"
-    assert header(parse_message(bytes(made)), "Subject") == strict["Subject"]
-    assert [filename(part) for part in parse_message(bytes(made)).walk()][-1] == "Zü.pdf"
 
 
 SEALED = "-----BEGIN PGP MESSAGE-----\n\nhQEMA5\n=abcd\n-----END PGP MESSAGE-----\n"
@@ -120,12 +107,6 @@ def test_encrypted_mail(sealed: str) -> None:
     document = read_bytes("a.eml", mixed)
     assert (document.text, document.extraction.failed) == (CLOSED, (2,))
     assert "encrypted" in document.extraction.warnings[0]
-
-
-def test_a_signature_is_no_text() -> None:
-    signature = "Content-Type: application/pgp-signature\n\nx\n"
-    document = read_bytes("a.eml", head(f"multipart/signed; boundary=s\n\n--s\n{PART}\n--s\n{signature}--s--\n"))
-    assert (document.text, document.extraction.unread) == (CLOSED, 0)
 
 
 def test_mail_in_utf_16() -> None:
@@ -167,39 +148,32 @@ def test_why_a_message_was_not_delivered() -> None:
     assert text.endswith("Plan\n\nFrom: a@b")
 
 
-def test_every_text_of_a_message_is_read() -> None:
-    parts = "".join(
-        f"--m\nContent-Type: text/plain\n\nText {n}.\n\n--m\nContent-Type: image/png\n\nx\n" for n in (1, 2)
-    )
-    document = read_bytes("a.eml", head(f"multipart/mixed; boundary=m\n\n{parts}--m--\n"))
-    assert document.text.endswith("Text 1.\n\nText 2.")
-    assert document.extraction.warnings == ("2 attachments were not read: one without a name (image/png).",)
-    # A PDF beside the HTML alternative, as some programs nest them.
-    nested = (
-        f"multipart/alternative; boundary=a\n\n--a\n{PART}\n--a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
-        "Content-Type: text/html\n\n<p>The bridge is closed.</p>\n--b\nContent-Type: application/pdf; name=c.pdf\n\nx\n"
-        "--b--\n--a--\n"
-    )
-    document = read_bytes("a.eml", head(nested))
-    assert (document.text, document.extraction.unread) == (CLOSED, 1)
+DEEP = "text/plain\n\ndeep"
+for _level in range(60):
+    DEEP = f"multipart/mixed; boundary=b{_level}\n\n--b{_level}\nContent-Type: {DEEP}\n--b{_level}--\n"
+IMAGES = "--m\nContent-Type: text/plain\n\n{}\n\n--m\nContent-Type: image/png\n\nx\n"
+PARTS = {
+    "signature": (f"signed; boundary=s\n\n--s\n{PART}\n--s\nContent-Type: application/pgp-signature\n\nx\n--s--\n", 0),
+    "texts": (f"mixed; boundary=m\n\n{IMAGES.format('The bridge')}{IMAGES.format('is closed.')}--m--\n", 2),
+    "nested": (  # a PDF beside the HTML alternative
+        f"alternative; boundary=a\n\n--a\n{PART}\n--a\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
+        "Content-Type: text/html\n\n<p>The bridge is closed.</p>\n--b\nContent-Type: image/png\n\nx\n--b--\n--a--\n",
+        1,
+    ),
+    "deep": (f"mixed; boundary=o\n\n--o\n{PART}\n--o\nContent-Type: {DEEP}\n--o--", 1),
+}
 
 
-def test_parts_in_parts_end_somewhere() -> None:
-    made = "text/plain\n\ndeep"
-    for level in range(60):
-        made = f"multipart/mixed; boundary=b{level}\n\n--b{level}\nContent-Type: {made}\n--b{level}--\n"
-    data = head(f"multipart/mixed; boundary=o\n\n--o\n{PART}\n--o\nContent-Type: {made}\n--o--")
-    document = read_bytes("a.eml", data)
-    assert (document.text, document.extraction.unread) == (CLOSED, 1)
+@pytest.mark.parametrize("name", PARTS)
+def test_texts_of_many_parts(name: str) -> None:
+    parts, unread = PARTS[name]
+    document = read_bytes("a.eml", head(f"multipart/{parts}"))
+    assert (" ".join(document.text.split()), document.extraction.unread) == (" ".join(CLOSED.split()), unread)
+
+
+def test_a_crowd_of_parts_is_read() -> None:
     crowd = head("multipart/mixed; boundary=o\n\n" + "--o\nContent-Type: message/rfc822\n\n" * 3_000)
     assert read_bytes("a.eml", crowd).text
-
-
-@pytest.mark.parametrize("charset", ["iso-8859-15", "utf-8", "no-such", "idna", "utf-16"])
-def test_charsets(charset: str) -> None:
-    fields = f"From: a@b\nMIME-Version: 1.0\nSubject: s\nContent-Type: text/plain; charset={charset}\n\n".encode()
-    body = "caf\xe9 \u20ac5".encode("iso-8859-15" if charset == "iso-8859-15" else "utf-8")
-    assert read_bytes("a.eml", fields + body).text.endswith("café €5")
 
 
 def test_what_is_an_email() -> None:
@@ -226,5 +200,5 @@ def test_messages_without_text_or_with_bad_parts() -> None:
 def test_escapes_are_removed() -> None:
     made = b"From: \x1b[31mred@b\nMIME-Version: 1.0\nSubject: =?utf-8?q?=1b]0;x=07title?=\n\nbody \x1b[2J text\n"
     document = read_bytes("a.eml", made)
-    assert "\x1b" not in document.text + document.title + "".join(page.title for page in document.pages)
+    assert "\x1b" not in document.text + document.title + document.pages[0].title
     assert "title" in document.title

@@ -1,9 +1,9 @@
-"""How much of documents with known text is read: the floors of each producer, a little below what is reached."""
+"""How much of documents with known text is read, by producer: what may be lost is a little more than what is."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from operator import le
 
 import pytest
 
@@ -13,17 +13,6 @@ from tests.documents.known.reportlab_files import reportlab_files
 from tests.documents.known.score import MEASURES, Score, score
 from tests.documents.known.story import Known
 from tests.documents.known.typst_files import typst_files
-
-FLOORS: dict[str, tuple[float, ...]] = {
-    # sentences, in order, notes, items, rows, heads; most junk a file
-    "typst": (0.985, 0.985, 0.99, 0.99, 0.94, 0.92, 0.27),
-    "weasyprint": (0.975, 0.975, 0.96, 0.99, 0.84, 0.97, 0.04),
-    "reportlab": (0.96, 0.96, 0.99, 0.99, 0.89, 0.96, 0.11),
-    "word": (1, 1, 1, 1, 1, 1, 0),
-    "epub": (1, 1, 1, 1, 1, 1, 0),
-    "html": (1, 1, 1, 1, 1, 1, 0),
-    "mail": (1, 1, 1, 1, 1, 1, 0),
-}
 
 
 def weasy_files() -> Iterator[Known]:
@@ -41,28 +30,35 @@ def read_all(files: Iterable[Known]) -> tuple[Score, int]:
 
 
 @pytest.mark.parametrize(
-    ("producer", "made", "least"),
+    ("made", "least", "most_lost"),
     [
-        pytest.param("typst", typst_files, 30, marks=pytest.mark.full),
-        pytest.param("weasyprint", weasy_files, 30, marks=pytest.mark.full),
-        pytest.param("reportlab", reportlab_files, 45, marks=pytest.mark.full),
-        ("word", word_files, 8),
-        ("epub", epub_files, 5),
-        ("html", html_files, 8),
-        ("mail", eml_files, 5),
+        # How many files at least; sentences, in order, notes, items, rows and heads lost, and lines of junk, at most.
+        pytest.param(typst_files, 27, (10, 10, 1, 1, 3, 6, 6), id="typst", marks=pytest.mark.full),
+        pytest.param(weasy_files, 19, (31, 31, 3, 1, 10, 4, 4), id="weasyprint", marks=pytest.mark.full),
+        pytest.param(reportlab_files, 37, (24, 32, 1, 0, 14, 10, 4), id="reportlab", marks=pytest.mark.full),
+        pytest.param(word_files, 8, (0,) * 7, id="word"),
+        pytest.param(epub_files, 5, (0,) * 7, id="epub"),
+        pytest.param(html_files, 6, (0,) * 7, id="html"),
+        pytest.param(eml_files, 5, (0,) * 7, id="mail"),
     ],
 )
-def test_known_text_is_read(producer: str, made: Callable[[], Iterator[Known]], least: int) -> None:
+def test_known_text_is_read(made: Callable[[], Iterator[Known]], least: int, most_lost: tuple[int, ...]) -> None:
     found, number = read_all(made())
-    *floors, junk = FLOORS[producer]
-    shares = {measure: found.share(measure) for measure in MEASURES}
-    below = {measure: share for (measure, share), floor in zip(shares.items(), floors, strict=True) if share < floor}
+    lost = [found.total[measure] - found.found[measure] for measure in MEASURES]
     assert number >= least
-    assert not below, "\n".join(found.broken)
-    assert found.found["junk"] <= junk * number, "\n".join(found.broken)
+    assert all(map(le, (*lost, found.found["junk"]), most_lost)), "\n".join(found.broken)
 
 
-def test_pages_with_heads_notes_and_columns_are_read() -> None:
-    """A few files of each producer that is quick to start."""
-    found, _ = read_all([*islice(typst_files(), 3), *islice(reportlab_files(), 3)])
+TYPST = {"pages", "alternating", "columns", "notes-3", "table-wrapped", "struck", "formulas", "arabic", "german"}
+DRAWN = {
+    *("pages", "hyphens-2011", "columns", "notes", "table", "table-wrapped", "drop-caps", "tight", "accents"),
+    *("double-strike", "watermark", "bill", "transcript", "turned", "hidden", "form", "type3-ot1"),
+}
+
+
+@pytest.mark.parametrize(("made", "kinds"), [(typst_files, TYPST), (reportlab_files, DRAWN)], ids=["typst", "drawn"])
+def test_pdfs_of_many_kinds_are_read(made: Callable[[], Iterator[Known]], kinds: set[str]) -> None:
+    """Those of which nothing is lost; without most rules of reading, something would be."""
+    found, number = read_all(file for file in made() if file.kind in kinds)
+    assert number == len(kinds)
     assert not found.broken

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from specextend_cli.documents import read
+from specextend_cli.documents.encoded import without_encoded
 from specextend_cli.documents.mail.mime import MAX_HEADER
 from specextend_cli.documents.read import read_bytes
 from tests.documents import faulty_workers
@@ -19,54 +20,16 @@ from tests.documents.edge_cases import refusal
 from tests.documents.raw_pdf import raw_pdf, show
 
 CHANCE = random.Random(20)
-REPEATED = (
-    *(
-        "a",
-        "ab-",
-        "it’",
-        "0",
-        "123,",
-        "1.",
-        "1 ",
-        "洪水",
-        "é",
-        "e\u0301",
-        "a¹",
-        "(",
-        "[",
-        '"',
-        "”",
-        ".",
-        ". ",
-        ".”",
-        ",",
-    ),
-    *(
-        "-",
-        "_",
-        "…",
-        " .",
-        "..1",
-        "\t",
-        "a\x08",
-        "\x1b[",
-        "\x1b]",
-        "\x9b0",
-        "\u200d",
-        "a\u00ad",
-        "\u00a0",
-        "x\n",
-        "-\n",
-    ),
-    *("A. ", "ab-\n", "1-\n", "Mr. ", "\n", "- a\n", "1. a\n", "xvi\n", "12\n\n", "River ", "# a\n\n", "`"),
-    *("\ue000", "\ufffd"),
-)
+WORDS = ["a", "ab-", "it’", "洪水", "\xe9", "e\u0301", "a¹", "\ue000", "\ufffd", "A. ", "Mr. ", "River ", "<!-- -->"]
+SIGNS = ["(", "[", '"', "”", ".", ",", "-", "_", "…", "`", "\t", " ", ". ", ".”", " .", "0", "123,", "1.", "1 ", "..1"]
+CONTROLS = ["a\x08", "\x1b[", "\x1b]", "\x9b0", "\x90", "\u200d", "a\xad", "\xa0"]
+LINES = ["x\n", "-\n", "ab-\n", "1-\n", "\n", "- a\n", "1. a\n", "xvi\n", "12\n\n", "# a\n\n", "line\n    and on\n"]
 sizes = pytest.mark.parametrize("size", [5_000, pytest.param(25_000, marks=pytest.mark.full)])
 
 
 def shapes(size: int) -> list[str]:
     random_lines = ("".join(CHANCE.choice(letters) for _ in range(size)) for letters in ("ACGT", "aBc0+/"))
-    return [*((repeated * size)[:size] for repeated in REPEATED), *random_lines]
+    return [*((repeated * size)[:size] for repeated in (*WORDS, *SIGNS, *CONTROLS, *LINES)), *random_lines]
 
 
 @sizes
@@ -75,65 +38,45 @@ def test_texts_of_any_shape(size: int) -> None:
     document = read_bytes("a.txt", "\f".join(f"River\n{shape}\nBridge" for shape in made).encode())
     assert document.extraction.pages == len(made)
     assert document.text.endswith("Bridge")
-
-
-@sizes
-def test_markdown_of_any_shape(size: int) -> None:
-    text = "\n\n".join(["# River", *shapes(size), "Bridge"])
+    text = "\n\n".join(["# River", *made, "Bridge"])
     assert read_bytes("a.md", text.encode()).text.endswith("Bridge")
 
 
 TIMES = "00:00:01.000 --> 00:00:02.000"
-
-
-@sizes
-@pytest.mark.parametrize("part", [f"{TIMES}\n", f"{TIMES} ", f"1\n{TIMES}\n\n", "<v A>a</v>", "<v ", "1\n", "NOTE\n\n"])
-def test_captions_of_any_shape(part: str, size: int) -> None:
-    text = f"WEBVTT\n\n{TIMES}\nA: The river rises.\n{part * (size // 10)}\n\n{TIMES}\nBridge."
-    assert read_bytes("a.vtt", text.encode()).text.endswith("Bridge.")
-
-
-@sizes
-@pytest.mark.parametrize("part", ["[", "1:00 ", "A: ", "a to ", "[1/2/25, 10:00] ", "10:00 A" + " " * 60, "\n10:00 x"])
-def test_chats_of_any_shape(part: str, size: int) -> None:
-    messages = "".join(f"10:0{n} {'AB'[n % 2]}: The river rises.\n" for n in range(8))
-    text = read_bytes("a.txt", f"{messages}10:10 A: {part * (size // 10)}\n10:20 B: Bridge.".encode()).text
-    assert text.endswith("Bridge.")
-
-
-QUOTING = (
-    ">",
-    "> ",
-    " ",
-    "-",
-    "> \n",
-    "*",
-    "From: a\n",
-    "> To: a\n",
-    "On 1 ",
-    "wrote: ",
-    "schrieb ",
-    "On 1 wrote: x\n",
-)
+CAPTIONS = f"WEBVTT\n\n{TIMES}\nA: The river rises.\n{{}}\n\n{TIMES}\nBridge."
+CHAT = "".join(f"10:0{n} {'AB'[n % 2]}: The river rises.\n" for n in range(8)) + "10:10 A: {}\n10:20 B: Bridge."
 ORIGINAL = "-- Original Message --\n"
+MAIL = f"Message-ID: <a@b>\nFrom: a@b.c\n\nRiver\n{{0}}x\n{ORIGINAL}{{0}}\nOn 1\n{{0}}\n\nBridge."
+PARTS = {
+    CAPTIONS: ["<v A>a</v>", "<v ", "1\n", "NOTE\n\n", f"{TIMES}\n", f"{TIMES} ", f"1\n{TIMES}\n\n"],
+    CHAT: ["[", "1:00 ", "A: ", "a to ", "[1/2/25, 10:00] ", "10:00 A" + " " * 60, "\n10:00 x"],
+    MAIL: [
+        *("> ", " ", "-", "> \n", "*", "From: a\n", "> To: a\n", "On 1 ", "wrote: ", "schrieb ", "On 1 wrote: x\n"),
+        *(ORIGINAL, f"{ORIGINAL}\n\n\n", "From: a\nSubject: b\nTo: c\n\nd\n", "> a\nb\n"),
+    ],
+    "<html><body>{}<p>Bridge.": ["<h1>a</h1>"],
+}
+NAMES = dict(zip(("a.vtt", "a.txt", "a.eml", "a.html"), PARTS, strict=True))
 
 
 @sizes
-@pytest.mark.parametrize(
-    "part", [*QUOTING, ORIGINAL, f"{ORIGINAL}\n\n\n", "From: a\nSubject: b\nTo: c\n\nd\n", "> a\nb\n"]
-)
-def test_quotations_of_any_shape(part: str, size: int) -> None:
-    many = part * (size // 5)
-    data = f"Message-ID: <a@b>\nFrom: a@b.c\n\nRiver\n{many}x\n{ORIGINAL}{many}\nOn 1\n{many}\n\nThe river rises.\n"
-    assert read_bytes("a.eml", data.encode()).text.endswith("The river rises.")
+@pytest.mark.parametrize(("name", "form"), NAMES.items(), ids=NAMES)
+def test_other_formats_of_any_shape(name: str, form: str, size: int) -> None:
+    for part in PARTS[form]:
+        text = read_bytes(name, form.format(part * (size // 5)).encode()).text
+        assert text.endswith("Bridge."), part
 
 
 @sizes
 @pytest.mark.parametrize("page", ["x\f", "12\f"])
 def test_many_form_feeds(page: str, size: int) -> None:
     document = read_bytes("a.txt", (page * size + "The river rises.").encode())
-    assert document.extraction.pages == size + 1
-    assert document.pages[-1].number == size + 1
+    assert document.extraction.pages == document.pages[-1].number == size + 1
+
+
+@pytest.mark.parametrize("text", ["-----BEGIN A-----\n" * 20_000, "begin 644 x\n" * 20_000, "Ab1+" * 50_000 + "!"])
+def test_encoded_data_without_an_end(text: str) -> None:
+    assert isinstance(without_encoded(text), tuple)
 
 
 def copies(count: int) -> str:
@@ -170,12 +113,6 @@ def test_long_headers_of_a_mail_are_cut_and_said() -> None:
     assert document.text.endswith("The river rises.")
     assert len(document.title) <= MAX_HEADER
     assert "were cut there" in document.extraction.warnings[0]
-
-
-@sizes
-def test_headings_without_end(size: int) -> None:
-    page = "<html><body>" + "<h1>a</h1>" * size + "<p>The river rises.</p></body></html>"
-    assert read_bytes("a.html", page.encode()).text.endswith("The river rises.")
 
 
 @pytest.mark.usefixtures("own_processes")

@@ -34,7 +34,7 @@ def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> StandIn:
 def story(*pages: str) -> bytes:
     made = Sheets()
     for text in pages:
-        made.page([text] if text else [])
+        made.page([text])
     return made.data()
 
 
@@ -50,20 +50,21 @@ def scan(*texts: str) -> bytes:
     return made.data()
 
 
-def test_only_pages_without_a_text_of_their_own_are_recognized(program: StandIn) -> None:
+def test_only_pages_without_a_text_of_their_own_are_recognized(program: StandIn, sheets: Sheets) -> None:
     program.makes(story(SENTENCES[0] * 3, STORY, STORY))
-    made = Sheets()
-    made.page([SENTENCES[0] * 3])
-    made.picture()
-    made.picture()
-    seen: list[tuple[int, int]] = []
-    document = read_bytes("a.pdf", made.data(), ocr="deu+eng", recognizing=lambda *found: seen.append(found))
+    sheets.page([SENTENCES[0] * 3])
+    sheets.picture()
+    sheets.picture()
+    data, seen = sheets.data(), list[tuple[int, int]]()
+    document = read_bytes("a.pdf", data, ocr="deu+eng", recognizing=lambda *found: seen.append(found))
     assert document.text.endswith(STORY)
     assert document.extraction.ocr == (2, 3)
     assert document.extraction.empty == document.extraction.warnings == ()
     assert {total for _, total in seen} == {2}
     assert "-l deu+eng" in program.asked[0]
     assert "--pages 2,3 --force-ocr" in program.asked[0]
+    assert read_bytes("a.pdf", story(SENTENCES[0]), ocr="eng").extraction.ocr == ()
+    assert len(program.asked) == 1  # a document with a text needs no program
 
 
 def test_a_result_is_kept_by_what_was_read(program: StandIn) -> None:
@@ -76,10 +77,6 @@ def test_a_result_is_kept_by_what_was_read(program: StandIn) -> None:
     assert len(program.asked) == 3
 
 
-def test_a_document_with_a_text_needs_no_program(program: StandIn) -> None:
-    assert read_bytes("a.pdf", story(SENTENCES[0]), ocr="eng").extraction.ocr == ()
-
-
 @pytest.mark.parametrize("texts", [("Filed: 1 May", "Filed: 2 May", "Filed: 3 May"), ("Case 7, page 1", "", "")])
 def test_pages_with_a_stamp_only_are_not_read_and_said(texts: tuple[str, ...]) -> None:
     document = read_bytes("a.pdf", scan(*texts))
@@ -88,13 +85,12 @@ def test_pages_with_a_stamp_only_are_not_read_and_said(texts: tuple[str, ...]) -
     assert "--ocr reads them" in document.extraction.warnings[0]
 
 
-def test_a_background_is_no_scan() -> None:
-    made, background = Sheets(), ImageReader(Image.new("L", (300, 400), 220))
+def test_a_background_is_no_scan(sheets: Sheets) -> None:
     for text in ("The river in spring", "Levels and warnings", "What is to be done"):
-        made.canvas.drawImage(background, 0, 0, 595, 842)
-        made.canvas.drawString(72, 500, text)
-        made.canvas.showPage()
-    found = read_bytes("slides.pdf", made.data()).extraction
+        sheets.canvas.drawImage(ImageReader(Image.new("L", (300, 400), 220)), 0, 0, 595, 842)
+        sheets.canvas.drawString(72, 500, text)
+        sheets.canvas.showPage()
+    found = read_bytes("slides.pdf", sheets.data()).extraction
     assert (found.unread, found.warnings) == (0, ())
 
 
@@ -108,14 +104,11 @@ def test_images_are_read(program: StandIn) -> None:
     assert refusal(lambda: read_bytes("page.png", data.getvalue())).fix == "specextend summarize page.png --ocr"
 
 
-def test_what_to_install_is_said(program: StandIn) -> None:
+def test_what_to_install_is_said_and_what_was_not_found(program: StandIn) -> None:
     error = refusal(lambda: read_bytes("a.pdf", scan(""), ocr="eng"))
     assert error.what == "a.pdf needs OCR, and there is no program for it"
     assert "specextend-cli[ocr]" in error.fix
     assert "tesseract" in error.fix
-
-
-def test_pages_on_which_nothing_is_found(program: StandIn) -> None:
     program.makes(story("", ""))
     error = refusal(lambda: read_bytes("a.pdf", scan("", ""), ocr="eng"))
     assert error.what == "a.pdf: OCR found no text on 2 pages"
@@ -142,13 +135,11 @@ def test_languages_that_are_none_are_refused() -> None:
 
 @pytest.mark.full
 @pytest.mark.skipif(REAL is None, reason="needs ocrmypdf and tesseract")
-def test_by_the_program_itself(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_by_the_program_itself(sheets: Sheets, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    made = Sheets()
     image = Image.new("L", (1240, 1754), 255)
     ImageDraw.Draw(image).text((100, 200), "The river rises again", font=ImageFont.load_default(60), fill=0)
-    made.canvas.drawImage(ImageReader(image), 0, 0, 595, 842)
-    made.canvas.showPage()
-    document = read_bytes("scan.pdf", made.data(), ocr="eng")
-    assert document.text == "The river rises again"
-    assert document.extraction.ocr == (1,)
+    sheets.canvas.drawImage(ImageReader(image), 0, 0, 595, 842)
+    sheets.canvas.showPage()
+    document = read_bytes("scan.pdf", sheets.data(), ocr="eng")
+    assert (document.text, document.extraction.ocr) == ("The river rises again", (1,))

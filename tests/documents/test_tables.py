@@ -1,12 +1,15 @@
-"""Cells keep their columns: in HTML, EPUB and Word."""
+"""Cells keep their columns: in HTML, EPUB, Word, and in PDFs also those of several lines, and of dots only."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import pytest
 
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.sections import Cell, Table
-from tests.documents.made_files import docx, epub, p, page, table
+from tests.documents.made_files import docx, epub, p
+from tests.documents.raw_pdf import raw_pdf, show, width
 
 
 def lines(*rows: list[Cell]) -> list[str]:
@@ -20,35 +23,31 @@ def cells(*texts: str) -> list[Cell]:
     return [Cell(text) for text in texts]
 
 
-def test_an_empty_cell_keeps_its_place() -> None:
-    assert lines(cells("", "2019", "2020"), cells("Rain", "", "3"), cells("Snow", "4", "")) == [
-        "—|2019|2020",
-        "Rain|—|3",
-        "Snow|4",
-    ]
+STORY = "The river rose by three metres in a night, and the mill was under water by the morning."
+HEAD = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
 
 
-def test_columns_that_are_empty_throughout_are_none() -> None:
-    assert lines(cells("", "a", "", "b"), cells("", "c", "", "")) == ["a|b", "c"]
-    assert lines(cells("", ""), cells()) == []
-
-
-def test_a_text_beside_empty_cells_is_a_text() -> None:
-    story = "The river rose by three metres in a night, and the mill was under water by the morning."
-    assert lines(cells("a", "b", "c"), cells("", story, "")) == ["a|b|c", story]
-
-
-def test_cells_over_several_columns_and_rows_are_repeated() -> None:
-    head = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
-    assert lines(head, cells("mm", "days"), cells("2019", "812", "90", "none")) == [
-        "Year|Rain|Rain|Flood",
-        "Year|mm|days|Flood",
-        "2019|812|90|none",
-    ]
-    title = [Cell("The north", columns=3)]
-    assert lines(cells("a", "b", "c"), title, cells("d", "e", "f")) == ["a|b|c", "The north", "d|e|f"]
-    long = "A cell with more words than anybody would want to read again in each of its rows."
-    assert lines([Cell(long, rows=2), Cell("a")], cells("b")) == [f"{long}|a", "—|b"]
+@pytest.mark.parametrize(
+    ("rows", "wanted"),
+    [
+        (
+            [cells("", "2019", "2020"), cells("Rain", "", "3"), cells("Snow", "4", "")],
+            ["—|2019|2020", "Rain|—|3", "Snow|4"],
+        ),
+        ([cells("", "a", "", "b"), cells("", "c", "", "")], ["a|b", "c"]),  # empty columns are none
+        ([cells("", ""), cells()], []),
+        ([cells("a", "b", "c"), cells("", STORY, "")], ["a|b|c", STORY]),  # a text beside empty cells is a text
+        (
+            [HEAD, cells("mm", "days"), cells("19", "812", "90", "-")],
+            ["Year|Rain|Rain|Flood", "Year|mm|days|Flood", "19|812|90|-"],
+        ),
+        ([cells("a", "b"), [Cell("The north", columns=2)], cells("d", "e")], ["a|b", "The north", "d|e"]),
+        ([[Cell(STORY, rows=2), Cell("a")], cells("b")], [f"{STORY}|a", "—|b"]),  # too long to be repeated
+    ],
+    ids=["empty cells", "empty columns", "nothing", "text", "spans", "title", "long"],
+)
+def test_cells_keep_their_places(rows: list[list[Cell]], wanted: list[str]) -> None:
+    assert lines(*rows) == wanted
 
 
 @pytest.mark.parametrize("cell", [Cell("x", columns=10**9, rows=10**9), Cell("x", columns=-1, rows=0)])
@@ -59,27 +58,14 @@ def test_absurd_spans_are_bounded(cell: Cell) -> None:
     assert sum(map(len, table.lines())) < 1_000_000
 
 
-ROWS = (("Station", "May", "June"), ("Mill", "", "3.20"), ("", "1.10", ""))
-WANTED = "Station  May  June\nMill  —  3.20\n—  1.10"
-
-
-def html(rows: tuple[tuple[str, ...], ...]) -> str:
-    return f"<table>{''.join('<tr>' + ''.join(f'<td>{cell}</td>' for cell in row) + '</tr>' for row in rows)}</table>"
-
-
-def test_empty_cells_of_every_kind_of_file() -> None:
-    assert read_bytes("a.docx", docx(table(*ROWS))).text == WANTED
-    assert read_bytes("a.html", f"<html><body>{html(ROWS)}".encode()).text == WANTED
-    assert read_bytes("a.epub", epub({"a.xhtml": page(html(ROWS))})).text == WANTED
-
-
-def test_spans_of_pages_and_of_word() -> None:
+def test_spans_and_empty_cells_of_pages_books_and_word() -> None:
     spans = (
         "<table><tr><th rowspan=2>Year<th colspan=2>Rain</tr><tr><th>mm<th>days</tr>"
-        "<tr><td rowspan=2>2019<td>812<td>90</tr><tr><td>-<td>7</table>"
+        "<tr><td rowspan=2>2019<td>812<td>90</tr><tr><td><td>7</table>"
     )
-    rows_below = "Year  mm  days\n2019  812  90\n2019  -  7"
-    assert read_bytes("a.html", f"<html><body>{spans}".encode()).text == f"Year  Rain  Rain\n{rows_below}"
+    rows_below = "Year  mm  days\n2019  812  90\n2019  —  7"
+    for name, data in (("a.html", f"<html><body>{spans}".encode()), ("a.epub", epub({"a.html": spans}))):
+        assert read_bytes(name, data).text == f"Year  Rain  Rain\n{rows_below}"
 
     def cell(text: str, properties: str = "") -> str:
         return f"<w:tc><w:tcPr>{properties}</w:tcPr>{p(text)}</w:tc>"
@@ -89,8 +75,65 @@ def test_spans_of_pages_and_of_word() -> None:
         cell("Year", first) + cell("Rain", '<w:gridSpan w:val="2"/>'),
         cell("", more) + cell("mm") + cell("days"),
         cell("2019", first) + cell("812") + cell("90"),
-        cell("", more) + cell("-") + cell("7"),
+        cell("", more) + cell("") + cell("7"),
         '<w:trPr><w:gridBefore w:val="1"/></w:trPr>' + cell("9") + cell("8"),
     )
     body = "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in rows) + "</w:tbl>"
     assert read_bytes("a.docx", docx(body)).text == f"Year  Rain\n{rows_below}\n—  9  8"
+
+
+# --------------------------------------------------------------------------------------------------------------- PDFs
+
+ROWS = (
+    ("Guest", "Stay", "Reason", "Paid"),
+    ("Ada Miller", "3 nights", "Survey of the weir\nand the lower mill\nby the quay", "94.67"),
+    ("Dan Ferry", "4 nights", "The report of the inspec-\ntion", "40.10"),
+    ("Eve", "1 night", "Inspection", "9"),
+)
+
+
+def drawn_table(rows: Sequence[Sequence[str]], lefts: Sequence[float], *, last: bool) -> str:
+    """The text of rows whose cells have lines around their height; `last`: cells of several lines are drawn last."""
+    drawn, y = "", 700.0
+    for row in rows:
+        cells = [(left, cell.split("\n")) for left, cell in zip(lefts, row, strict=True)]
+        most = max(len(lines) for _, lines in cells)
+        for left, lines in sorted(cells, key=lambda cell: last and len(cell[1]) > 1):
+            top = y - 6 * (most - len(lines))
+            drawn += "".join(show(left, top - 12 * at, line, 9) for at, line in enumerate(lines))
+        y -= 12 * most + 8
+    return read_bytes("a.pdf", raw_pdf([drawn])).text
+
+
+@pytest.mark.parametrize("last", [True, False])
+def test_cells_of_several_lines_are_in_their_row(last: bool) -> None:
+    wanted = ["  ".join(cell.replace("-\n", "").replace("\n", " ") for cell in row) for row in ROWS]
+    assert [line for line in drawn_table(ROWS, (60, 180, 250, 400), last=last).split("\n") if line] == wanted
+    prose = [("The river rises\nin the old hills", "A bridge of stone\ncrosses the water")]
+    assert "hills  A bridge" not in drawn_table(prose, (60, 300), last=last)
+
+
+def rows_of(rows: Sequence[Sequence[str]], lefts: Sequence[float]) -> str:
+    """The text of rows whose figures end 40 points from the left ends of their columns."""
+    drawn = ""
+    for at, row in enumerate(rows):
+        for left, cell in zip(lefts, row, strict=True):
+            drawn += show(left if left == 60 else left + 40 - width(cell, 9), 700 - 14 * at, cell, 9)
+    return read_bytes("a.pdf", raw_pdf([drawn])).text
+
+
+def test_a_cell_of_dots_is_a_cell() -> None:
+    rows = [
+        ("", "2031", "2032", "2033", "Total"),
+        ("Repair of the mill", "148", "........", "-71", "8"),
+        ("Relief of the millers", "120", "350", "6", "9"),
+        ("Northgate ferry", ". . . . . .", ". . . . . .", "259", "4,149"),
+        ("Southgate ferry", "148", "259", "........", "........"),
+    ]
+    wanted = ["  ".join("—" if ".." in cell or ". ." in cell else cell for cell in row) for row in rows]
+    assert rows_of(rows, (60, 170, 232, 294, 356)).split("\n")[1:] == wanted[1:]
+
+
+def test_dots_before_a_page_number_are_a_leader() -> None:
+    rows = [("1.1", "The mill", "." * 60, "7"), ("1.2", "The weir", "." * 60, "12")]
+    assert "—" not in rows_of(rows, (60, 90, 290, 330))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64encode
 from random import Random
 
@@ -25,13 +26,9 @@ def read(text: str, name: str = "a.txt") -> Document:
     "text",
     [
         "- Hamburgers are delicious\n- Dogs are the best\n- I love fuzzy blankets",
-        "* apples\n* pears that are red\n* plums",
         "1. wash\n2. peel the apples well\n3. cut",
-        "a) wash\nb) peel the apples well\nc) cut",
         "Shopping\n• bread and a lot of butter\n• milk",
-        "Date: Monday\nPlace: Rome\nChair: Anna",
         "Invoice no.: 14\nBill to: Ann Smith and Sons, Rome\nDue: 4 May",
-        "name: bridge of the old town\nlength: 40 m\nwidth: 3 m",
         "ANN: Where is it?\nBO: Under the old bridge, I think\nANN: No.",
     ],
 )
@@ -39,7 +36,6 @@ def test_items_and_keys_stay_lines(text: str) -> None:
     document = read(text)
     assert document.text == text
     assert [block.kind for block in document.blocks] == ["paragraph"]
-    assert bytes(message(text)).count(b"\n")
     assert read_bytes("a.eml", bytes(message(text))).text.endswith(text)
 
 
@@ -56,11 +52,6 @@ def test_prose_is_joined(text: str) -> None:
     assert read(text).text == text.replace("\n", " ")
 
 
-def test_items_over_several_lines() -> None:
-    text = "- the first item is so long that it\n  goes on here\n- the second item is as long as this\n- third"
-    assert read(text).text == text.replace("\n  ", " ")
-
-
 @pytest.mark.parametrize(
     "data",
     [
@@ -72,27 +63,19 @@ def test_items_over_several_lines() -> None:
     ids=["lines", "PEM", "PGP", "one line"],
 )
 def test_encoded_data_is_left_out_and_said(data: str) -> None:
-    before, after = "The bridge is closed on Monday.", "It opens again on Tuesday."
-    text = f"{before}\n\n{data}\n\n{after}\n"
+    text = f"The bridge is closed.\n\n{data}\n\nIt opens again.\n"
     markdown = f"# A\n\n{text}\n# B\n\nx\n"
     for document in (read(text), read(markdown, "a.md"), read_bytes("a.eml", bytes(message(text, cte="8bit")))):
-        assert before in document.text
-        assert after in document.text
-        assert data[-20:] not in document.text
+        assert "The bridge is closed.\n\nIt opens again." in document.text
         assert document.extraction.changes[ENCODED] == 1
         assert document.extraction.left_out == len(data.split())
-        (warning,) = document.extraction.warnings
-        assert (
-            warning == f"Encoded data of {document.name} (base64 or the like) was left out: {len(data):,} characters."
-        )
+        said = f"Encoded data of {document.name} (base64 or the like) was left out: {len(data):,} characters."
+        assert document.extraction.warnings == (said,)
         assert sum(line.strip() in data for diff in document.extraction.page_diffs for line in diff.before) > 0
 
 
-def test_encoded_data_alone_is_no_text() -> None:
-    assert refusal(lambda: read(LINES)).what == "a.txt holds no text"
-
-
 def test_pictures_in_a_text() -> None:
+    assert refusal(lambda: read(LINES)).what == "a.txt holds no text"
     document = read(f"# A\n\nSee ![a bridge](data:image/png;base64,{DATA}) here.\n\n# B\n\nx\n", "a.md")
     assert "See ![a bridge]() here." in document.text
 
@@ -104,7 +87,7 @@ def test_pictures_in_a_text() -> None:
         "/usr/lib/Python3/dist/" * 12,
         "ACGTACGTTTGACA" * 12,
         "Donaudampfschifffahrtsgesellschaftskapitaensmuetzenknopf" * 3,
-        "31415926535897932384626433832795028841971693993751058209749445923" * 3,
+        "31415926535897932384626433832795" * 6,
         "-----BEGIN PGP SIGNED MESSAGE-----\nHash: SHA1\n\nIt rains.\n",
         "a" * 5_000,
     ],
@@ -118,28 +101,23 @@ def test_the_word_after_encoded_data_stays() -> None:
     assert text == "x\n\nRegards\nAnn"
 
 
-@pytest.mark.parametrize("text", ["-----BEGIN A-----\n" * 20_000, "Ab1+" * 50_000 + "!"])
-def test_data_without_an_end_is_cheap(text: str) -> None:
-    assert isinstance(without_encoded(text), tuple)
-
-
 @pytest.mark.parametrize(
-    ("name", "label"),
+    ("name", "warning"),
     [
-        ("a.pdf", "a PDF"),
-        ("a.docx", "a Word document (DOCX)"),
-        ("a.epub", "an EPUB book"),
-        ("a.html", "an HTML page"),
-        ("a.eml", "an email"),
+        *((name, "") for name in ("a.txt", "a.md", "a", "a.log")),
+        ("a.docx", "a.docx is a text, not a Word document (DOCX)."),
+        ("a.epub", "a.epub is a text, not an EPUB book."),
+        ("a.html", "a.html is a text, not an HTML page."),
+        ("a.eml", "a.eml is a text, not an email."),
+        ("a.tex", "a.tex is LaTeX:"),
+        ("my a.jsonl", "my a.jsonl is JSON:"),
+        ("a.typ", "a.typ is Typst:"),
     ],
 )
-def test_a_text_with_the_name_of_another_format(name: str, label: str) -> None:
-    assert read("It rains.", name).extraction.warnings == (f"{name} is a text, not {label}.",)
-
-
-@pytest.mark.parametrize("name", ["a.txt", "a.md", "a", "a.log"])
-def test_texts_by_their_own_names(name: str) -> None:
-    assert read("It rains.", name).extraction.warnings == ()
+def test_a_text_with_the_name_of_another_format(name: str, warning: str) -> None:
+    warnings = read("The river \\emph{rises}.\n", name).extraction.warnings
+    assert [said.startswith(warning) for said in warnings] == [True] * bool(warning)
+    assert all("| specextend summarize -" in said for said in warnings if warning.endswith(":"))
 
 
 def test_encoded_data_in_other_formats() -> None:
@@ -161,25 +139,16 @@ def test_comments_of_markdown_are_left_out() -> None:
     assert document.extraction.left_out == 9
 
 
-@pytest.mark.parametrize(
-    ("name", "markup"), [("a.tex", "LaTeX"), ("my a.jsonl", "JSON"), ("a.typ", "Typst"), ("a.txt", "")]
-)
-def test_markup_that_is_read_as_it_is_is_named(name: str, markup: str) -> None:
-    warnings = read("The river \\emph{rises}.\n", name).extraction.warnings
-    assert [warning.split(":")[0] for warning in warnings] == ([f"{name} is {markup}"] if markup else [])
-    assert all("| specextend summarize -" in warning for warning in warnings)
+CHINESE = "全市计划改造的218个小区只完成了97个。"
 
 
 @pytest.mark.parametrize(
     ("heading", "prose"),
     [
-        ("二、调查结果", "全市计划改造的218个小区只完成了97个。"),
-        ("（一）进度", "全市计划改造的218个小区只完成了97个。"),
-        ("参考文献", "全市计划改造的218个小区只完成了97个。"),
-        ("1. 서론", "한빛군은 1914년에 세 고을을 합쳐 만든 군이다."),
+        ("二、调查结果", CHINESE),
+        ("参考文献", CHINESE),
         ("참고문헌", "한빛군은 1914년에 세 고을을 합쳐 만든 군이다."),
         ("المراجع", "تقع المحافظة في شمال البلاد، وقد أُنشئت عام 1962."),
-        ("संदर्भ", "सोनपुर जिला गंगा नदी के संगम पर बसा है।"),
     ],
 )
 def test_headings_in_scripts_without_capitals(heading: str, prose: str) -> None:
@@ -187,24 +156,54 @@ def test_headings_in_scripts_without_capitals(heading: str, prose: str) -> None:
     assert [block.kind for block in document.blocks] == ["paragraph", "heading", "paragraph"]
 
 
-@pytest.mark.parametrize(
-    "label",
-    [
-        *("Page {} of 3", "Seite {} von 3", "Page {} sur 3", "Página {} de 3", "Pagina {} di 3", "Pagina {} van 3"),
-        *(
-            "Strona {} z 3",
-            "Страница {} из 3",
-            "Стр. {}",
-            "Sayfa {} / 3",
-            "Σελίδα {} από 3",
-            "第 {} 页 共 3 页",
-            "第{}页",
-        ),
-        *("{} / 3 ページ", "{}쪽", "صفحة {} من 3", "पृष्ठ {} / 3", "Trang {}/3", "หน้า {} จาก 3"),
-    ],
+LABELS = (
+    "Page {} of 3|Seite {} von 3|Page {} sur 3|Página {} de 3|Pagina {} di 3|Pagina {} van 3|Strona {} z 3|{}쪽|"
+    "Страница {} из 3|Стр. {}|Sayfa {} / 3|Σελίδα {} από 3|第 {} 页 共 3 页|第{}页|{} / 3 ページ|صفحة {} من 3|"
+    "पृष्ठ {} / 3|Trang {}/3|หน้า {} จาก 3"
 )
+
+
+@pytest.mark.parametrize("label", LABELS.split("|"))
 def test_page_numbers_in_other_languages(label: str) -> None:
     prose = "\n\n".join(["The council of Falcaster bought the station for a price that nobody knows."] * 3)
     pages = [f"{prose}\n\n{label.format(number)}" for number in (1, 2, 3)]
     text = read("\f".join(pages)).text
     assert [number for number in (1, 2, 3) if label.format(number) in text] == []
+
+
+# -------------------------------------------------------------------------------------------------------- notebooks
+
+CELLS = [
+    {"cell_type": "markdown", "source": ["# Levels\n", "\n", "The river *rises*.\n", "\n", "- slowly"]},
+    {
+        "cell_type": "code",
+        "source": "levels = read()\nif levels:\n    levels.head()",
+        "outputs": [
+            {"output_type": "stream", "text": ["2 rows\n"]},
+            {"output_type": "display_data", "data": {"text/plain": "<Figure>", "image/png": "iVBORw0KGgo="}},
+        ],
+    },
+    {"cell_type": "markdown", "source": "## Result\n\nIt falls."},
+]
+
+
+def test_notebooks_are_read_as_markdown() -> None:
+    document = read(json.dumps({"nbformat": 4, "cells": CELLS}), "a.ipynb")
+    code = "```\nlevels = read()\nif levels:\n    levels.head()\n```"
+    outputs = "```\n2 rows\n```\n\n```\n<Figure>\n```"
+    text = f"# Levels\n\nThe river *rises*.\n\n- slowly\n\n{code}\n\n{outputs}\n\n## Result\n\nIt falls."
+    assert (document.kind, document.text) == ("markdown", text)
+    assert [page.title for page in document.pages] == ["Levels", "Result"]
+    assert document.extraction.warnings == ("1 picture was not read that a.ipynb has as output.",)
+    assert document.extraction.unread == 1
+
+
+def test_old_notebooks_have_sheets() -> None:
+    cells = [{"cell_type": "heading", "level": 2, "source": "Levels"}, {"cell_type": "code", "input": ["x = 1"]}]
+    document = read(json.dumps({"nbformat": 3, "worksheets": [{"cells": cells}]}), "a.ipynb")
+    assert document.text == "## Levels\n\n```\nx = 1\n```"
+
+
+def test_other_texts_are_no_notebooks() -> None:
+    for text in ('{"nbformat": 4}', '{"cells": []}', "[1]", "{", "[" * 99_999):
+        assert read(text, "a.ipynb").text == text

@@ -28,29 +28,70 @@ from specextend_cli.errors import InputError
 from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_files import FILES
 from tests.documents.edge_case_pdfs import PDFS
-from tests.documents.made_files import zipped
+from tests.documents.made_files import docx, epub, item, message, p, page, table, zipped
 from tests.documents.made_pdfs import report_bytes
 from tests.documents.shared_worker import SharedWorker
-from tests.documents.test_mutations import MADE, mutated
 
 SEED = "specextend"
 LARGE = 300_000  # bytes: what is larger is not damaged again and again
 ROUND = 100  # documents a worker reads before the next one takes over
 LIMIT = 20.0  # seconds for a document: more than any of these may take, and less than the program allows
+KINDS = ("pdf", "docx", "epub", "html", "email")
 PDF_PIECES = (
     *(b"obj", b"endobj", b"stream", b"endstream", b" R ", b"<<", b">>", b"[", b"]", b"(", b"/Kids", b"/Parent 2 0 R"),
     *(b"/Length 99999999", b"/Filter /FlateDecode", b"/Filter /LZWDecode", b"-1", b"4294967296", b"1e99", b"BT"),
 )
 
+BODY = (
+    "<nav>go</nav><h1>One</h1><p>Text &amp; &eacute;<sup>1</sup><br/>more</p><ul><li>a<ol><li>b</li></ol></li></ul>"
+    "<table><tr><td>x</td><td><table><tr><th>y</th></tr></table></td></tr></table>"
+    "<pre>c  d</pre><div hidden='x'>h</div>"
+)
+WORD = p("Head", "Heading1") + p("text") + item("a", 1) + table(("x", "y"), (table(("in",)), "z"))
+_PIECES = (b"<", b">", b"&", b"\0", b"\xff", b"<table>", b"</td>", b"</li>", b"<!--", b"]]>", b"\x1b[2J", b"<w:p>")
+
+
+def packed(mutate: Callable[[bytes], bytes]) -> bytes:
+    """A book whose parts are damaged before they are packed."""
+    return epub({"a.xhtml": mutate(page(BODY).encode()), "b.xhtml": mutate(page("<p>b</p>").encode())})
+
+
+MADE: dict[str, Callable[[Callable[[bytes], bytes]], bytes]] = {
+    "html": lambda mutate: b"<!doctype html>" + mutate(page(BODY).encode()),
+    "docx": lambda mutate: mutate(docx(WORD)),
+    "docx part": lambda mutate: docx(mutate(WORD.encode()).decode("latin-1")),
+    "epub": lambda mutate: mutate(packed(lambda data: data)),
+    "epub part": packed,
+    "email": lambda mutate: b"Received: x\n" + mutate(bytes(message("text\n" * 9, page(BODY), a_pdf=b"x" * 99))),
+}
+
+
+def mutated(chance: random.Random, data: bytes) -> bytes:
+    changed = bytearray(data)
+    for _ in range(chance.choice((1, 1, 2, 5, 20))):
+        at, length = chance.randrange(len(changed) + 1), chance.choice((1, 1, 4, 40))
+        match chance.randrange(5):
+            case 0:
+                changed[at : at + length] = b""
+            case 1:
+                changed[at : at + length] = chance.randbytes(length)
+            case 2:
+                changed[at:at] = chance.choice(_PIECES) * chance.choice((1, 3, 300))
+            case 3:
+                changed[at:at] = changed[max(at - 60, 0) : at] * 2
+            case _:
+                del changed[max(at, 8) :]
+    return bytes(changed)
+
 
 @cache
 def bases() -> dict[str, list[bytes]]:
     """Whole documents by kind."""
-    found: dict[str, list[bytes]] = {kind: [] for kind in ("pdf", "docx", "epub", "html", "email")}
+    found: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
     for case in (*PDFS, *DAMAGED, *FILES):
-        data = case.make()
+        data = b"" if case.is_large else case.make()
         kind = {"eml": "email"}.get(case.name.rpartition(".")[2], case.name.rpartition(".")[2])
-        if kind in found and len(data) < LARGE:
+        if kind in found and 0 < len(data) < LARGE:
             found[kind].append(data)
     found["pdf"].append(report_bytes(3))
     for kind in ("docx", "epub", "html", "email"):
@@ -61,7 +102,7 @@ def bases() -> dict[str, list[bytes]]:
 def made(number: int) -> tuple[str, bytes]:
     """Document `number`, and its kind."""
     chance = random.Random(f"{SEED} {number}")
-    kind = ("pdf", "pdf", "docx", "epub", "html", "email")[number % 6]
+    kind = KINDS[number % len(KINDS)]
     data = chance.choice(bases()[kind])
     change = damaged_pdf if kind == "pdf" else mutated
     if kind in ("docx", "epub") and chance.random() < 0.7:
@@ -125,13 +166,30 @@ def outcome(kind: str, data: bytes) -> str:
     return "read in part" if document.extraction.failed else "read"
 
 
+class Worker(SharedWorker):
+    """Ends a process after `ROUND` jobs; `peak`: bytes of memory that one needed at most."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._jobs, self.peak = 0, 0
+
+    def used(self, pid: int) -> None:
+        status = Path(f"/proc/{pid}/status")
+        if status.exists():
+            lines = [line for line in status.read_text().splitlines() if line.startswith("VmHWM:")]
+            self.peak = max(self.peak, *(int(line.split()[1]) << 10 for line in lines), 0)
+        self._jobs += 1
+        if self._jobs % ROUND == 0:
+            self.close()
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--from", dest="first", type=int, default=0)
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--keep", type=Path, help="where documents with defects go")
     options = parser.parse_args()
-    worker, outcomes, times = SharedWorker(lasts=ROUND), Counter[tuple[str, str]](), list[tuple[float, int]]()
+    worker, outcomes, times = Worker(), Counter[tuple[str, str]](), list[tuple[float, int]]()
     defects = 0
     with pytest.MonkeyPatch.context() as patch:
         worker.install(patch)

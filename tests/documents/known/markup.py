@@ -52,8 +52,8 @@ class Html:
         return _KINDS.get(block.kind, "<p>{}</p>").format(runs)
 
 
-def page(body: str, style: str = "", language: str = "en") -> str:
+def page(body: str, style: str = "") -> str:
     """A page around a body."""
     css = f"<style>{style}</style>" if style else ""
     head = f'<head><meta charset="utf-8"><title>Reports</title>{css}</head>'
-    return f'<!DOCTYPE html><html lang="{language}">{head}<body>{body}</body></html>'
+    return f'<!DOCTYPE html><html lang="en">{head}<body>{body}</body></html>'

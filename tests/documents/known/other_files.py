@@ -23,11 +23,7 @@ _NUMBERING = word(
 )
 _PROPERTIES = {
     **{"struck": "<w:strike/>", "bold": "<w:b/>", "sub": '<w:vertAlign w:val="subscript"/>'},
-    **{
-        "super": '<w:vertAlign w:val="superscript"/>',
-        "spaced": '<w:spacing w:val="60"/>',
-        "caps": "<w:smallCaps/>",
-    },
+    **{"super": '<w:vertAlign w:val="superscript"/>', "spaced": '<w:spacing w:val="60"/>', "caps": "<w:smallCaps/>"},
 }
 _MATH = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
 
@@ -80,17 +76,12 @@ def _math(base: str) -> str:
 
 def word_files() -> Iterator[Known]:
     recipes = {"report": "hppphppp•p#pa", "notes": "h222" * 3, "tables": "ptpepv", "boxes": "hpbphp"}
-    recipes |= {"tracked": "hxxp" * 2, "hidden": "hxxp" * 2, "struck": "hxxp" * 2, "formulas": "m", "symbols": "p"}
+    recipes |= {"tracked": "hxxp" * 2, "hidden": "hxxp" * 2, "struck": "hxxp" * 2, "formulas": "m"}
     for kind, recipe in recipes.items():
         story, more = Story(kind, recipe), ""
         if kind == "formulas":
             more = _math("e") + _math("x")
             story.truth.items += ["e²=a/b", "x²=a/b"]
-        elif kind == "symbols":
-            angle = '<w:r><w:sym w:font="Symbol" w:char="F061"/></w:r>'
-            box = '<w:r><w:rPr><w:rFonts w:ascii="Wingdings"/></w:rPr><w:t>\uf0fe</w:t></w:r>'
-            more = f"<w:p><w:r><w:t>An angle of </w:t></w:r>{angle}</w:p><w:p>{box}<w:r><w:t> Open</w:t></w:r></w:p>"
-            story.truth.items += ["An angle of α", "☑ Open"]
         made = Word(story, tracked=kind == "tracked", hidden=kind == "hidden", more=more)
         yield story.known("word", kind, ".docx", made.data)
 
@@ -113,18 +104,12 @@ def epub_files() -> Iterator[Known]:
 _SHARE = '<ul class="share"><li><a href="/f">Share on Facebook</a></li><li><a href="/t">Tweet this</a></li></ul>'
 _MENU = '<nav><ul><li><a href="/a">Home</a></li><li><a href="/b">Politics</a></li></ul></nav>'
 _MATHML = "<p><math><msup><mi>e</mi><mn>2</mn></msup><mo>=</mo><mfrac><mi>a</mi><mi>b</mi></mfrac></math></p>"
-_SPANS = (
-    '<table><tr><th colspan="2">Both stations</th><th>Days</th></tr>'
-    '<tr><td rowspan="2">Upper</td><td>a</td><td>31</td></tr><tr><td>b</td><td>32</td></tr></table>'
-)
-_HIDING = {
-    **{"style": '<p style="display: none">{}</p>', "class": '<p class="gone">{}</p>', "attribute": "<p hidden>{}</p>"},
-}
+_HIDING = ('<p style="display: none">{}</p>', '<p class="gone">{}</p>', "<p hidden>{}</p>")
 
 
 def html_files() -> Iterator[Known]:
     recipes = {"article": "hpppphpp•", "article-notes": "h1111h11•", "among-headlines": "hpp", "tables": "ptpe"}
-    recipes |= {f"hidden-{way}": "hpppphpppp" for way in _HIDING} | {"formulas": "hxpm"}
+    recipes |= {"hidden": "hpppphpppp"} | {"formulas": "hxpm"}
     for kind, recipe in recipes.items():
         story = Story(kind, recipe)
         html, absent, prose = Html(story), story.truth.absent, story.prose
@@ -137,16 +122,13 @@ def html_files() -> Iterator[Known]:
             absent += teasers
             cards = (f'<div class="card"><h3><a href="/a">{teaser}</a></h3></div>' for teaser in teasers)
             source = page(f"{_MENU}<main>{html.body}</main><aside>{''.join(cards)}</aside>")
-        elif kind == "tables":
-            story.truth.rows += [["Upper", "a", "31"], ["Upper", "b", "32"]]
-            source = page(html.body + _SPANS)
         elif kind == "formulas":
             story.truth.items.append("e²=a/b")
             source = page(html.body + _MATHML)
-        elif hiding := _HIDING.get(kind.removeprefix("hidden-")):
-            gone = [prose.sentence() for _ in range(3)]
+        elif kind == "hidden":
+            gone = [prose.sentence() for _ in range(9)]
             absent += gone
-            html.blocks[3:3] = [hiding.format(escape(text)) for text in gone]
+            html.blocks[3:3] = [_HIDING[at % 3].format(escape(text)) for at, text in enumerate(gone)]
             source = page("".join(html.blocks), ".gone { display: none; }")
         yield story.known("html", kind, ".html", source.encode())
 

@@ -5,88 +5,59 @@ from __future__ import annotations
 from collections.abc import Sequence
 from random import Random
 
-
-def _listed(texts: str) -> list[str]:
-    return texts.split("|")
-
-
-_PEOPLE = _listed(
-    "Ada Miller|Thomas Wright|Grégory Marié|José Fernández|Ruth Oakley|Klaus Brückner|Mary-Ann Shaw|"
-    "Deputy Commissioner Hale|Dr. Winifred Pryce|Councillor Osborne|Justice Whitfield|Señora Ibáñez"
-)
-_PLACES = _listed(
-    "Northgate|Upper Fennimore|the Harrowdale valley|Millbrook|Saint-Rémy|Great Offley|Kirkhaven|the lower Ettrick|"
-    "Wexcombe|Tollbridge|the southern district|Ashford-on-Weir|Brackwater"
-)
-_THINGS = _listed(
-    "administration of the waterworks|long-term maintenance agreement|investigation|hydrological observatory|"
-    "compensation for the affected families|electricity supply|reconstruction of the embankment|inspectorate|"
-    "third-party insurance|official correspondence|self-recording instrument|transportation authority|"
-    "workflow of the measuring office|interdepartmental committee|well-being of the residents|precipitation|"
+_WORDS = {
+    "who": "Ada Miller|Grégory Marié|José Fernández|Klaus Brückner|Mary-Ann Shaw|Deputy Commissioner Hale|"
+    "Dr. Winifred Pryce|Councillor Osborne|Señora Ibáñez",
+    "place": "Northgate|Upper Fennimore|the Harrowdale valley|Saint-Rémy|Kirkhaven|the lower Ettrick|Wexcombe|"
+    "Ashford-on-Weir|Brackwater",
+    "thing": "administration of the waterworks|long-term maintenance agreement|investigation|hydrological observatory|"
+    "compensation for the affected families|reconstruction of the embankment|third-party insurance|inspectorate|"
+    "official correspondence|self-recording instrument|workflow of the measuring office|well-being of the residents|"
     "cross-border navigation|classification of the sediments|refurbishment of the filters|communication line|"
-    "environmental assessment|low-lying farmland|representation of the leaseholders|infrastructure"
-)
-_QUALITIES = _listed(
-    "considerable|insufficient|extraordinarily difficult|provisional|well-documented|unprecedented|"
-    "fundamentally different|comparatively inexpensive|final|well-established|disproportionate|flexible|"
-    "internationally recognized|far-reaching|administrative|technologically advanced|responsible"
-)
-_VERBS = _listed(
-    "investigated|recommended|underestimated|reorganized|acknowledged|supplemented|characterized|contradicted|"
-    "strengthened|superseded|accelerated|redistributed|documented|affected|defined"
-)
-_UNITS = _listed("kilometres|households|thousand dollars|cubic metres|observations|certificates|days|vessels")
-_CLAUSES = _listed(
-    "although nobody had anticipated the circumstances|because the measurements were independently confirmed|"
+    "environmental assessment|low-lying farmland|representation of the leaseholders|infrastructure|precipitation",
+    "quality": "considerable|insufficient|extraordinarily difficult|provisional|well-documented|unprecedented|flexible|"
+    "final|comparatively inexpensive|disproportionate|internationally recognized|far-reaching|technologically advanced",
+    "verb": "investigated|recommended|underestimated|reorganized|acknowledged|characterized|contradicted|superseded|"
+    "redistributed|documented|affected|defined",
+    "unit": "kilometres|households|thousand dollars|cubic metres|observations|certificates|days|vessels",
+    "clause": "although nobody had anticipated the circumstances|because the measurements were independently confirmed|"
     "while the neighbouring municipalities hesitated|which the representatives considered satisfactory|"
     "so that the superintendent could reconsider the schedule|even though the underlying figures were unofficial|"
-    "whenever the atmospheric conditions were favourable|as the predecessors of the committee had suggested|"
-    "until sufficient financial contributions were available|provided that the five offices find a workable answer"
-)
-_TITLES = _listed(
+    "until sufficient financial contributions were available|provided that the five offices find a workable answer",
+}
+_TITLES = (
     "Responsibilities of the {thing}|Findings near {place}|Observations after {year}|Recommendations for {place}|"
-    "Background of the {thing}|How {place} Measured the Water|Expenditure until {year}|Methods and Instruments|"
-    "Consequences for {place}|A Comparison with {year}|Open Questions|Summary of the Evidence"
+    "Background of the {thing}|How {place} Measured the Water|Expenditure until {year}|Open Questions of {place}|"
+    "A Comparison with {year}"
 )
-_TEMPLATES = (
+SENTENCES = (
     "{who} {verb} the {quality} {thing} in {year}, {clause}.",
     "In {place}, the {thing} {verb} {number} {unit} within {small} months.",
     "According to {who}, the {thing} was {quality}, and {number} {unit} were {verb} before the end of {year}.",
-    "“The {thing} is {quality},” wrote {who} to {person2}, “and it concerns {number} {unit}.”",
+    "“The {thing} is {quality},” wrote {who} to {who2}, “and it concerns {number} {unit}.”",
     "The {thing} (see the report of {year}) {verb} the {thing2} of {place}, {clause}.",
     "About {percent}% of the {unit} in {place} were {quality}; the others were {verb} by {who}.",
     "It cost ${number} to replace the {thing}, {clause}.",
-    "Between {year} and {year2}, {person2} and {who} {verb} the {thing}, the {thing2} and {number} {unit}.",
     "Nevertheless, {place} remained {quality} for {small} years, {clause}, and {who} resigned.",
     "What the {thing} had {verb} in {year} was not the {thing2} but {number} {unit} near {place}.",
-    "The inhabitants of {place} described the {thing} as {quality}, {clause}.",
-    "Without the {thing}, {who} argued, {place} would have lost {number} {unit}.",
 )
+_ITEMS = ("{quality} {thing} of {number} {unit}", "{verb} by {who} in {year}", "{small} {unit} for {place}")
 GERMAN = (
     "Die Wasserstandsvorhersage für {number} Gemeinden wurde im Jahr {year} von {who} grundsätzlich überarbeitet.",
     "Außerdem beschloss die Bezirksverwaltung, {number} Überschwemmungsgebiete auszuweisen, bevor {who} zurücktrat.",
     "„Größere Schäden“, schrieb {who} im Frühjahr {year}, „ließen sich durch {small} Schöpfwerke verhüten.“",
-    "Nach {small} Jahren übernahm die Genossenschaft {number} Grundstücke, obwohl der Beschwerdeausschuss widersprach.",
-)
-FRENCH = (
-    "En {year}, {who} a présenté à l’assemblée départementale {number} propositions concernant les digues.",
-    "Le préfet de la région n’a reçu que {number} réponses, bien que {who} eût déjà protesté à plusieurs reprises.",
-    "« Les inondations de {year} étaient prévisibles », écrivait {who} après {small} années d’observations régulières.",
-    "Malgré l’opposition des propriétaires, la municipalité a acquis {number} hectares en {year} pour un réservoir.",
 )
 ARABIC = (
     "أعلنت إدارة المياه في المدينة عن خطة جديدة لحماية {number} قرية من الفيضانات.",
     "قال المهندس المسؤول إن مستوى النهر ارتفع خلال {small} أيام بعد الأمطار الغزيرة.",
     "سجلت المحطة في عام {year} أعلى منسوب للمياه منذ بداية القياسات المنتظمة.",
     "طلب المجلس من السكان أن يغادروا {number} منزلا قبل وصول المياه إلى الطريق.",
-    "لا تزال اللجنة تدرس {number} اقتراحا لبناء سد صغير عند مدخل الوادي.",
 )
 HEBREW = (
     "רשות המים הודיעה על תוכנית חדשה להגנה על {number} בתים מפני שיטפונות.",
     "המהנדסת אמרה כי מפלס הנהר עלה במשך {small} ימים לאחר הגשמים הכבדים.",
     "התחנה מדדה בשנת {year} את המפלס הגבוה ביותר מאז תחילת המדידות.",
     "המועצה ביקשה מהתושבים לעזוב {number} דירות לפני שהמים יגיעו לכביש.",
-    "הוועדה עדיין בוחנת {number} הצעות לבניית סכר קטן בכניסה לעמק.",
 )
 
 
@@ -99,15 +70,11 @@ class Prose:
 
     def _filled(self, template: str) -> str:
         pick, number = self.random.choice, self.random.randrange
-        words = {"who": _PEOPLE, "person2": _PEOPLE, "place": _PLACES, "thing": _THINGS, "thing2": _THINGS}
-        words |= {"quality": _QUALITIES, "verb": _VERBS, "unit": _UNITS, "clause": _CLAUSES}
-        figures = {
-            "number": f"{number(1_000, 99_999):,}",
-            "percent": f"{number(10, 999) / 10}",
-            "small": f"{number(2, 90)}",
-        }
-        years = {"year": number(1850, 1940), "year2": number(1940, 1999)}
-        return template.format(**{name: pick(some) for name, some in words.items()}, **figures, **years)
+        figures = {"number": f"{number(1_000, 99_999):,}", "percent": f"{number(10, 999) / 10}"}
+        figures |= {"small": f"{number(2, 90)}", "year": f"{number(1850, 1940)}"}
+        names = ("who", "who2", "place", "thing", "thing2", "quality", "verb", "unit", "clause")
+        words = {name: pick(_WORDS[name.removesuffix("2")].split("|")) for name in names}
+        return template.format(**words, **figures)
 
     def new(self, templates: Sequence[str]) -> str:
         """A text by one of the templates that was not there yet."""
@@ -117,19 +84,14 @@ class Prose:
         return text[0].upper() + text[1:]
 
     def sentence(self) -> str:
-        return self.new(_TEMPLATES)
-
-    def paragraph(self, sentences: int, templates: Sequence[str] = ()) -> list[str]:
-        return [self.new(templates or _TEMPLATES) for _ in range(sentences)]
+        return self.new(SENTENCES)
 
     def title(self) -> str:
-        return self.new(_TITLES)
+        return self.new(_TITLES.split("|"))
 
     def item(self) -> str:
         """The text of a list's item, which is no sentence."""
-        return self.new(
-            ("{quality} {thing} of {number} {unit}", "{verb} by {who} in {year}", "{small} {unit} for {place}")
-        )
+        return self.new(_ITEMS)
 
     def words(self, least: int, most: int) -> str:
         """A phrase of so many words."""
@@ -138,14 +100,12 @@ class Prose:
 
     def figure(self) -> str:
         """A figure as in a table's cell."""
-        form, number = (
-            self.random.choice(("{:,}", "{:.1f}%", "({:,})", "${:,}", "{}")),
-            self.random.randrange(10, 60_000),
-        )
+        form = self.random.choice(("{:,}", "{:.1f}%", "({:,})", "${:,}", "{}"))
+        number = self.random.randrange(10, 60_000)
         return form.format(number / 100 if "f" in form else number)
 
     def name(self) -> str:
-        return self.random.choice(_PEOPLE)
+        return self.random.choice(_WORDS["who"].split("|"))
 
     def place(self) -> str:
-        return self.random.choice(_PLACES).removeprefix("the ")
+        return self.random.choice(_WORDS["place"].split("|")).removeprefix("the ")

@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
-from typing import Any
 
 from reportlab.lib.pagesizes import A4, landscape
 
-from tests.documents.known.sheet import DEJAVU, Look, Sheet, Word, words_of
+from tests.documents.known.sheet import DEJAVU, Look, Sheet, words_of
 from tests.documents.known.story import Known, Story
 from tests.documents.raw_pdf import bitmap_font_pdf
 
 HEAD = "Bulletin of the Geological Survey"
 MARK = "PRELIMINARY"
-_TWO = ((60, 225), (310, 225))
 _OT1 = {"ffi": "\x0e", "ffl": "\x0f", "ff": "\x0b", "fi": "\x0c", "fl": "\x0d", "“": "\x5c", "”": "\x22", "’": "\x27"}
 _T1 = {"ffi": "\x1e", "ffl": "\x1f", "ff": "\x1b", "fi": "\x1c", "fl": "\x1d", "“": "\x10", "”": "\x11", "’": "\x27"}
-_LIGATURES = {"ffi": "ﬃ", "ffl": "ﬄ", "ff": "ﬀ", "fi": "ﬁ", "fl": "ﬂ"}
 
 
 def _heads(sheet: Sheet, head: str = HEAD, foot: str = "{}", size: float = 9) -> None:
@@ -35,80 +32,53 @@ def _docket(sheet: Sheet) -> None:
     sheet.canvas.line(72, 790, 523, 790)
 
 
-def _mark(sheet: Sheet, angle: float) -> None:
+def _mark(sheet: Sheet) -> None:
     sheet.canvas.saveState()
     sheet.canvas.setFillGray(0.8)
     sheet.canvas.translate(150, 300)
-    sheet.canvas.rotate(angle)
+    sheet.canvas.rotate(45)
     sheet.text(0, 0, MARK, 55, "Helvetica-Bold")
     sheet.canvas.restoreState()
 
 
 _PLAIN = Look(decorate=_heads)
+_DEJAVU = replace(_PLAIN, font=DEJAVU, size=9.5, frames=((72, 300),))
+_COLUMNS = replace(_PLAIN, frames=((60, 225), (310, 225)))
 _WIDE = replace(_PLAIN, leading=24, line_numbers=True)
-_ROWS = replace(_PLAIN, rules=True)
 _SIDE = replace(_PLAIN, frames=((170, 370),))
-_SLIDES = replace(_PLAIN, decorate=_number, page=landscape(A4), top=500, size=22, leading=30, frames=((60, 700),))
 _FILES: tuple[tuple[str, str, Look], ...] = (
     ("pages", "hpppp" * 3, _PLAIN),
     ("pages-dashes", "hpppp" * 3, replace(_PLAIN, decorate=partial(_heads, foot="- {} -"))),
-    ("pages-of", "hpppp" * 3, replace(_PLAIN, decorate=partial(_heads, foot="Page {} of 9"))),
-    ("pages-chapter", "hpppp" * 3, replace(_PLAIN, decorate=partial(_heads, foot="3 - {}"))),
     ("large-head", "hpppp" * 3, replace(_PLAIN, decorate=partial(_heads, size=12))),
-    *(
-        (
-            f"hyphens-{ord(sign):x}",
-            "hpppp" * 2,
-            replace(_PLAIN, font=DEJAVU, size=9.5, hyphen=sign, frames=((72, 300),)),
-        )
-        for sign in "\u2011\u2010\xad-"
-    ),
-    ("columns", "hpppp" * 4, replace(_PLAIN, frames=_TWO)),
-    ("columns-by-rows", "hpppp" * 4, replace(_PLAIN, frames=_TWO, by_rows=True)),
-    ("columns-ragged", "hpppp" * 4, replace(_PLAIN, frames=_TWO, by_rows=True, justified=False)),
-    ("loose", "hpppp" * 2, replace(_PLAIN, frames=_TWO, hyphen="")),
+    *((f"hyphens-{ord(sign):x}", "hpppp" * 2, replace(_DEJAVU, hyphen=sign)) for sign in "\u2011\u2010\xad-"),
+    ("columns", "hpppp" * 4, _COLUMNS),
+    ("columns-by-rows", "hpppp" * 4, replace(_COLUMNS, by_rows=True)),
+    ("columns-ragged", "hpppp" * 4, replace(_COLUMNS, by_rows=True, justified=False)),
+    ("loose", "hpppp" * 2, replace(_COLUMNS, hyphen="")),
     ("notes", "h1111" * 3, _PLAIN),
-    ("late-marks", "h2222" * 3, replace(_PLAIN, late="marks")),
-    ("items", "p•p#pap", _PLAIN),
+    ("notes-late", "h2222" * 3, replace(_PLAIN, late=True)),
     ("table", "ptpepdp", _PLAIN),
-    ("table-ruled", "ptpepdp", _ROWS),
     ("table-close", "ptpep", replace(_PLAIN, frames=((72, 270),), size=9.5)),
     ("table-long", "pTp", _PLAIN),
-    ("table-long-ruled", "pTp", _ROWS),
     ("table-first", "Tp", _PLAIN),
-    ("table-wrapped", "pvp", _ROWS),
-    ("table-centred", "pvp", replace(_ROWS, centred=True)),
+    ("table-wrapped", "pvp", _PLAIN),
     ("side-headings", "sp" * 7, _SIDE),
-    ("side-headings-late", "sp" * 7, replace(_SIDE, late="sides")),
+    ("side-headings-late", "sp" * 7, replace(_SIDE, late=True)),
     ("line-numbers", "hpppp" * 2, _WIDE),
-    ("line-numbers-late", "hpppp" * 2, replace(_WIDE, late="numbers")),
+    ("line-numbers-late", "hpppp" * 2, replace(_WIDE, late=True)),
     ("drop-caps", "hpppp" * 2, replace(_PLAIN, drop_caps=True)),
-    ("drop-caps-late", "hpppp" * 2, replace(_PLAIN, drop_caps=True, late="caps")),
-    ("figures", "pf" * 8, _PLAIN),
-    ("figures-columns", "pf" * 8, replace(_PLAIN, frames=_TWO)),
-    ("words", "hpppp" * 2, replace(_PLAIN, draw="words")),
+    ("drop-caps-late", "hpppp" * 2, replace(_PLAIN, drop_caps=True, late=True)),
     ("tight", "hpppp" * 2, replace(_PLAIN, draw="tight", justified=False)),
     ("accents", "hpppp" * 2, replace(_PLAIN, draw="accents")),
     ("letterspacing", "hwwpp" * 2, _PLAIN),
-    ("struck", "xxp", _PLAIN),
     ("double-strike", "hBBBB" * 2, _PLAIN),
-    ("double-strike-letters", "hBBBB" * 2, replace(_PLAIN, draw="words")),
-    ("double-strike-late", "hBBBB" * 2, replace(_PLAIN, late="copies")),
-    ("late-heads", "hpp" * 6, replace(_PLAIN, late="heads")),
-    ("watermark", "hpppp" * 3, replace(_PLAIN, decorate=partial(_mark, angle=45))),
-    ("watermark-flat", "hpppp" * 3, replace(_PLAIN, decorate=partial(_mark, angle=0))),
+    ("watermark", "hpppp" * 3, replace(_PLAIN, decorate=_mark)),
     ("court", "h1111qh1111qpp", replace(_PLAIN, decorate=_docket, leading=20, size=11.5, top=750)),
-    ("bill", "happ" * 4, replace(_WIDE, size=13, decorate=partial(_heads, foot="• HR 2033 IH {}"))),
+    ("bill", "hppp" * 4, replace(_WIDE, size=13, decorate=partial(_heads, foot="• HR 2033 IH {}"))),
     ("transcript", "pppppp", replace(_WIDE, font="Courier", size=11, justified=False, hyphen="")),
-    ("slides", "h•" * 6, _SLIDES),
     ("turned", "hpppp" * 2 + "c", replace(_PLAIN, turned=90, page=landscape(A4), top=520, decorate=_number)),
-    ("ligatures", "hpppp" * 2, replace(_PLAIN, font=DEJAVU, size=9.5)),
-    ("formulas", "mm1", _PLAIN),
     ("hidden", "hpppp" * 2, _PLAIN),
     ("form", "p", _PLAIN),
-    ("letter", "pp", Look(top=700)),
-    ("sizes", "", Look()),
-    ("contents", "hpppp" * 2, _PLAIN),
 )
 
 
@@ -122,53 +92,31 @@ def _hidden(sheet: Sheet, story: Story) -> None:
     """Words that nobody sees: in render mode 3, white on white, under a box, and outside of the page."""
     gone = [f"{story.prose.words(3, 5)} {way}" for way in ("nowhere", "whitened", "covered", "outside")]
     story.truth.absent += gone
-    canvas: Any = sheet.canvas
-    canvas.saveState()
-    canvas.setFont("Times-Roman", 10)
-    canvas.drawString(72, 60, gone[0], mode=3)
-    canvas.setFillGray(1)
-    canvas.drawString(72, 48, gone[1], mode=0)
-    canvas.restoreState()
+    sheet.canvas.saveState()
+    sheet.canvas.drawString(72, 60, gone[0], mode=3)
+    sheet.canvas.setFillGray(1)
+    sheet.canvas.drawString(72, 48, gone[1], mode=0)
+    sheet.canvas.restoreState()
     sheet.text(72, 780, gone[2])
-    canvas.rect(60, 774, 460, 18, fill=1)
+    sheet.canvas.rect(60, 774, 460, 18, fill=1)
     sheet.text(700, 500, gone[3])
 
 
-def _before(sheet: Sheet, kind: str, story: Story) -> None:
-    """What stands above the story, or in it by its kind."""
-    if kind == "hidden":
-        _hidden(sheet, story)
-    elif kind == "form":
-        for row, (label, value) in enumerate(story.fields()):
-            sheet.text(72, 400 - 30 * row, label)
-            sheet.canvas.acroForm.textfield(value=value, x=250, y=395 - 30 * row, width=200, height=18, name=f"f{row}")
-    elif kind == "letter":
-        for row, (left, right) in enumerate((("Office of Works", "14 March 1931"), ("Mill Lane 4", "Ref. 33/207"))):
-            sheet.text(72, 780 - 13 * row, left)
-            sheet.text(400, 780 - 13 * row, right)
-    elif kind == "contents":
-        story.truth.items += [story.prose.title() for _ in range(14)]
-        for page, title in enumerate(story.truth.items, 3):
-            sheet.set([[Word(title), Word(". " * 30 + str(page))]], plain=True)
-    elif kind == "sizes":  # titles in the margin, on the lines of the text
-        for _ in range(8):
-            title, sentence = story.prose.title(), story.prose.sentence()
-            story.truth.heads.append(title)
-            story.truth.sentences.append(sentence)
-            sheet.text(40, sheet.y, title, 8, "Helvetica-Bold")
-            sheet.set(list(sheet.wrap(words_of(sentence), 250)), left=230, plain=True)
-            sheet.y -= 14
-    elif kind == "ligatures":
-        for block in story.blocks:
-            block.runs = [run._replace(text=_replaced(run.text, _LIGATURES)) for run in block.runs]
+def _form(sheet: Sheet, story: Story) -> None:
+    for row, (label, value) in enumerate(story.fields()):
+        sheet.text(72, 400 - 30 * row, label)
+        sheet.canvas.acroForm.textfield(value=value, x=250, y=395 - 30 * row, width=200, height=18, name=f"f{row}")
+
+
+_BEFORE = {"hidden": _hidden, "form": _form}
 
 
 def reportlab_files() -> Iterator[Known]:
     for kind, recipe, look in _FILES:
         sheet, story = Sheet(look), Story(f"{kind} drawn", recipe)
-        if kind.startswith("watermark"):
-            story.truth.absent.append(MARK)
-        _before(sheet, kind, story)
+        story.truth.absent += [MARK] * (kind == "watermark")
+        if kind in _BEFORE:
+            _BEFORE[kind](sheet, story)
         junk = (HEAD,) if look.decorate != Look.decorate else ()
         yield story.known("reportlab", kind, ".pdf", sheet.story(story).data(), *junk)
     for kind, codes in (("type3-ot1", _OT1), ("type3-t1", _T1)):  # TeX's bitmap fonts, without names

@@ -43,9 +43,9 @@ class Look:
     """How a sheet is set; measures in points.
 
     `frames`: the left ends and the widths of the columns, drawn line by line across all columns if `by_rows`. `hyphen`
-    ends the lines that divide words; "" divides none. `draw`: "lines", "words" by themselves, "tight" words, or letters
-    and "accents" by themselves. `late`: what ends a page (marks, sides, numbers, caps, heads, copies).
-    `turned`: degrees. `decorate` draws what is around the text of each page.
+    ends the lines that divide words; "" divides none. `draw`: "lines", or by themselves "tight" words, or letters and
+    "accents". `late`: headings, drop caps, line numbers and marks of notes end a page. `turned`: degrees. `decorate`
+    draws what is around the text of each page.
     """
 
     font: str = "Times-Roman"
@@ -58,11 +58,9 @@ class Look:
     justified: bool = True
     draw: str = "lines"
     by_rows: bool = False
-    late: str = ""
+    late: bool = False
     line_numbers: bool = False
     drop_caps: bool = False
-    rules: bool = False
-    centred: bool = False
     turned: int = 0
     decorate: Callable[[Sheet], object] = lambda sheet: None
 
@@ -130,9 +128,9 @@ class Sheet:
         self.canvas.drawString(x, y, text)
         return x + float(stringWidth(text, font, size))
 
-    def _queue(self, what: str, y: float, draw: Callable[[], object]) -> None:
-        """Draw at the end of the page, or when the next lines of the story are drawn."""
-        if what and what in self.look.late:
+    def _queue(self, y: float, draw: Callable[[], object], *, late: bool = False) -> None:
+        """Draw with the lines of the page, or what may be late at its end."""
+        if late and self.look.late:
             self._later.append(draw)
         else:
             self._lines.append((self._frame, y, draw))
@@ -184,8 +182,8 @@ class Sheet:
             draw = partial(self._draw, x + left, self.y, line, 0 if last else width - left, font, size)
             if look.line_numbers:
                 self._counted += 1
-                self._queue("numbers", self.y, partial(self.text, x - 24, self.y, str(self._counted)))
-            self._queue("heads" if size > look.size else "", self.y, draw)
+                self._queue(self.y, partial(self.text, x - 24, self.y, str(self._counted)), late=True)
+            self._queue(self.y, draw, late=size > look.size)
             self.y -= look.leading * (1 if look.line_numbers else max(size / look.size, 1))
 
     def _draw(self, x: float, y: float, words: Line, width: float, font: str, size: float) -> None:
@@ -208,7 +206,7 @@ class Sheet:
                 x = self._styled(x, y, word, font, size)
                 if word.note:
                     draw = partial(self.text, x, y + 0.35 * size, str(word.note), 0.65 * size)
-                    self._later.append(draw) if "marks" in self.look.late else draw()
+                    self._later.append(draw) if self.look.late else draw()
                     x += stringWidth(str(word.note), font, size * 0.65)
                 x += space
 
@@ -218,15 +216,9 @@ class Sheet:
             for letter in word.text:
                 x = self.text(x, y, letter, size, font) + 0.28 * size
             return x - 0.28 * size
-        if word.style == "bold":  # struck twice, by drivers without bold type: words, or their letters one by one
-            for part in word.text if self.look.draw == "words" else [word.text]:
-                draw = partial(self.text, x + 0.35, y, part, size, font)
-                self._later.append(draw) if "copies" in self.look.late else draw()
-                x = self.text(x, y, part, size, font)
-            return x
-        if word.style in ("sub", "super"):
-            up = 0.35 if word.style == "super" else -0.2
-            return self.text(x - 0.2 * size, y + up * size, word.text, 0.65 * size, font)
+        if word.style == "bold":  # struck twice, by drivers without bold type
+            self.text(x + 0.35, y, word.text, size, font)
+            return self.text(x, y, word.text, size, font)
         if self.look.draw == "accents":  # before the letters below them, as TeX does
             for letter in word.text:
                 base, *marks = list(unicodedata.normalize("NFD", letter))
@@ -235,11 +227,7 @@ class Sheet:
                     self.text(x + over, y + (0.2 * size if base.isupper() else 0), accent, size, font)
                 x = self.text(x, y, base if accent else letter, size, font)
             return x
-        end = self.text(x, y, word.text, size, font)
-        if word.style == "struck":
-            self.canvas.setLineWidth(0.6)
-            self.canvas.line(x, y + 0.26 * size, end, y + 0.26 * size)
-        return end
+        return self.text(x, y, word.text, size, font)
 
     # Blocks
 
@@ -260,25 +248,10 @@ class Sheet:
             (x, _), y = self._room(5), self.y
             for line in self.wrap(words_of(block.text), 88, look.size - 1, bold):
                 said = " ".join(word.text for word in line)
-                self._queue("sides", y, partial(self.text, x - 100, y, said, look.size - 1, bold))
+                self._queue(y, partial(self.text, x - 100, y, said, look.size - 1, bold), late=True)
                 y -= look.leading
-        elif block.kind == "items":
-            for number, [text] in enumerate(block.rows, 1):
-                mark = {"1": f"{number}", "a": chr(96 + number), "•": "•"}[block.marker[0]] + block.marker[1:]
-                first, *lines = self.wrap(words_of(text), look.frames[0][1] - 20)
-                self.set([[Word(mark), *first]], plain=True)
-                self.set(lines, left=20, plain=True)
         elif block.kind == "table":
             self._table(block.rows)
-        elif block.kind == "figure":
-            x, width = self._room(11)
-            self.canvas.rect(x + 10, self.y - 70, width - 20, 70)
-            for at, label in enumerate(block.rows[0]):
-                self.text(x + 20 + at * width / 3, self.y - 20 - 15 * at, label, 7)
-            self.y -= 70 + look.leading
-            caption = words_of(f"Figure {self.number}. {block.text}")
-            self.set(list(self.wrap(caption, width, look.size - 1.5)), 0, look.size - 1.5, plain=True)
-            self.y -= look.leading
         else:
             self._paragraph(self._words(block.runs), 30 if block.kind == "quote" else 0)
 
@@ -297,7 +270,7 @@ class Sheet:
             self.set(list(self.wrap(words, width - left)), left)
             return
         letter, size = words[0].text[0], 2.6 * look.size
-        self._queue("caps", self.y, partial(self.text, x, self.y - look.leading, letter, size))
+        self._queue(self.y, partial(self.text, x, self.y - look.leading, letter, size), late=True)
         indent = stringWidth(letter, look.font, size) + 3
         lines = list(self.wrap([Word(words[0].text[1:]), *words[1:]], width, first=indent))
         self.set(lines[:2], indent, plain=True)
@@ -324,13 +297,9 @@ class Sheet:
             y = self.y - (height - len(lines)) * look.leading / 2  # in the middle of a row of several lines
             for line in filter(None, lines):
                 room = step - 8 - stringWidth(line, look.font, size)
-                self.text(
-                    x + at * step + (room / 2 if look.centred else room if at and height == 1 else 0), y, line, size
-                )
+                self.text(x + at * step + (room if at and height == 1 else 0), y, line, size)
                 y -= look.leading
         self.y -= height * look.leading
-        if look.rules:
-            self.canvas.line(x, self.y + look.leading - 3, x + width, self.y + look.leading - 3)
 
 
 def words_of(text: str) -> Line:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from pypdfium2 import PdfDocument
 
-from tests.documents.known.prose import Prose
+from tests.documents.known.prose import SENTENCES, Prose
 from tests.documents.known.score import Truth
 
 
@@ -56,7 +56,7 @@ class Known:
 class Story:
     """A document from a seed; each letter of `recipe` is a block, see `_RECIPES`."""
 
-    def __init__(self, seed: str, recipe: str = "", templates: Sequence[str] = ()) -> None:
+    def __init__(self, seed: str, recipe: str = "", templates: Sequence[str] = SENTENCES) -> None:
         self.prose, self.truth, self.blocks = Prose(seed), Truth(), list[Block]()
         self._templates = templates
         for letter in recipe:
@@ -70,7 +70,7 @@ class Story:
     def paragraph(self, sentences: int = 5, *, notes: int = 0, style: str = "", kind: str = "paragraph") -> None:
         """Prose; `notes`: of so many of its sentences. `style`: of some words; those that are struck are put in."""
         runs: list[Run] = []
-        said = self.prose.paragraph(sentences, self._templates)
+        said = [self.prose.new(self._templates) for _ in range(sentences)]
         for at, sentence in enumerate(said):
             words = sentence.split(" ")
             start, middle, end = " ".join(words[:4]), words[4], " ".join(words[5:]) + " "
