@@ -50,8 +50,8 @@ def wait(text):
     return length(text)
 
 options.length = wait
-from specextend_cli.documents.pdf import read as pdf
-pdf._WORKER = "tests.documents.faulty_workers:slow_pdf"
+from specextend_cli.documents import read
+read._WORKER = "tests.documents.faulty_workers:slow_pdf"
 main()
 """
 """The command line, whose first check waits for a parser that hangs, and prints its number."""
