@@ -52,6 +52,7 @@ GIVEN_UP = "given up after too many failures"
 
 _WORKER = "specextend_cli.documents.worker:respond"
 _TYPED = ("text", "markdown")
+_IMAGES = tuple(range(1, 1_001))  # pages of an image: a TIFF may have several
 
 
 def read(path: str | Path, **options: Unpack[ReadOptions]) -> Document:
@@ -124,7 +125,7 @@ def _read(source: Source, head: bytes, size: int, options: ReadOptions) -> Docum
 def _with_ocr(source: Source, pages: tuple[int, ...], languages: str, options: ReadOptions) -> Document:
     """The document with the text of these pages, or of an image, by OCR."""
     path = recognized(source, pages, languages, options.get("recognizing"))
-    source = replace(source, kind="pdf", path=path, ocr=False, recognized=pages or (1,))
+    source = replace(source, kind="pdf", path=path, ocr=False, recognized=pages or _IMAGES)
     return Document.of_json(_response(source, options.get("progress"))["document"])
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 
 import pytest
 from pypdf.generic import DictionaryObject, NameObject
 
-from specextend_cli.documents.pdf.fonts import _fonts, meaning
+from specextend_cli.documents.pdf.fonts import MappedPages, _fonts, meaning
 from specextend_cli.documents.read import read_bytes
 from tests.documents.raw_pdf import bitmap_font_pdf, font_pdf, unicode_map
 
@@ -104,3 +105,8 @@ def test_fonts_of_forms_are_found_once() -> None:
     resources[NameObject("/XObject")] = DictionaryObject({NameObject(f"/X{n}"): form for n in range(50)})
     page = DictionaryObject({NameObject("/XObject"): DictionaryObject({NameObject("/X"): form})})
     assert list(_fonts(page, set())) == [font]
+
+
+def test_a_page_that_cannot_be_mended_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(MappedPages, "_mended", lambda pages, index: b"no PDF")
+    assert MappedPages(Path("a.pdf"), None).page(1) is None

@@ -82,7 +82,7 @@ def test_pages_with_a_stamp_only_are_not_read_and_said(texts: tuple[str, ...]) -
     document = read_bytes("a.pdf", scan(*texts))
     assert len(document.extraction.empty) + document.extraction.unread == 3
     assert document.extraction.warnings[0].startswith("Pages 1-3 of a.pdf look scanned")
-    assert "--ocr reads them" in document.extraction.warnings[0]
+    assert "--ocr reads" in document.extraction.warnings[0]
 
 
 def test_a_background_is_no_scan(sheets: Sheets) -> None:
@@ -95,11 +95,11 @@ def test_a_background_is_no_scan(sheets: Sheets) -> None:
 
 
 def test_images_are_read(program: StandIn) -> None:
-    program.makes(story(STORY))
+    program.makes(story(STORY, STORY))
     data = io.BytesIO()
     Image.new("L", (64, 64), 255).save(data, "png")
     document = read_bytes("page.png", data.getvalue(), ocr="eng")
-    assert (document.kind, document.text, document.extraction.ocr) == ("image", STORY, (1,))
+    assert (document.kind, document.text, document.extraction.ocr) == ("image", f"{STORY}\n\n{STORY}", (1, 2))
     assert "--image-dpi 300" in program.asked[0]
     assert refusal(lambda: read_bytes("page.png", data.getvalue())).fix == "specextend summarize page.png --ocr"
 

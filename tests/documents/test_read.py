@@ -65,7 +65,7 @@ def test_scanned_pdf(sheets: Sheets) -> None:
     assert document.extraction.empty == (2, 3, 4, 5)
     assert [page.number for page in document.pages] == [1]
     assert "Pages 2-5 of half.pdf look scanned" in document.extraction.warnings[0]
-    assert "--ocr reads them" in document.extraction.warnings[0]
+    assert "--ocr reads" in document.extraction.warnings[0]
     error = refusal(lambda: read_bytes("scan.pdf", data, pages=parse_pages("2-4")))
     assert error.what == "scan.pdf has no text layer (0 characters on 3 pages, 3 images)"
     assert error.why == "it looks scanned"

@@ -137,7 +137,8 @@ def test_a_drop_cap_that_a_file_holds_elsewhere_joins_its_line() -> None:
     letter, title = at("T", 680, size=36), at("The Mill", 740)
     first, other = (at(f"{word} rises in the hills", 700, left=110) for word in ("he river", "However it"))
     assert drop_caps([[letter, title, first]])[0] == [[title, first._replace(text=f"T{first.text}")]]
-    assert drop_caps([[letter, title, other]]) == ([[letter, title, other]], [])
+    for page in ([letter, title, other], [title, letter, other]):
+        assert drop_caps([page]) == ([page], [])
 
 
 def test_side_headings_go_where_they_stand_and_columns_stay() -> None:

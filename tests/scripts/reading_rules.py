@@ -97,10 +97,11 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "running: counting": ("repairs.running", "_counting", result(())),
     "running: few pages": ("repairs.running", "_repeated", result(())),
     "compounds": ("repairs.hyphens", "compounds", lambda pages: Joined()),
-    "formulas": ("html.formulas", "formula", plain_text),
+    "formulas: pages": ("html.read", "formula", plain_text),
+    "formulas: Word": ("word.read", "formula", plain_text),
     "numbering": ("word.read", "Numbering.label", result(None)),
     "note marks (marked up)": ("cleaning", "remove_note_marks", same),
-    "article": ("html.read", "article_of", same),
+    "article": ("html.read", "outside_of_article", result(frozenset())),
 }
 
 

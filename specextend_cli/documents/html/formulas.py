@@ -1,7 +1,7 @@
 """Powers, indices, fractions and formulas (MathML, OMML) as one line of text: 10⁶, 101₂, x^(n+1), (a+b)/2, ∑_(i=1)^n.
 
 No figure may become another: raised digits are superscripts, or follow "^". Those that follow words and punctuation
-look like marks of notes, which cleaning removes (`repairs/footnotes.py`).
+look like marks of notes, which cleaning removes (`repairs/notes.py`).
 """
 
 from __future__ import annotations

@@ -51,17 +51,16 @@ class MappedPages:
         """Page `number` (1-based) as a page of PDFium, without its annotations; None where no font gets a map."""
         if self._in_vain >= _MOST_IN_VAIN:
             return None
+        import pypdfium2
+
         self._in_vain += 1
         try:
             data = self._mended(number - 1)
-        except _pypdf_errors():
+            page = None if data is None else pypdfium2.PdfDocument(data)[0]
+        except (pypdfium2.PdfiumError, *_pypdf_errors()):  # then the page is read with the maps that it has
             return None
-        if data is None:
-            return None
-        import pypdfium2
-
-        self._in_vain = 0
-        return pypdfium2.PdfDocument(data)[0]
+        self._in_vain = self._in_vain if page is None else 0
+        return page
 
     def _mended(self, index: int) -> bytes | None:
         from pypdf import PdfReader, PdfWriter

@@ -197,8 +197,8 @@ class _Reader:
             yield f"The end of {name} is missing: it looks cut off, and pages may be too."
         scanned = covered.union(number for number in blank if self._pictures[number].number)
         if covered or len(scanned) >= max(3, 0.1 * len(found.requested)):
-            where = places(sorted(scanned))
-            yield f"{where} of {name} look scanned: they are pictures with hardly any text; --ocr reads them."
+            look = "looks scanned: it is a picture" if len(scanned) == 1 else "look scanned: they are pictures"
+            yield f"{places(sorted(scanned))} of {name} {look} with hardly any text, which --ocr reads."
         if garbled:
             share = sum(garbled.values()) / len(garbled)
             yield (

@@ -98,4 +98,5 @@ def drop_caps(pages: Pages) -> Repaired:
 def _begins(letter: Line, line: Line) -> bool:
     large = letter.size > 1.6 * line.size
     beside = letter.base < line.base < letter.base + letter.size and line.left >= letter.right - 0.2 * letter.size
-    return large and beside and line.left < letter.right + letter.size and line.text[0].isalpha()
+    is_word = line.text[0].isupper() and line.text[1:2].islower()  # of its own: "However"
+    return large and beside and line.left < letter.right + letter.size and line.text[0].isalpha() and not is_word

@@ -74,24 +74,20 @@ class Candidate:
 def candidates(document: Document) -> list[Candidate]:
     """All sentences of a document, in order."""
     text, found = document.text, list[Candidate]()
-    section, heading, last, place = 0, "", -1, 0
-    blocks = list(_blocks(document))
-    units = [(number, *unit) for number, block in enumerate(blocks) for unit in _units(text, block)]
-    for number, start, end, kind in units:
-        # Same length, so that positions stay: a wrapped line ends with a space.
-        body = text[start:end].replace("\n", " ")
-        if kind == "heading":
-            section, heading, last = section + 1, _plain_heading(text[start:end]), -1
-            found.append(Candidate(start, end, "heading", number, 0, section, heading))
-            continue
-        if mark := ITEM.match(body):  # "a." ends no sentence
-            body = mark[0].replace(".", ",") + body[mark.end() :]
-        place = place if number == last else 0
-        for first, after in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
-            is_quoted = blocks[number].kind == "quote"
-            found.append(Candidate(start + first, start + after, kind, number, place, section, heading, is_quoted))
-            place += 1
-        last = number
+    section, heading = 0, ""
+    for number, block in enumerate(_blocks(document)):
+        place, is_quoted = 0, block.kind == "quote"
+        for start, end, kind in _units(text, block):
+            # Same length, so that positions stay: a wrapped line ends with a space.
+            body = text[start:end].replace("\n", " ")
+            if kind == "heading":
+                section, heading = section + 1, _plain_heading(text[start:end])
+            elif mark := ITEM.match(body):  # "a." ends no sentence
+                body = mark[0].replace(".", ",") + body[mark.end() :]
+            for first, after in spans(body) if kind in ("prose", "item") else [(0, end - start)]:
+                places = (start + first, start + after, kind, number, place)
+                found.append(Candidate(*places, section, heading, is_quoted))
+                place += 1
     return found
 
 
@@ -163,18 +159,17 @@ def speakers(text: str, found: Sequence[Candidate]) -> tuple[str, ...]:
     A paragraph without a name, after a named one, is nobody's.
     """
     said: list[str] = []
-    name, blocks = "", 0
+    name = ""
     for one in found:
         if one.place == 0:
             body = " ".join(text[one.start : one.end].split())
-            blocks += 1
             match = _SPEAKER.match(body) if one.kind in ("prose", "item") else None
             name = match["name"].strip() if match and len(match["name"].split()) <= _WORDS else ""
             name = "" if decides(body) else name
         said.append(name)
     turns = Counter(name for name, one in zip(said, found, strict=True) if one.place == 0 and name)
     known = {name: number for name, number in turns.items() if number >= _LEAST}
-    share = sum(known.values()) / max(blocks, 1)
+    share = sum(known.values()) / max(sum(one.place == 0 for one in found), 1)
     return tuple(said) if share >= _TURNS and len(known) >= _LEAST else ()
 
 
