@@ -12,9 +12,11 @@ from pathlib import Path
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
 from specextend_cli.documents.line import runs
 from specextend_cli.documents.source import Source
-from specextend_cli.errors import InputError, UsageError
+from specextend_cli.errors import InputError, SpecextendError, UsageError
 from specextend_cli.humanize import printable
 
+ERRORS: dict[str, type[SpecextendError]] = {"input": InputError, "usage": UsageError}
+"""The errors that a process of the sandbox reports, by the names under which it does."""
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
 _RANGES = 40  # of pages in a message

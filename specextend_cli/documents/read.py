@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import Any, Unpack
 
-from specextend_cli.documents import worker
 from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.errors import (
+    ERRORS,
     MAX_BYTES,
     MAX_TEXT_BYTES,
     STDIN,
@@ -111,7 +111,9 @@ def _read(source: Source, head: bytes, size: int, options: ReadOptions) -> Docum
         inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in source.content())
         raise not_read(source, next(inside, kind))
     if kind in _TYPED and size <= SMALL:
-        document = worker.document_of(source, worker.parse(source))
+        from specextend_cli.documents.worker import document_of, parse
+
+        document = document_of(source, parse(source))
     else:
         response = _response(source, progress)
         if "scanned" in response and ocr is not None:
@@ -167,7 +169,7 @@ def _answer(source: Source, place: _Place, progress: Progress | None) -> dict[st
             response = process.receive(place.seconds)
             if "error" in response:
                 kind, what, why, fix = response["error"]
-                raise worker.ERRORS[kind](what, why=why, fix=fix)
+                raise ERRORS[kind](what, why=why, fix=fix)
             if "characters" in response:
                 place.seconds = SECONDS + SECONDS_A_CHARACTER * response["characters"]
                 place.page, place.is_parsed = 0, True

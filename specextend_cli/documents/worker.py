@@ -10,7 +10,7 @@ from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.cleaning import Cleaned, clean
 from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.encoded import ENCODED
-from specextend_cli.documents.errors import contradiction, no_pages, not_read, places, with_ocr
+from specextend_cli.documents.errors import ERRORS, contradiction, no_pages, not_read, places, with_ocr
 from specextend_cli.documents.formats import FORMATS, load
 from specextend_cli.documents.paged import Paged, Typed
 from specextend_cli.documents.repairs.characters import plain_characters
@@ -18,10 +18,9 @@ from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import Send
 from specextend_cli.documents.sections import Parsed, TooMuchError
 from specextend_cli.documents.source import ScannedError, Source
-from specextend_cli.errors import InputError, SpecextendError, UsageError
+from specextend_cli.errors import InputError, SpecextendError
 from specextend_cli.humanize import format_many
 
-ERRORS: dict[str, type[SpecextendError]] = {"input": InputError, "usage": UsageError}
 _TITLE = 1_000  # characters
 
 

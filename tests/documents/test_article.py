@@ -114,6 +114,14 @@ def test_what_is_around_an_article_is_left_out(junk: str, paragraphs: int) -> No
     assert text.split("\n\n") == ["The weir", *(f"{n}. {SENTENCE}" for n in range(paragraphs))]
 
 
+def test_contents_of_a_long_page_are_of_the_article() -> None:
+    contents = "".join(f"<li><a href=#part{n}>Part {n} of the story</a></li>" for n in range(90))
+    story = "".join(f"<h2 id=part{n}>Part {n} of the story</h2>{f'<p>{SENTENCE}</p>' * 20}" for n in range(90))
+    body = f"<div><ul>{LISTED}</ul></div><h1>The weir</h1><div><ul>{contents}</ul></div><div>{story}</div>"
+    text = read_bytes("a.html", f"<html><title>The weir</title><body>{body}".encode()).text
+    assert text.startswith("The weir\n\n- Part 0 of the story\n- Part 1 of the story")
+
+
 def test_a_short_article_among_headlines() -> None:
     story = f"<section><h1>Ferry hits pier</h1><p>{SENTENCE}</p><p>{SENTENCE} It is closed.</p></section>"
     body = f"<div><ul>{LISTED}</ul></div>{story}<div class=latest>{CARDS}</div>"

@@ -76,8 +76,9 @@ def test_words_under_a_box_are_left_out_of_their_line() -> None:
     assert document.text.replace("\n", " ") == f"{VISIBLE} {HIDDEN.replace('harbour master ', '')}"
 
 
-def test_hidden_lines_on_which_others_are_drawn() -> None:
-    heading = f"1 g 60 690 500 40 re f 0 g {show(90, 700, 'Harbour', 24)}"
+@pytest.mark.parametrize("base", [700, 712])
+def test_hidden_lines_on_which_others_are_drawn(base: int) -> None:
+    heading = f"1 g 60 690 500 40 re f 0 g {show(100, base, 'Harbour', 24)}"
     document = read_bytes(
         "a.pdf", raw_pdf([show(72, 720, "The fees of the harbour") + heading + show(72, 650, VISIBLE)])
     )

@@ -137,3 +137,11 @@ def test_a_cell_of_dots_is_a_cell() -> None:
 def test_dots_before_a_page_number_are_a_leader() -> None:
     rows = [("1.1", "The mill", "." * 60, "7"), ("1.2", "The weir", "." * 60, "12")]
     assert "—" not in rows_of(rows, (60, 90, 290, 330))
+
+
+def test_wide_spaces_of_a_justified_heading_are_no_gaps() -> None:
+    words, x, drawn = ["1.2", "The", "mill", "and", "the", "weir", "are", "bought", "by", "the", "town"], 72.0, ""
+    for word in words:
+        drawn += show(x, 700, word)
+        x += width(word, 12) + (24 if word == words[0] else 12)
+    assert read_bytes("a.pdf", raw_pdf([drawn])).text == " ".join(words)

@@ -24,6 +24,7 @@ _PROSE = 15  # words of a paragraph
 _LABEL = 8  # words
 _CELL = 60  # words; a table with larger cells may be the layout of a page
 _LINKED = 0.5  # of the words of menus and teasers
+_SKIPS = 2  # links to the text and the search of a page
 _WARN_SHARE, _WARN_WORDS = 0.1, 300  # of the words of a page: a warning is given where more are left out
 _INLINE = "a abbr b big br cite code del em font i ins kbd label mark math q s small span strike strong sub sup u"
 _RAW = "iframe noscript script style svg template title"
@@ -39,7 +40,8 @@ def outside_of_article(root: Any) -> set[Any]:
     numbers = _extracted(_numbered(root, texts)) if len(texts) <= _MAX_TEXTS else set()
     article = {_block(_holder(*texts[at])) for at in numbers if at < len(texts)}
     own, words, linked = Counter[Any](), Counter[Any](), Counter[Any]()
-    links = _within(root, "a")
+    contents = _contents(root)
+    links = {element for link in root.iter("a") if link not in contents for element in link.iter("*")}
     for holder, count in ((_holder(*text), len(_WORD.findall(getattr(*text)))) for text in texts):
         own[_block(holder)] += count
         words[holder] += count
@@ -68,6 +70,13 @@ def outside_of_article(root: Any) -> set[Any]:
     return {part for part in left if part in menus or words[part] < _LABEL} if words[root] > _LONG else left
 
 
+def _contents(root: Any) -> set[Any]:
+    """The links that lead within the page and are near others that do: those of a table of contents."""
+    inner = [link for link in root.iter("a") if re.match("#.", link.get("href", ""))]
+    near = Counter(_block(link).getparent() for link in inner)
+    return {link for link in inner if near[_block(link).getparent()] > _SKIPS}
+
+
 def _holder(element: Any, place: str) -> Any:
     """The element that a text is in."""
     return element if place == "text" else element.getparent()
@@ -80,18 +89,18 @@ def _block(element: Any) -> Any:
     return element
 
 
-def _within(root: Any, tags: str) -> set[Any]:
-    """The elements with one of the names, and all in them."""
+def _raw(root: Any) -> set[Any]:
+    """The elements that hold no text to be read, and all in them."""
     found = set[Any]()
     for element in root.iter("*"):
-        if element.getparent() in found or name(element) in tags.split():
+        if element.getparent() in found or name(element) in _RAW.split():
             found.add(element)
     return found
 
 
 def _texts(root: Any) -> list[_Text]:
     """The texts of a page that are read, in order of the elements."""
-    raw, places = _within(root, _RAW), ("text", "tail")
+    raw, places = _raw(root), ("text", "tail")
     texts = [
         (element, place)
         for element in root.iter("*")

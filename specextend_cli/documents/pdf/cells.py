@@ -85,7 +85,8 @@ def _mark(line: GlyphLine, size: float) -> None:
 
 def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, float]]]:
     """The index of each wide gap of a line, and its left and right end."""
-    body, found, least = line.body, _gaps(line), 0.9 * size
+    body, least = line.body, 0.9 * size
+    found = [(at, gap) for at, gap in _gaps(line) if not _LABEL.fullmatch(body, 0, at)]
     widths = [right - left for _, (left, right) in found]
     words = "".join(body[at + 1] for at, _ in found)
     is_prose = len(found) >= _FEW and words.isalpha() and any(map(str.islower, words))
@@ -93,9 +94,7 @@ def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, flo
         return []  # in justified prose all spaces may be wide
     if len(found) > _FEW and sum(map(str.islower, words)) > 0.5 * len(found):
         least = max(least, min(1.6 * median(widths), 2 * size))
-    return [
-        (at, (left, right)) for at, (left, right) in found if right - left > least and not _LABEL.fullmatch(body, 0, at)
-    ]
+    return [(at, (left, right)) for at, (left, right) in found if right - left > least]
 
 
 def _gaps(line: GlyphLine) -> list[tuple[int, tuple[float, float]]]:

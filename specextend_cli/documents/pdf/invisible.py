@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
+from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
@@ -16,6 +17,7 @@ from specextend_cli.documents.pdf.glyphs import GlyphLine, Part, without_parts
 
 _MOST = 2_000  # paths on a page; with more it is a drawing
 _MOST_PICTURES = 50
+_MOST_COVERS = 50  # filled shapes on a page that are compared with its texts
 _NEARLY_WHITE = 250
 _LAYER_NAME = 6  # bytes of "OC" in UTF-16
 _OVERLAP = 2.0  # points
@@ -33,24 +35,50 @@ class _Box(NamedTuple):
     right: float
     top: float
 
+    def contains(self, other: _Box) -> bool:
+        return (
+            self.left <= other.left
+            and self.bottom <= other.bottom
+            and other.right <= self.right
+            and other.top <= self.top
+        )
+
 
 def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
     """The lines of a PDFium text page without invisible words, and these; all lines where nothing else is left."""
-    may_hide, pictures = _objects_of(page.page)
-    if not may_hide:
+    places, pictures, covered = _objects_of(page.page)
+    if not places:
         return lines, []
-    rendered = _RenderedPage(page.page)
+    rendered = cache(lambda: _RenderedPage(page.page))
+    near = [line for line in lines if line.head.turn or line.head.slanted or _meets(_around(line), places)]
+    words = [(line, word) for line in near for word in re.finditer(r"\S+", line.body)]
+    boxes = [_ink(*word) for word in words]
+    plain = [rendered().is_plain(box) and not _meets(box, pictures) for box in boxes]
+    covers = [covered.get(line.glyphs.object(line.first + word.start())) for line, word in words]
+    # What is drawn on a shape may hide that it covers a word: then other words tell.
+    opaque = {
+        cover
+        for (_, word), is_plain, cover in zip(words, plain, covers, strict=True)
+        if is_plain and cover is not None and _letters(word[0]) >= _LETTERS
+    }
+    unseen = [is_plain or cover in opaque for is_plain, cover in zip(plain, covers, strict=True)]
     parts: list[Part] = []
-    for line in lines:
-        words = [(match, _ink(line, match)) for match in re.finditer(r"\S+", line.body)]
-        for is_plain, run in groupby(words, lambda word: rendered.is_plain(word[1]) and not _meets(word[1], pictures)):
-            found = [match for match, _ in run]
-            if is_plain and any(_letters(match[0]) >= _LETTERS for match in found):
-                parts.append((line, found[0].start(), found[-1].end()))
+    told = zip(words, covers, unseen, strict=True)
+    for (_, is_unseen), run in groupby(told, lambda one: (id(one[0][0]), one[2])):
+        found = list(run)
+        (line, first), (_, last) = found[0][0], found[-1][0]
+        if is_unseen and any(_letters(word[0]) >= _LETTERS or cover in opaque for (_, word), cover, _ in found):
+            parts.append((line, first.start(), last.end()))
     texts = [line.body[start:end] for line, start, end in parts]
     if sum(map(_letters, texts)) == sum(_letters(line.body) for line in lines):
         return lines, []
     return without_parts(lines, parts), texts
+
+
+def _around(line: GlyphLine) -> _Box:
+    """A box around an upright line."""
+    low, high = sorted((line.head.base, line.tail.base))
+    return _Box(line.left, low - line.size, line.right, high + line.size)
 
 
 def _letters(text: str) -> int:
@@ -74,25 +102,35 @@ def _meets(box: _Box, others: Sequence[_Box]) -> bool:
     )
 
 
-def _objects_of(page: Any) -> tuple[bool, list[_Box]]:
-    """Whether a PDFium page has text that may be invisible, and its pictures; no text where there are too many."""
+def _objects_of(page: Any) -> tuple[list[_Box], list[_Box], dict[int | None, int]]:
+    """Where a PDFium page may have invisible text, its pictures, and the last shape that may cover each of its texts.
+
+    The first are texts that may be unseen, and filled shapes that are drawn after a text; none where the page has too
+    many paths or pictures. Texts are named by their addresses, and shapes by their numbers.
+    """
     from pypdfium2 import raw
 
     objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
     kinds = list(map(raw.FPDFPageObj_GetType, objects))
-    pictures = len(kinds) - kinds.count(raw.FPDF_PAGEOBJ_PATH) - kinds.count(raw.FPDF_PAGEOBJ_TEXT)
-    if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST or pictures > _MOST_PICTURES:
-        return False, []
+    others = len(kinds) - kinds.count(raw.FPDF_PAGEOBJ_PATH) - kinds.count(raw.FPDF_PAGEOBJ_TEXT)
+    if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST or others > _MOST_PICTURES:
+        return [], [], {}
     told = _Objects()
-    boxes, may_hide, is_covered = list[_Box](), False, False
-    for one, kind in zip(reversed(objects), reversed(kinds), strict=True):
+    places, pictures = list[_Box](), list[_Box]()
+    texts, covered, covers = dict[int | None, _Box](), dict[int | None, int](), 0
+    for one, kind in zip(objects, kinds, strict=True):
         if kind == raw.FPDF_PAGEOBJ_TEXT:
-            may_hide = may_hide or is_covered or told.is_unseen(one)
+            box = texts[ctypes.cast(one, ctypes.c_void_p).value] = told.box(one)
+            places += [box] if told.is_unseen(one) else []
         elif kind != raw.FPDF_PAGEOBJ_PATH:
-            boxes.append(told.box(one))
-        else:
-            is_covered = is_covered or told.may_cover(one)
-    return may_hide, boxes
+            pictures.append(told.box(one))
+        elif texts and told.may_cover(one):
+            box = told.box(one)
+            places.append(box)
+            covers += 1
+            inside = [text for text, under in texts.items() if box.contains(under)] if covers <= _MOST_COVERS else ()
+            covered |= dict.fromkeys(inside, covers)
+    return places, pictures, covered
 
 
 class _Objects:
