@@ -53,7 +53,7 @@ def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine
     near = [line for line in lines if line.head.turn or line.head.slanted or _meets(_around(line), places)]
     words = [(line, word) for line in near for word in re.finditer(r"\S+", line.body)]
     boxes = [_ink(*word) for word in words]
-    plain = [rendered().is_plain(box) and not _meets(box, pictures) for box in boxes]
+    plain = [_meets(box, places) and not _meets(box, pictures) and rendered().is_plain(box) for box in boxes]
     covers = [covered.get(line.glyphs.object(line.first + word.start())) for line, word in words]
     # What is drawn on a shape may hide that it covers a word: then other words tell.
     opaque = {
