@@ -15,14 +15,14 @@ TOKENS = tuple(range(40)) * 2
 
 
 def case(draft: gold.Draft) -> gold.Case:
-    return gold.Case("lfm2", "layers", "float32", "80", draft, "sampled", TOKENS)
+    return gold.Case("granite", "layers", "float32", "80", draft, "sampled", TOKENS)
 
 
 def test_a_case_is_decoded_the_same_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gold, "make_library", lambda: ())
     monkeypatch.setattr(gold, "NEW_TOKENS", 8)
-    assert save_models(tmp_path / "lfm2", "lfm2") == save_models(tmp_path / "again", "lfm2")
-    cases = [case(draft) for draft in gold.FAMILIES["lfm2"] if draft.kind in ("ngram", "lm")]
+    assert save_models(tmp_path / "granite", "granite") == save_models(tmp_path / "again", "granite")
+    cases = [case(draft) for draft in gold.FAMILIES["granite"] if draft.kind in ("ngram", "lm")]
     first, second = gold.run(cases, tmp_path), gold.run(cases[::-1], tmp_path)
     assert first == second[::-1]
     assert all(is_plain for *_, is_plain in first)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import torch
@@ -11,7 +12,7 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.cache import BufferLayer, KVCache, LayerKind, NoLayer, layer_kinds
+from specextend_cli.engine.cache import BufferLayer, KVCache, attending
 from specextend_cli.engine.recurrent import Home, State
 from specextend_cli.engine.transfer import upload
 
@@ -46,36 +47,33 @@ class BatchedRecurrentLayer(LinearAttentionCacheLayerMixin):
     No token of a batch is padding, and none is taken back, so transformers' functions change the states where they lie.
     """
 
-    def __init__(self, states: int = 1) -> None:
-        super().__init__(number_of_states=states)
-        self.held = State({}, {})
+    def __init__(self) -> None:
+        super().__init__()
+        self.held = State(None, None)
 
     def add(self, slot: int, read: State) -> None:
         """Copy the states after a prompt."""
         for held, given in zip(self.held, read, strict=True):
-            for i, state in given.items():
-                held[i][slot] = state[0]
+            if held is not None and given is not None:
+                held[slot] = given[0]
 
     def move(self, slot: int, to: int) -> None:
         """Copy a slot's states into another."""
         for held in self.held:
-            for state in held.values():
-                state[to] = state[slot]
+            if held is not None:
+                held[to] = held[slot]
 
     def use(self, slots: int) -> None:
         """Show the first `slots`."""
-        for i in range(self.number_of_states):
-            conv, recurrent = (held.get(i) for held in self.held)
-            self.conv_states[i] = None if conv is None else conv[:slots]
-            self.recurrent_states[i] = None if recurrent is None else recurrent[:slots]
-            self.has_previous_state[i] = True
+        self.conv_states[0], self.recurrent_states[0] = self.held.made(lambda part: part[:slots])
+        self.has_previous_state[0] = True
 
     def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
         """Nothing to do."""
 
     def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
         """Take one new input [used, channels, 1] of each; the inputs that the convolution sees."""
-        held = self.conv_states[state_idx]
+        held = self.conv_states[0]
         assert held is not None
         whole = torch.cat((held, conv_states), -1)
         held.copy_(whole[..., -held.shape[-1] :])
@@ -83,18 +81,10 @@ class BatchedRecurrentLayer(LinearAttentionCacheLayerMixin):
 
     def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
         """Take the new states [used, ...]."""
-        held = self.recurrent_states[state_idx]
+        held = self.recurrent_states[0]
         assert held is not None
         held.copy_(recurrent_states)
         return held
-
-
-class _LayerWithState(BatchedRecurrentLayer, _Layer):  # type: ignore[override]
-    """A layer that attends and has a state beside."""
-
-    def __init__(self, slots: BatchedKVCache, index: int, states: int) -> None:
-        _Layer.__init__(self, slots, index)
-        BatchedRecurrentLayer.__init__(self, states)
 
 
 class BatchedKVCache(Cache):
@@ -117,21 +107,13 @@ class BatchedKVCache(Cache):
         self._prompts: list[tuple[int, int]] = []  # a number and the length of each sequence's prompt
         self.leader = self.common = torch.empty(0, dtype=torch.long)
         self.lengths = self.at = torch.empty(0, dtype=torch.long, device=like.device)
-        self.states: list[BatchedRecurrentLayer] = []
-        states = getattr(config, "number_of_conv_states", 1)
-        kinds = enumerate(layer_kinds(config))
         self._home: Home | None = None
-        super().__init__(layers=[self._layer(like.attending, number, kind, states) for number, kind in kinds])
-
-    def _layer(self, attending: list[int], number: int, kind: LayerKind, states: int) -> Any:
-        """What transformers sees of a layer."""
-        if not kind.recurs:
-            return _Layer(self, attending.index(number)) if kind.attends else NoLayer()
-        layer = BatchedRecurrentLayer(states)
-        if kind.attends:
-            layer = _LayerWithState(self, attending.index(number), states)
-        self.states.append(layer)
-        return layer
+        indices = itertools.count()
+        layers: list[Any] = [
+            _Layer(self, next(indices)) if does else BatchedRecurrentLayer() for does in attending(config)
+        ]
+        self.states = [layer for layer in layers if isinstance(layer, BatchedRecurrentLayer)]
+        super().__init__(layers=layers)
 
     @property
     def buffer(self) -> Tensor:

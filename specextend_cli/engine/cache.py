@@ -8,6 +8,7 @@ it here, too (`recurrent.py`); layers that do not attend have no rows.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -17,36 +18,20 @@ from transformers import PreTrainedConfig
 from transformers.cache_utils import Cache, CacheLayerMixin
 
 from specextend_cli.engine.recurrent import RecurrentLayer, RecurrentStates
-from specextend_cli.engine.recurrent_rows import Rows
 from specextend_cli.engine.transfer import in_large_pages, upload
 
 _SPARE = 192  # rows on GPUs beyond those asked for: CUDA graphs write up to so many that nobody reads
 _ROUND = 256  # rows; capacities are rounded up, so that a few tokens more do not move the buffer
 
 
-class LayerKind(NamedTuple):
-    """Whether a layer has keys and values in the cache, and whether it has a state."""
-
-    attends: bool
-    recurs: bool
+ATTENDS = {"full_attention": True, "sliding_attention": True, "linear_attention": False, "conv": False}
+"""Whether layers of a kind, by transformers' names, have keys and values in the cache; others have a state."""
 
 
-LAYER_KINDS = {
-    "full_attention": LayerKind(attends=True, recurs=False),
-    "sliding_attention": LayerKind(attends=True, recurs=False),
-    "linear_attention": LayerKind(attends=False, recurs=True),
-    "conv": LayerKind(attends=False, recurs=True),
-    "hybrid": LayerKind(attends=True, recurs=True),
-    "moe": LayerKind(attends=False, recurs=False),
-    "mlp": LayerKind(attends=False, recurs=False),
-}
-"""By transformers' names for them."""
-
-
-def layer_kinds(config: PreTrainedConfig) -> list[LayerKind]:
-    """Of every layer. KeyError for a kind that is not known here."""
+def attending(config: PreTrainedConfig) -> list[bool]:
+    """Of every layer, whether it attends. KeyError for a kind that is not known here."""
     names = getattr(config, "layer_types", None) or ["full_attention"] * config.num_hidden_layers
-    return [LAYER_KINDS[name] for name in names[: config.num_hidden_layers]]
+    return [ATTENDS[name] for name in names[: config.num_hidden_layers]]
 
 
 class RowShape(NamedTuple):
@@ -63,13 +48,13 @@ CACHED_SIZES = ("num_key_value_heads", "head_dim")
 def row_shapes(config: PreTrainedConfig, parts: int = 1) -> list[RowShape]:
     """Of each layer that attends, in one of `parts` of the heads: in Gemma 4 layers with windows differ from others."""
     own = config.per_layer_config
-    attending = (own[number] for number, kind in enumerate(layer_kinds(config)) if kind.attends)
+    layers = (own[number] for number, attends in enumerate(attending(config)) if attends)
     return [
         RowShape(
             (getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads) // parts,
             getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
         )
-        for layer in attending
+        for layer in layers
     ]
 
 
@@ -99,14 +84,6 @@ class BufferLayer(CacheLayerMixin):
         return -1
 
 
-class NoLayer:
-    """Stands for a layer that keeps nothing: experts, an MLP. The oldest transformers has no class for it."""
-
-    def get_max_length(self) -> int:
-        """No maximum."""
-        return -1
-
-
 class _Layer(BufferLayer):
     """One layer's view of a `KVCache`; `index` counts the layers that attend."""
 
@@ -131,14 +108,6 @@ class _Layer(BufferLayer):
         return self.cache.length
 
 
-class _LayerWithState(RecurrentLayer, _Layer):  # type: ignore[override]
-    """A layer that attends and has a state beside."""
-
-    def __init__(self, cache: KVCache, index: int, rows: Rows, states: int) -> None:
-        _Layer.__init__(self, cache, index)
-        RecurrentLayer.__init__(self, rows, states)
-
-
 class KVCache(Cache):
     """Keys and values of one sequence, of one of `parts` of the heads.
 
@@ -159,8 +128,8 @@ class KVCache(Cache):
         device: torch.device | str,
         parts: int = 1,
     ) -> None:
-        kinds = layer_kinds(config)
-        self.attending = [number for number, kind in enumerate(kinds) if kind.attends]
+        attends = attending(config)
+        self.attending = [number for number, does in enumerate(attends) if does]
         self.states = RecurrentStates()
         sources = key_sources(config)
         owners = {number: i for i, number in enumerate(self.attending) if sources[number] == number}
@@ -175,18 +144,10 @@ class KVCache(Cache):
         self.buffers = [_with_rows(empty.new_empty(size), capacity) for size in sizes]
         self.length = self.start = self.end = 0
         self.positions: Tensor | None = None
-        states = getattr(config, "number_of_conv_states", 1)
-        super().__init__(layers=[self._layer(number, kind, states) for number, kind in enumerate(kinds)])
-
-    def _layer(self, number: int, kind: LayerKind, states: int) -> Any:
-        """What transformers sees of a layer."""
-        if not kind.recurs:
-            return _Layer(self, self.attending.index(number)) if kind.attends else NoLayer()
-        layer = RecurrentLayer(self.states.rows, states)
-        if kind.attends:
-            layer = _LayerWithState(self, self.attending.index(number), self.states.rows, states)
-        self.states.layers.append(layer)
-        return layer
+        indices = itertools.count()
+        layers: list[Any] = [_Layer(self, next(indices)) if does else RecurrentLayer() for does in attends]
+        self.states.layers = [layer for layer in layers if isinstance(layer, RecurrentLayer)]
+        super().__init__(layers=layers)
 
     @property
     def buffer(self) -> Tensor:
@@ -232,16 +193,14 @@ class KVCache(Cache):
             self.buffers = [old.new_empty(*old.shape[:3], 0, old.shape[4]) for old in self.buffers]
             self.buffers = [_with_rows(old, capacity) for old in self.buffers]
 
-    def reserve(
-        self, rows: int, parents: Sequence[int] | Tensor | None = None, *, computes_states: bool = True
-    ) -> None:
+    def reserve(self, rows: int, *, is_chain: bool = False, computes_states: bool = True) -> None:
         """Room for a forward of `rows` tokens after those already reserved.
 
-        Layers with states read `parents`: whose states nodes of a tree go on from (see `Rows.add`). Not
-        `computes_states`: they do not take part.
+        Layers with states have to know whether it `is_chain`, of which the first ones may be kept. Not
+        `computes_states`: they do not take part. RuntimeError: they do, and others are uncommitted.
         """
         if self.states and computes_states:
-            self.states.rows.add(rows, parents, self.device)
+            self.states.reserve(rows, is_chain=is_chain)
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
             larger = max(self.end, self.capacity + self.capacity // 2)
@@ -251,7 +210,7 @@ class KVCache(Cache):
                 self.buffers[i] = buffer
 
     def commit(self) -> None:
-        """Keep every reserved row. With states, none of them is a tree's."""
+        """Keep every reserved row. RuntimeError where layers have states, and these are a tree's."""
         self.states.commit()
         self.length = self.start = self.end
 
@@ -259,7 +218,7 @@ class KVCache(Cache):
         """Of the rows after the committed ones, keep those at the ascending offsets `path`; forget the others.
 
         Returns an index of them among those rows: a slice where they lie in place, else `path` on the device. With
-        states, these are all rows of a block, or nodes of a tree from its root on.
+        states, these are all rows of a block, the first ones of a chain, or nodes of a tree that a CUDA graph computed.
         """
         self.states.keep(path)
         index: slice | Tensor = slice(len(path))
@@ -301,14 +260,11 @@ class KVCache(Cache):
         """Whether `rollback` can go back to the first `length` committed tokens."""
         return length <= self.length and (not self.states or self.states.is_marked(length))
 
-    def append(self, rows: Sequence[Tensor], states: RecurrentStates | None = None) -> None:
-        """Commit rows [2, layers, kv_heads, n, head_dim] that were computed elsewhere, and the states after them."""
+    def append(self, rows: Sequence[Tensor]) -> None:
+        """Commit rows [2, layers, kv_heads, n, head_dim] that were computed elsewhere, of layers without states."""
         self.reserve(rows[0].shape[3])
         for into, computed in zip(self.rows(self.start, self.end), rows, strict=True):
             into.copy_(computed)
-        if states is not None:
-            self.states.take(states)
-        self.states.drop()
         self.length = self.start = self.end
 
 

@@ -20,11 +20,12 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.transfer import upload
+from specextend_cli.engine.transformers_target import TransformersTarget
 
 
 @torch.inference_mode()
 def decode(
-    target: Target,
+    target: Target | TransformersTarget,
     drafter: Drafter,
     prompt: Sequence[int],
     *,
@@ -37,7 +38,8 @@ def decode(
 ) -> Iterator[Event]:
     """Continue `prompt` until `stop`, as a stream of events. ValueError for an empty prompt.
 
-    No prefill chunk crosses the end of the first `shared_prefix` tokens.
+    No prefill chunk crosses the end of the first `shared_prefix` tokens. A target of transformers' own reads the prompt
+    at once, and takes no drafter but `NoDrafter`.
 
     Losslessness: for every drafter the tokens are those of plain decoding. They are the same in float32; in half
     precision, a tree's and a single token's matrix products may round differently.
@@ -51,7 +53,9 @@ def decode(
     drafting.begin(capacity)
 
     started = perf_counter()
-    logits = yield from _prefill(target, drafter, prompt, prefill_chunks(len(prompt), prefill_chunk, shared_prefix))
+    is_whole = isinstance(target, TransformersTarget)
+    chunks = [(0, len(prompt))] if is_whole else prefill_chunks(len(prompt), prefill_chunk, shared_prefix)
+    logits = yield from _prefill(target, drafter, prompt, chunks)
     choice = sampler.choose(logits)
     tokens = choice.tolist()
     sampler.commit(tokens, choice)
@@ -88,7 +92,7 @@ def prefill_chunks(tokens: int, chunk: int, shared_prefix: int = 0) -> list[tupl
 
 
 def _prefill(
-    target: Target, drafter: Drafter, prompt: Sequence[int], chunks: Sequence[tuple[int, int]]
+    target: Target | TransformersTarget, drafter: Drafter, prompt: Sequence[int], chunks: Sequence[tuple[int, int]]
 ) -> Generator[Event, None, Tensor]:
     """Let target and drafter read the prompt; returns the logits [1, vocabulary] of its last token."""
     started, logits = perf_counter(), torch.empty(0)

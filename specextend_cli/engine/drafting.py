@@ -13,13 +13,16 @@ from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import DrafterFailed, Retrieved
 from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.engine.tree import DraftTree, root
 
 
 class Drafting:
     """Per step: `draft`, then, when its tree is verified and the accepted path known, `learn` and `events`."""
 
-    def __init__(self, target: Target, drafter: Drafter, gate: DraftGate, retrieval: Retrieval) -> None:
+    def __init__(
+        self, target: Target | TransformersTarget, drafter: Drafter, gate: DraftGate, retrieval: Retrieval
+    ) -> None:
         self._target, self._drafter, self._gate = target, drafter, gate
         self._schedule = Schedule(retrieval.every)
         self._failed = False  # and the event was emitted
@@ -45,6 +48,8 @@ class Drafting:
         self._tree = root(last)
         if self._shape.nodes > 1:
             proposed = self._drafter.propose(self._shape).repaired(last, self._target.lm.vocabulary)
+            if not self._target.follows_trees(min(len(proposed), self._shape.nodes)):
+                proposed = proposed.chain()
             self._tree = self._gate.cut(proposed, self._length)
         self._drafted = perf_counter()
         uses_set = self._drafter.is_restricted and self._shape.nodes > 1 and self._shape.forwards > 0
@@ -71,6 +76,7 @@ class Drafting:
 
     def _retrieve(self, node: int, *, first: bool = False) -> Retrieved:
         """Let the drafter choose its working set by the attention of the node that was accepted last."""
+        assert isinstance(self._target, Target)  # no other is drafted for
         began = perf_counter()
         scores = self._target.attention_from(node)
         old = self._drafter.visible()

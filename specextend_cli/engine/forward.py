@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
 from torch import Tensor
 from transformers.cache_utils import Cache
 
-from specextend_cli.engine.attention.function import ForwardContext
+from specextend_cli.engine.attention.function import Backend, ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
@@ -100,6 +100,10 @@ class ForwardBackend(Protocol[Out]):
     ) -> Out | None:
         """`run` of a tree that is on the host, its root at `position`; None if tensors have to be made of it."""
         return None
+
+    def follows_trees(self, nodes: int, attention: Backend) -> bool:
+        """Whether it computes trees of so many nodes that branch with recurrent layers, too, by this attention."""
+        return False
 
     def takes_batch(self, cache: BatchedKVCache) -> bool:
         """Whether it runs a batch by the lengths of its sequences alone, without a mask."""

@@ -14,10 +14,10 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import CACHED_SIZES, LAYER_KINDS, KVCache, key_sources, layer_kinds
+from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
-from specextend_cli.engine.scans import follow_trees
-from specextend_cli.engine.self_check import difference, stock_logits
+from specextend_cli.engine.scans import follow_tokens, silence_advice
+from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
@@ -53,9 +53,11 @@ class LanguageModel:
     """
 
     def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
-        check_supported(model)
-        if parts > 1 and any(kind.recurs for kind in layer_kinds(model.config)):
-            raise _unsupported(model, "its recurrent layers are not split over GPUs here")
+        silence_advice()
+        with refusing(model, "its configuration is of another kind"):
+            check_supported(model)
+        if parts > 1 and not all(attending(model.config)):
+            raise unsupported(model, "its recurrent layers are not split over GPUs here")
         register()
         self.model = model.eval()
         self.config = model.config
@@ -78,14 +80,19 @@ class LanguageModel:
         """Threads for prefill on a CPU, where decoding has fewer; None: as many as torch has."""
         self.exact_rows: int | None = None
         """Up to so many rows of a forward (tree nodes or sequences) rounding does not depend on their number."""
-        with on_threads(probing_threads(model)):
-            with _refusing(model, "its own attention does not run"):
-                stock = stock_logits(model) if parts == 1 else None
-            model.set_attn_implementation(NAME)
-            self.refused: dict[str, str] = {}
-            *others, last = preferred(self.device, backend)
-            if not any(self._can_attend_by(name, stock) for name in others):
-                self._attend_by(last, stock)
+        own = model.config._attn_implementation
+        try:
+            with on_threads(probing_threads(model)):
+                with refusing(model, "its own attention does not run"):
+                    stock = stock_logits(model) if parts == 1 else None
+                model.set_attn_implementation(NAME)
+                self.refused: dict[str, str] = {}
+                *others, last = preferred(self.device, backend)
+                if not any(self._can_attend_by(name, stock) for name in others):
+                    self._attend_by(last, stock)
+        except UnsupportedModelError:
+            model.set_attn_implementation(own)
+            raise
 
     @property
     def vocabulary(self) -> int:
@@ -123,12 +130,12 @@ class LanguageModel:
         self._probe()
         wrong = None if stock is None else difference(self.model, stock, self._read)
         if wrong is not None:
-            raise _unsupported(self.model, wrong)
+            raise unsupported(self.model, wrong)
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
         two = torch.arange(2, device=self.device)
-        with _refusing(self.model, "it does not run"):
+        with refusing(self.model, "it does not run"):
             cache = self.new_cache(2)
             every = ForwardContext(self.backend, record=frozenset(cache.attending))
             for buffer in cache.buffers:
@@ -136,7 +143,7 @@ class LanguageModel:
             self.forward(two, two, cache, context=every)
             cache.commit()
         if set(every.queries) != set(every.record):
-            raise _unsupported(self.model, "not all of its layers call the registered attention function")
+            raise unsupported(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
         layers = [every.queries[index] for index in cache.attending]
         found = dict(zip(cache.attending, layers, strict=True))
@@ -145,7 +152,7 @@ class LanguageModel:
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
-            raise _unsupported(self.model, "its layers have other sliding windows than its configuration says")
+            raise unsupported(self.model, "its layers have other sliding windows than its configuration says")
         sources = key_sources(self.config)
         kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
         owns = zip(cache.attending, kept, strict=True)
@@ -158,10 +165,13 @@ class LanguageModel:
         for positions in torch.arange(len(prompt), device=self.device).tensor_split(2):
             logits.append(self.forward(prompt[positions], positions, cache).logits)
             cache.commit()
-        nodes = tree.on(self.device)
-        in_tree = ForwardContext(self.backend, tree_mask=nodes.mask, parents=tree.parents_before)
-        logits.append(self.forward(nodes.tokens, len(prompt) + nodes.depths, cache, context=in_tree).logits)
-        return torch.cat(logits)
+
+        def verified(tree: DraftTree) -> Tensor:
+            out = self.forward_tree(tree, len(prompt), cache, context=ForwardContext(self.backend)).logits
+            cache.rollback()
+            return out
+
+        return torch.cat((*logits, path_by_path(tree, verified) if self.state_bytes else verified(tree)))
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` tokens before it has to grow."""
@@ -184,8 +194,7 @@ class LanguageModel:
         as transformers numbers them: i is the input of layer i.
         """
         context = context or ForwardContext(self.backend)
-        in_tree = context.tree_mask is not None and bool(cache.states)
-        cache.reserve(tokens.shape[0], context.tree_parents() if in_tree else None)
+        cache.reserve(len(tokens), is_chain=context.tree_mask is not None)
         if cache.positions is not None and any(self.windows):
             context = replace(context, positions=cache.positions)
         out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, tuple(features)))
@@ -195,15 +204,20 @@ class LanguageModel:
     def forward_tree(
         self, tree: DraftTree, position: int, cache: KVCache, *, context: ForwardContext, features: Sequence[int] = ()
     ) -> Output:
-        """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`."""
+        """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`.
+
+        Recurrent layers follow a tree that branches by CUDA graphs alone; RuntimeError without.
+        """
         if self.forward_backend:
             cache.reserve(len(tree), computes_states=False)
             if out := self.forward_backend.run_tree(tree, position, cache, context, features):
                 return Output(out.logits[0], None if out.features is None else out.features[0, : len(tree)])
             cache.end = cache.start  # those rows are reserved again
+        if self.state_bytes and not tree.is_chain:
+            raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
         nodes = tree.on(self.device)
         if len(tree) > 1:
-            context = replace(context, tree_mask=nodes.mask, parents=tree.parents_before)
+            context = replace(context, tree_mask=nodes.mask)
         return self.forward(nodes.tokens, position + nodes.depths, cache, context=context, features=features)
 
     def run(self, inputs: ForwardInput) -> ModelOutput:
@@ -229,24 +243,12 @@ class LanguageModel:
         return out.logits, tuple(out.hidden_states[layer] for layer in inputs.feature_layers)
 
 
-_SPARSE = "which choose the keys that they see themselves"
-_KINDS = {
-    "chunked_attention": "which see the present chunk of positions only; windows here slide",
-    "window_attention": "which see the present chunk of positions only; windows here slide",
-    "indexed_attention": _SPARSE,
-    "compressed_sparse_attention": _SPARSE,
-    "heavily_compressed_attention": _SPARSE,
-    "minimax_m3_sparse": _SPARSE,
-}
-"""What transformers calls layers that are not in `LAYER_KINDS`, and why."""
-
-
 def check_supported(model: PreTrainedModel) -> None:
     """ModelError unless the model is a decoder with attention in every layer, reachable through the hooks."""
     config = model.config
 
     def refuse(why: str) -> None:
-        raise _unsupported(model, why)
+        raise unsupported(model, why)
 
     differing = set(getattr(config, "per_layer_attributes", None) or ())
     if "kv_lora_rank" in differing or getattr(config, "kv_lora_rank", None):
@@ -255,21 +257,16 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse(f"its layers differ in {', '.join(sorted(others))}, which is not known here")
     rope = getattr(config, "rope_parameters", None) or {}
     ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind
-    kinds = set(getattr(config, "layer_types", None) or ()) - LAYER_KINDS.keys()
+    kinds = set(getattr(config, "layer_types", None) or ()) - ATTENDS.keys()
     if config.get_text_config() is not config:
         refuse("it wraps a text model in one that also reads images or sound; only text models are read here")
-    if config.is_encoder_decoder:
-        refuse("it is an encoder-decoder; speculative decoding here needs a decoder-only model")
     if any(each.get("rope_type") in ("dynamic", "longrope") for each in ropes):
         refuse("its position encoding changes with the input's length, so reading it in chunks would change the output")
-    for kind in sorted(kinds & _KINDS.keys()):
-        refuse(f"it has layers of the kind {kind}, {_KINDS[kind]}")
     if kinds:
         refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
-    has = layer_kinds(config)
-    if not any(kind.attends for kind in has):
+    if not any(attending(config)):
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
-    if any(kind.recurs for kind in has) and (unknown := follow_trees(model)):
+    if not all(attending(config)) and (unknown := follow_tokens(model)):
         refuse(unknown)
     # The flag is a promise that several models do not make though they keep it, as their source shows.
     if not (getattr(model, "_supports_attention_backend", False) or model._can_set_attn_implementation()):
@@ -277,18 +274,28 @@ def check_supported(model: PreTrainedModel) -> None:
 
 
 @contextmanager
-def _refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
+def refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
     """ModelError for what a model that does not fit the hooks may raise; too little memory is another matter."""
     try:
         yield
     except UnsupportedError as error:
-        raise _unsupported(model, str(error)) from error
+        raise unsupported(model, str(error)) from error
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-        raise _unsupported(model, f"{what}: {str(error)[:200]}") from error
+        raise unsupported(model, f"{what}: {str(error)[:200]}") from error
 
 
-def _unsupported(model: PreTrainedModel, why: str) -> ModelError:
-    what = f"{type(model).__name__} is not supported"
-    return ModelError(what, why=why, fix="specextend models list shows the pairs that are")
+class UnsupportedModelError(ModelError):
+    """The engine's forward does not run `model`, which is as it was; transformers' may (`transformers_target.py`)."""
+
+    def __init__(self, model: PreTrainedModel, why: str) -> None:
+        super().__init__(
+            f"{type(model).__name__} is not supported", why=why, fix="specextend models list shows the pairs that are"
+        )
+        self.model = model
+
+
+def unsupported(model: PreTrainedModel, why: str) -> UnsupportedModelError:
+    """The error to raise."""
+    return UnsupportedModelError(model, why)

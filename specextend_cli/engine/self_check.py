@@ -20,7 +20,6 @@ _PROMPT = 11  # tokens, read in two chunks
 _PROMPT_ON_GPU = 300  # by the kernels that read long prompts, which may fail where those of short ones do not
 _WINDOW = 3  # tokens: what sliding windows are narrowed to meanwhile, so that prompt and tree go beyond them
 _PARENTS = (0, 0, 0, 1, 3)  # of the tree after it
-_BRANCHES = ((0, 1, 3, 4), (0, 2))  # its root-to-leaf paths
 _ROUNDING = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.1}  # of a row's norm
 _OUTLIERS = 0.25  # of the rows in half precision: rounding can route a token to other experts of a mixture
 
@@ -36,15 +35,27 @@ def stock_logits(model: PreTrainedModel) -> Tensor:
     """
     model.set_attn_implementation("eager")
     prompt, tree = _tokens(model)
-    of_prompt, of_nodes, size = Tensor(), [Tensor()] * len(tree), len(prompt)
-    for branch in _BRANCHES:
-        ids = torch.cat((prompt, tree.on(prompt.device).tokens[list(branch)]))
+    of_prompt = Tensor()
+
+    def read(path: DraftTree) -> Tensor:
+        nonlocal of_prompt
+        ids = torch.cat((prompt, path.on(prompt.device).tokens))
         with _narrow_windows(model):
-            logits = model(input_ids=ids[None], use_cache=False).logits[0]
-        of_prompt = logits[:size]
-        for node, row in zip(branch, logits[size:], strict=True):
-            of_nodes[node] = row
-    return torch.cat((of_prompt, torch.stack(of_nodes)))
+            logits: Tensor = model(input_ids=ids[None], use_cache=False).logits[0]
+        of_prompt, of_nodes = logits.tensor_split([len(prompt)])
+        return of_nodes
+
+    of_tree = path_by_path(tree, read)
+    return torch.cat((of_prompt, of_tree))
+
+
+def path_by_path(tree: DraftTree, read: Callable[[DraftTree], Tensor]) -> Tensor:
+    """Rows [nodes, width] of a tree of which `read` takes one path at a time, and returns the rows of its nodes."""
+    rows = [Tensor()] * len(tree)
+    for path in tree.paths():
+        for node, row in zip(path, read(tree.along(path)), strict=True):
+            rows[node] = row
+    return torch.stack(rows)
 
 
 @torch.inference_mode()
@@ -78,13 +89,18 @@ def _narrow_windows(model: PreTrainedModel) -> Iterator[None]:
             holder.sliding_window = width
 
 
-def disagreement(ours: Tensor, theirs: Tensor, dtype: torch.dtype | None = None) -> float | None:
-    """By what part of its size the median row [.., width] differs; None if that may be rounding (`dtype`: theirs)."""
+def disagreement(
+    ours: Tensor, theirs: Tensor, dtype: torch.dtype | None = None, *, outliers: float = 0.0
+) -> float | None:
+    """By what part of its size the median row [.., width] differs; None if that may be rounding (`dtype`: theirs).
+
+    In single precision so large a share of rows may be `outliers`.
+    """
     dtype = dtype or theirs.dtype
     ours, theirs = ours.float(), theirs.float()
     errors = (ours - theirs).norm(dim=-1) / theirs.norm(dim=-1).clamp(min=1e-12)
     wrong = ~(errors <= _ROUNDING.get(dtype, 0.1))  # NaN is wrong, too
-    allowed = 0.0 if dtype == torch.float32 else _OUTLIERS
+    allowed = outliers if dtype == torch.float32 else _OUTLIERS
     return float(errors.median()) if float(wrong.float().mean()) > allowed else None
 
 

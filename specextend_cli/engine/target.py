@@ -36,6 +36,11 @@ class Target:
         """Committed tokens whose keys are in the cache: all of the sequence but its last token."""
         return self.cache.length
 
+    def follows_trees(self, nodes: int) -> bool:
+        """Whether draft trees of so many nodes may branch; else `verify` takes chains."""
+        backend = self.lm.forward_backend
+        return not self.lm.state_bytes or (backend is not None and backend.follows_trees(nodes, self.verify_backend))
+
     def begin(self, capacity: int) -> None:
         """Start a new sequence with room for `capacity` tokens; memory is kept when it suffices."""
         self.cache.begin(capacity)

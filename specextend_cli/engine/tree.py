@@ -57,9 +57,32 @@ class DraftTree:
         return depths
 
     @property
-    def parents_before(self) -> Sequence[int]:
-        """`parents`, the root's being -1: it follows the sequence."""
-        return [-1, *self.parents[1:]]
+    def is_chain(self) -> bool:
+        """Whether no node has two children."""
+        return all(parent == max(node - 1, 0) for node, parent in enumerate(self.parents))
+
+    def paths(self) -> list[list[int]]:
+        """The nodes from the root to each leaf."""
+        found = {0: [0]}
+        for node, parent in enumerate(self.parents[1:], 1):
+            found[node] = [*found[parent], node]
+        return [found[leaf] for leaf in sorted(found.keys() - set(self.parents[1:]))]
+
+    def along(self, path: Sequence[int]) -> DraftTree:
+        """The tree of the nodes of one path alone."""
+        return DraftTree(
+            [self.tokens[node] for node in path],
+            [max(place - 1, 0) for place in range(len(path))],
+            [self.scores[node] for node in path],
+            None if self.known_after is None else [self.known_after[node] for node in path],
+            self.forwards,
+        )
+
+    def chain(self) -> DraftTree:
+        """The path with the highest expected accepted length."""
+        if self.is_chain:
+            return self
+        return self.along(max(self.paths(), key=lambda path: sum(self.scores[node] for node in path)))
 
     @cached_property
     def ancestors(self) -> Sequence[int]:

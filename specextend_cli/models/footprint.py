@@ -119,7 +119,7 @@ class Footprint:
     @property
     def _draft_outputs(self) -> int:
         target, draft, size = self.target, self.draft, 0
-        if isinstance(draft, Shape) and not draft.state:
+        if isinstance(draft, Shape):
             size += _TREE_ROWS * _outputs(draft) * self.draft_item
         if isinstance(draft, HeadShape):
             size += _TREE_ROWS * ((draft.draft_vocab or target.vocab) + 2 * draft.hidden) * self.draft_item
@@ -148,11 +148,5 @@ def _outputs(model: Shape) -> int:
 
 
 def _recorded(model: Shape) -> int:
-    """Numbers kept of a tree's row for states: as many as recurrent layers project a state of the model to.
-
-    Where their weights are not known they are Mamba-2's, which keep ten times the model's width.
-    """
-    if not model.state:
-        return 0
-    recurrent = model.layers - model.attending_layers or model.layers  # or each of them does both
-    return recurrent * (model.recurrence // model.hidden or 10 * model.hidden)
+    """Numbers kept of a tree's row for states: as many as recurrent layers project a state of the model to."""
+    return (model.layers - model.attending_layers) * (model.recurrence // model.hidden)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specextend_cli.errors import ModelError
 from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import HEADROOM, Estimate, Footprint
@@ -84,9 +85,17 @@ def fits(preset: Preset, memory: int, *, on_cpu: bool = False) -> bool | None:
 
 
 def target_shape(target: Target) -> Shape | None:
-    """The sizes of a target: from its config.json where it is on disk, else as the preset states them."""
+    """The sizes of a target: from its config.json where it is on disk, else as the preset states them.
+
+    None where neither has them: some of the models that transformers runs have other sizes, or other names for them.
+    """
     directory = locate(target.source)
-    return target.shape if directory is None else Shape.of(directory)
+    try:
+        return target.shape if directory is None else Shape.of(directory)
+    except ModelError as error:
+        if isinstance(error.__cause__, KeyError):
+            return target.shape
+        raise
 
 
 def draft_shape(preset: Preset) -> Shape | DraftShape | AssistantShape | None:

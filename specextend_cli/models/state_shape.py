@@ -5,34 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-_ATTENDING = {"attention", "full_attention", "sliding_attention", "hybrid", "*"}
-_RECURRENT = {"linear_attention", "mamba", "conv", "hybrid", "M"}
+_RECURRENT = {"linear_attention", "conv"}
 
 
 def layer_types(config: Mapping[str, Any]) -> list[str]:
     """What each layer is, as published configurations say it; [] where they do not: then all attend."""
-    for name in ("layer_types", "layers_block_type"):
-        if isinstance(types := config.get(name), list):
-            return [str(kind) for kind in types[: config.get("num_hidden_layers")]]
+    if isinstance(types := config.get("layer_types"), list):
+        return [str(kind) for kind in types[: config.get("num_hidden_layers")]]
     layers = int(config["num_hidden_layers"])
-    if isinstance(pattern := config.get("hybrid_override_pattern"), str):  # Nemotron-H: M-M*-
-        return list(pattern[:layers])
-    if isinstance(at := config.get("attn_layer_indices"), list):  # Bamba
-        return ["attention" if layer in at else "mamba" for layer in range(layers)]
     if isinstance(at := config.get("full_attn_idxs"), list):  # LFM2
         return ["full_attention" if layer in at else "conv" for layer in range(layers)]
     if config.get("linear_num_value_heads") is not None:  # Qwen3-Next, Qwen3.5
         every = int(config.get("full_attention_interval") or 4)
         return ["linear_attention" if (layer + 1) % every else "full_attention" for layer in range(layers)]
-    if config.get("mamba_d_ssm") is not None:  # Falcon-H1: side by side in every layer
-        return ["hybrid"] * layers
     return []
 
 
 def attending_layers(config: Mapping[str, Any]) -> int:
-    """Layers with keys and values in the cache."""
+    """Layers with keys and values in the cache: all that are not known to have a state instead."""
     types = layer_types(config)
-    return sum(kind in _ATTENDING for kind in types) if types else int(config["num_hidden_layers"])
+    return sum(kind not in _RECURRENT for kind in types) if types else int(config["num_hidden_layers"])
 
 
 def state_numbers(config: Mapping[str, Any]) -> int:
@@ -43,21 +35,11 @@ def state_numbers(config: Mapping[str, Any]) -> int:
 
 def _numbers(config: Mapping[str, Any]) -> int:
     """Of one layer."""
-
-    def of(*names: str, default: int = 0) -> int:
-        return next((found for name in names if isinstance(found := config.get(name), int)), default)
-
-    if heads := of("linear_num_value_heads"):
-        key, value = of("linear_key_head_dim", default=128), of("linear_value_head_dim", default=128)
-        channels = 2 * of("linear_num_key_heads", default=heads) * key + heads * value
-        return heads * key * value + channels * of("linear_conv_kernel_dim", default=4)
-    if heads := of("mamba_n_heads", "mamba_num_heads"):
-        width = of("mamba_d_ssm") or of("mamba_expand", "expand", default=2) * int(config["hidden_size"])
-        size = of("mamba_d_head", "mamba_head_dim", default=width // heads)
-        state = of("mamba_d_state", "ssm_state_size", default=128)
-        channels = heads * size + 2 * of("mamba_n_groups", "n_groups", default=1) * state
-        return heads * size * state + channels * of("mamba_d_conv", "conv_kernel", default=4)
-    return int(config["hidden_size"]) * of("conv_L_cache", default=3)
+    if not isinstance(heads := config.get("linear_num_value_heads"), int):
+        return int(config["hidden_size"]) * int(config.get("conv_L_cache", 3))
+    key, value = int(config.get("linear_key_head_dim", 128)), int(config.get("linear_value_head_dim", 128))
+    channels = 2 * int(config.get("linear_num_key_heads", heads)) * key + heads * value
+    return heads * key * value + channels * int(config.get("linear_conv_kernel_dim", 4))
 
 
 def recurrence_weights(config: Mapping[str, Any]) -> int:

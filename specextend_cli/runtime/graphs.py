@@ -28,8 +28,11 @@ def are_wanted() -> bool:
 def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
     """The bounds of trees that are verified by `lm`: larger ones than the preset's where it runs by CUDA graphs.
 
-    Up to where the gate finds that nodes cost more than they bring, or graphs have no more rows.
+    Up to where the gate finds that nodes cost more than they bring, or graphs have no more rows. Without graphs,
+    recurrent layers take chains.
     """
+    if lm.state_bytes and not _may_take_graphs(lm):
+        return replace(shape, width=1)
     if not _may_take_graphs(lm) or lm.parts > 1 or lm.state_bytes or len(lm.keeping) < lm.layers:
         return shape
     from specextend_cli.engine.attention.triton_tree import WORD

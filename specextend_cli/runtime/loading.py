@@ -33,16 +33,36 @@ if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.tensor_parallel import ProcessGroup
+    from specextend_cli.engine.transformers_target import TransformersModel, TransformersTarget
 
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
-def load_target(preset: Preset, directories: Directories, options: Engine) -> Target:
-    """The preset's target, or this process's part of it; errors as `writer.load_writer`."""
+def load_target(preset: Preset, directories: Directories, options: Engine) -> Target | TransformersTarget:
+    """The preset's target, or this process's part of it; errors as `writer.load_writer`.
+
+    What the engine's forward does not run is run plainly by transformers' own: UsageError where drafts were asked for.
+    """
+    import torch
+
+    from specextend_cli.engine.lm import UnsupportedModelError
     from specextend_cli.engine.target import Target
+    from specextend_cli.engine.transformers_target import TransformersTarget
 
     group = process_group()
-    lm = _load(preset, directories, options, group)
+    try:
+        lm = _load(preset, directories, options, group)
+    except UnsupportedModelError as error:
+        if group:
+            raise
+        if options.draft_head is not None or options.draft not in (None, "none"):
+            what = f"preset {preset.name} cannot be drafted for: it runs plainly by transformers"
+            fix = "leave out --draft and --draft-head"
+            raise UsageError(what, why=error.why, fix=fix) from error
+        try:
+            return TransformersTarget(error.model, error.why)
+        except torch.OutOfMemoryError as memory:
+            raise _too_large(preset, str(memory)) from memory
     scored = preset.retrieval.layers
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
@@ -108,12 +128,14 @@ def load_language_model(
 def follow(group: ProcessGroup) -> None:
     """Load what the first process loads, and compute along, until it has no more to do."""
     from specextend_cli.engine import tensor_parallel
+    from specextend_cli.engine.target import Target
     from specextend_cli.models.fast_import import import_transformers
 
     order = group.receive()
     while order[0] == "load":
         import_transformers()
         target = load_target(*order[1:])
+        assert isinstance(target, Target)  # no other is shared
         order = tensor_parallel.follow(target, group)
 
 
@@ -265,7 +287,7 @@ def _too_large(preset: Preset, why: str) -> FitError:
     )
 
 
-def end_tokens(lm: LanguageModel) -> frozenset[int]:
+def end_tokens(lm: LanguageModel | TransformersModel) -> frozenset[int]:
     """Tokens that end an answer, as the model's own generation settings say."""
     ends = getattr(lm.model.generation_config, "eos_token_id", None)
     ends = lm.config.eos_token_id if ends is None else ends

@@ -21,7 +21,9 @@ from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import FitError
+from specextend_cli.models.footprint import PREFILL
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
@@ -75,17 +77,21 @@ class TextStream:
 
 @dataclass
 class TextGenerator:
-    """Generates with one target and one drafter; at most `batch_size` texts in a batch."""
+    """Generates with one target and one drafter; at most `batch_size` texts in a batch.
 
-    target: Target
+    `problem` is to be told once.
+    """
+
+    target: Target | TransformersTarget
     drafter: Drafter
     tokenizer: Tokenizer
     sampling: Sampling
     retrieval: Retrieval
     draft_gate: DraftGate
     eos: frozenset[int]
-    prefill_chunk: int
+    prefill_chunk: int = PREFILL
     batch_size: int = 1
+    problem: str = ""
 
     def generate(self, prompt: Prompt) -> Generator[EngineEvent | Text, None, str]:
         """Events of one answer; returns it, stripped, in whole sentences.
@@ -111,6 +117,7 @@ class TextGenerator:
 
     def generate_batch(self, prompts: Sequence[Prompt]) -> Iterator[tuple[int, EngineEvent | Text | str]]:
         """The same for several prompts, without drafts. Events have the prompt's number; its answer is the last one."""
+        assert isinstance(self.target, Target)  # no other has batches
         streams = [TextStream(self.tokenizer) for _ in prompts]
         requests = [
             BatchRequest(
@@ -133,7 +140,10 @@ class TextGenerator:
                     yield number, streams[number].text
 
     def take_problem(self) -> str:
-        """What failed while prompts were read, and was done otherwise, told once; "" if nothing did."""
+        """What failed at load or while prompts were read, and was done otherwise, told once; "" if nothing did."""
+        if self.problem:
+            problem, self.problem = self.problem, ""
+            return problem
         first = (take_failure().splitlines() or [""])[0]
         return first and f"cuDNN's attention failed ({first}): PyTorch's reads prompts, and the summary is not affected"
 
@@ -178,8 +188,20 @@ def load_writer(
     if group := process_group():
         group.broadcast("load", preset, directories, engine)
     target = loading.load_target(preset, directories, engine)
-    lm, device, window = target.lm, target.lm.device, preset.window
-    retrieval = loading.retrieval_of(preset, engine)
+    device, window, retrieval = target.lm.device, preset.window, loading.retrieval_of(preset, engine)
+    generator = TextGenerator(
+        target=target,
+        drafter=NoDrafter(),
+        tokenizer=load_tokenizer(directories.target),
+        sampling=loading.sampling_of(preset, engine),
+        retrieval=retrieval,
+        draft_gate=DraftGate(TreeShape(nodes=1)),
+        eos=loading.end_tokens(target.lm),
+    )
+    if isinstance(target, TransformersTarget):
+        generator.problem = f"{preset.name} runs plainly by transformers: {target.lm.why}"
+        return generator
+    lm = target.lm
     load = partial(loading.load_language_model, preset, "none", device, None)
     drafter = loading.drafter_of(preset, engine, target, retrieval, directories.draft, load)
     heads = loading.heads_of(drafter)
@@ -194,14 +216,11 @@ def load_writer(
     yield from run_by_graphs(target, drafter, shape, batch=batch_size)
     yield Stage(f"drafts: {loading.describe(drafter)}")
     yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
-    return TextGenerator(
-        target=target,
+    batch_size = lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size
+    return replace(
+        generator,
         drafter=drafter,
-        tokenizer=load_tokenizer(directories.target),
-        sampling=loading.sampling_of(preset, engine),
-        retrieval=retrieval,
         draft_gate=DraftGate(shape),
-        eos=loading.end_tokens(lm),
         prefill_chunk=loading.prefill_step(preset, device, engine),
-        batch_size=lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size,
+        batch_size=batch_size,
     )

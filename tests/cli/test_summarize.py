@@ -14,7 +14,7 @@ from tests.cli.shell import REAL, environment
 from tests.documents.made_files import docx, p
 from tests.helpers.error_lines import said
 from tests.summarize.examples import GERMAN, stand_in
-from tests.summarize.tiny_preset import text
+from tests.summarize.tiny_preset import make_other, text
 from tests.ui.fake_stream import SUMMARY
 
 
@@ -62,6 +62,21 @@ def test_without_a_model_there_are_no_figures_of_one(cli, source):
     assert re.search(r"^done in \S+ (m?s )?· 1 page · \d+ words$", done.stderr, re.M)
     done = cli("summarize", source, "--mode", "extractive", "--seed", 1, "--draft", "none", "--batch", 2)
     assert "warning: --seed, --draft, --batch: no effect, because extractive mode generates no text\n" in done.stderr
+
+
+def test_a_model_that_runs_by_transformers(cli, presets, source, tmp_path):
+    """As any other, without drafts; it is said once."""
+    (tmp_path / "mla").mkdir()
+    other = make_other(tmp_path / "mla", presets["one"])
+    planned = cli("summarize", source, "-m", other, "--dry-run")
+    assert planned.returncode == 0, planned.stderr
+    assert re.search(r"^harbour\.txt\t1\t\d+\t4\t2\t", planned.stdout, re.M)
+    done = cli("summarize", source, "-m", other, "--json")
+    record = json.loads(done.stdout)
+    assert (done.returncode, record["model"]["drafter"], bool(record["text"])) == (0, "none", True)
+    why = "other runs plainly by transformers: its attention keeps a compressed cache (MLA)"
+    assert done.stderr.count(why) == 1
+    assert why in record["warnings"]
 
 
 def test_a_length_that_cannot_be_written_names_no_setting_of_a_preset(cli, presets, source):

@@ -13,12 +13,10 @@ from hypothesis import strategies as st
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest
-from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cuda import fused, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
@@ -27,7 +25,7 @@ from specextend_cli.engine.tree import DraftTree
 from tests.engine.test_graphs import Captured, captured_of, emitted
 from tests.engine.test_host_reads import BY_GRAPHS, READS, SAMPLED, steps
 from tests.engine.test_launches import Launches, added
-from tests.engine.test_recurrent import KINDS, SOME, assert_same_states, read_in_order
+from tests.engine.test_recurrent import SOME, assert_same_states, chain_of, read_in_order
 from tests.engine.tiny_models import RECURRENT, VOCABULARY, by_generate, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, decode_together, run, small
 from tests.helpers.draft_gates import Impatient
@@ -39,7 +37,6 @@ from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 KEPT = {"the model keeps transformers' layers": "some of its layers are recurrent"}
-BY_LEVELS = "the draft model runs without CUDA graphs"
 TREE = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
 
 
@@ -53,10 +50,10 @@ def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (32, 12, 4, 1))  # all of them are captured in test_graphs
 
 
-PROPOSING = ("none", "ngram", "random", "self", "lm", "eagle1", "eagle3", "blend-eagle", "dspark")
+PROPOSING = ("none", "ngram", "random", "lm", "eagle1", "eagle3", "blend-eagle", "dspark")
 
 
-@pairs(SOME, name=KINDS, drafter=PROPOSING, policy=POLICIES)
+@pairs(SOME, name=SOME, drafter=PROPOSING, policy=POLICIES)
 def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
     captured = made(name)
     target, retrieval = captured.target, small(policy)
@@ -64,11 +61,10 @@ def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
     drafts = DRAFTERS[drafter](target, retrieval)
     refused = captured.prepare(drafts)
     assert refused.items() >= KEPT.items()
-    assert (BY_LEVELS in refused) == (drafter == "self")
     captured.forget()
     written, meter = run(target, drafts, prompt(), retrieval, shape=SHAPE)
     assert written == by_generate(NEW, name=name)
-    assert meter.accepted_lengths == without.accepted_lengths
+    assert meter.steps <= without.steps  # which are of chains
     assert captured.taken.captures == captured.at_load
     verified = [rows for rows in captured.taken.rows if rows in (32, 12, 4, 1)]
     assert len(verified) >= meter.steps
@@ -77,7 +73,7 @@ def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("name", but_for(("nemotron-h",), RECURRENT))
+@pytest.mark.parametrize("name", but_for(("qwen3.5",), RECURRENT))
 def test_half_precision(name: str, dtype: torch.dtype) -> None:
     """What is computed differs by rounding, also where logits are in single precision."""
     assert made(name, dtype).prepare() == KEPT
@@ -104,7 +100,7 @@ def test_texts_and_caches_in_turn(name: str, drafter: str) -> None:
     assert all(n > 1 for _, n in captured.asked)
 
 
-@pairs(SOME, name=KINDS, drafter=["lm", "eagle3", "blend-eagle"])
+@pairs(SOME, name=SOME, drafter=["lm", "eagle3", "blend-eagle"])
 def test_models_that_are_suspended(name: str, drafter: str) -> None:
     captured = made(name)
     target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
@@ -169,7 +165,7 @@ def test_a_cut_back_leaves_the_states_of_the_path(name: str, data: st.DataObject
         assert_same_states(target.cache, read_in_order(lm, read))
 
 
-@pytest.mark.parametrize("name", but_for(SOME, KINDS))
+@pytest.mark.parametrize("name", SOME)
 def test_what_is_dropped_leaves_no_trace(name: str) -> None:
     lm, tokens = by_graphs(name), prompt(30)
     cache = read_in_order(lm, tokens)
@@ -183,27 +179,21 @@ def test_what_is_dropped_leaves_no_trace(name: str) -> None:
     assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
 
 
-@pytest.mark.parametrize("name", but_for(SOME, KINDS))
+@pytest.mark.parametrize("name", SOME)
 def test_states_that_others_took_stay_as_they_were(name: str) -> None:
-    """A mark, and another cache's: graphs change the states of a cache where they lie."""
+    """A mark: graphs change the states of a cache where they lie."""
     lm, tokens = by_graphs(name), prompt(30)
-    cache, other = read_in_order(lm, tokens), lm.new_cache(40)
+    cache = read_in_order(lm, tokens)
 
-    def step(token: int, cache: KVCache = cache) -> None:
+    def step(token: int) -> None:
         lm.forward_tree(DraftTree([token], [0], [1.0]), cache.length, cache, context=ForwardContext(lm.backend))
         cache.keep([0])
 
     step(3)
     cache.mark()
-    other.append(cache.rows(0, 31), cache.states)
     for token in (4, 5, 6):
         step(token)
     assert_same_states(cache, read_in_order(lm, [*tokens, 3, 4, 5, 6]))
-    assert_same_states(other, read_in_order(lm, [*tokens, 3]))
-    step(4, other)
-    other.append(cache.rows(32, 34), cache.states)  # over what a graph has left
-    step(7, other)
-    assert_same_states(other, read_in_order(lm, [*tokens, 3, 4, 5, 6, 7]))
     cache.rollback(31)
     assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
     step(7)
@@ -232,7 +222,7 @@ def test_what_cannot_be_kept_is_an_error() -> None:
             one.keep([0])
 
 
-@pytest.mark.parametrize("name", but_for(SOME, KINDS))
+@pytest.mark.parametrize("name", SOME)
 def test_states_that_are_not_kept_are_found_at_load(name: str) -> None:
     """Graphs that keep paths return nothing: here they do nothing."""
     repeated = Repeated()
@@ -247,22 +237,21 @@ def test_states_that_are_not_kept_are_found_at_load(name: str) -> None:
     assert lm.forward_backend is None
 
 
-@pytest.mark.parametrize("empty", [True, False])
-def test_forwards_that_graphs_leave_to_the_model(empty: bool) -> None:
-    """The first token of all, and a tree behind uncommitted rows."""
-    lm, tokens = by_graphs("qwen3.5"), prompt(30)
-    cache = lm.new_cache(64) if empty else read_in_order(lm, tokens)
-    if not empty:
-        lm.forward(torch.tensor([5, 6]), torch.tensor([30, 31]), cache)
-    found = lm.forward_tree(TREE, cache.end, cache, context=ForwardContext(lm.backend)).logits
-    before = [] if empty else [*tokens, 5, 6]
-    read = torch.tensor([*before, 3, 4, 6, 7])  # nodes 0, 1, 3 and 4
-    expected = lm.forward(read, torch.arange(len(read)), lm.new_cache(64), logits_to_keep=4).logits
-    torch.testing.assert_close(found[[0, 1, 3, 4]], expected, atol=1e-3, rtol=1e-3)
+def test_the_first_tokens_of_all_are_left_to_the_model() -> None:
+    lm, tokens = by_graphs("qwen3.5"), [3, 4, 6, 7]
+    found = lm.forward_tree(chain_of(tokens), 0, lm.new_cache(64), context=ForwardContext(lm.backend)).logits
+    expected = lm.forward(torch.tensor(tokens), torch.arange(4), lm.new_cache(64)).logits
+    torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
+
+
+def test_trees_larger_than_any_graph_are_chains() -> None:
+    target = Target(by_graphs("qwen3.5"))
+    assert target.follows_trees(32)
+    assert not target.follows_trees(33)
 
 
 @pytest.mark.parametrize("slots", but_for((3,), (1, 3, 4)))
-@pytest.mark.parametrize("name", but_for(SOME, sorted({*RECURRENT} - {"nemotron-h"})))  # its layer 1 does not attend
+@pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
 def test_batches(name: str, slots: int) -> None:
     """Prompts of many lengths, slots that are filled again; tokens, states and attention."""
     captured = made(name)
@@ -301,16 +290,6 @@ def test_batches_between_the_steps_of_a_text() -> None:
     assert written == by_generate(12, name="qwen3.5")
 
 
-@pytest.mark.parametrize("name", but_for(SOME, KINDS))
-def test_recurrent_draft_models_grow_level_by_level(name: str) -> None:
-    captured = captured_of(LanguageModel(tiny(), backend="triton"))
-    target, retrieval = captured.target, small("retrieval")
-    drafts = LMDrafter(LanguageModel(tiny(name, 1), backend="triton"), target, retrieval)
-    assert captured.prepare(drafts) == {BY_LEVELS: "some of its layers are recurrent"}
-    assert drafts.lm.forward_backend is None
-    assert run(target, drafts, prompt(), retrieval, shape=SHAPE)[0] == by_generate(NEW)
-
-
 @pytest.fixture
 def on_device(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> PretendDevice:
     replace_attention(monkeypatch)
@@ -319,7 +298,7 @@ def on_device(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Preten
 
 
 @pytest.mark.parametrize("drafter", but_for(("eagle3",), ("none", "ngram", "lm", "eagle1", "eagle3")))
-@pytest.mark.parametrize("name", but_for(SOME, [*SOME, "bamba"]))
+@pytest.mark.parametrize("name", SOME)
 def test_reads_and_uploads_of_a_step(on_device: PretendDevice, name: str, drafter: str) -> None:
     """The tree with all that its states need is one upload; the path another, where keys move."""
     found = list(steps(on_device, drafter, SAMPLED, graphs=Repeated(), name=name))
@@ -330,11 +309,11 @@ def test_reads_and_uploads_of_a_step(on_device: PretendDevice, name: str, drafte
         assert not one.waits
 
 
-MOST = {"qwen3.5": 48, "lfm2": 25, "granite-h": 43}
-"""Launches of a recurrent layer and its MLP; without graphs, a tree of five levels takes 290, 27 and 419."""
+MOST = {"qwen3.5": 48, "lfm2": 25}
+"""Launches of a recurrent layer and its MLP."""
 
 
-@pytest.mark.parametrize("name", but_for(SOME, MOST))
+@pytest.mark.parametrize("name", MOST)
 def test_launches_of_a_recurrent_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """As many for a tree as for one token; a path is kept by two, however long it is, or one without recurrence."""
     found = []
@@ -345,7 +324,7 @@ def test_launches_of_a_recurrent_layer(name: str, monkeypatch: pytest.MonkeyPatc
         kind = "conv" if name == "lfm2" else "linear_attention"
         config = RECURRENT[name]()
         sizes = {"num_hidden_layers": 1 + layers, "layer_types": ["full_attention", *[kind] * layers]}
-        model = make(type(config)(**{**config.to_dict(), **sizes, "num_local_experts": 0}))
+        model = make(type(config)(**{**config.to_dict(), **sizes}))
         assert use_checked_graphs(Target(LanguageModel(model, backend="triton")), capture=counting) == KEPT
         found.append(counting.bodies)
     of_tree, of_one, of_keeping = (added(more, fewer) for fewer, more in zip(*found, strict=True))

@@ -1,4 +1,4 @@
-"""A step with recurrent layers waits for the device as often as any other; paths and levels cost small uploads."""
+"""A step with recurrent layers waits for the device as often as any other; paths cost small uploads."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from tests.helpers.grid import but_for
 from tests.helpers.pretend_device import PretendDevice
 
 
-@pytest.mark.parametrize("drafter", but_for(("self",), ("none", "ngram", "self", "eagle3")))
-@pytest.mark.parametrize("name", but_for(("qwen3.5", "lfm2"), ("qwen3.5", "lfm2", "bamba")))
+@pytest.mark.parametrize("drafter", but_for(("eagle3",), ("none", "ngram", "eagle3")))
+@pytest.mark.parametrize("name", ["qwen3.5", "lfm2"])
 def test_reads_of_a_step(pretend: PretendDevice, name: str, drafter: str) -> None:
     target, retrieval = Target(LanguageModel(tiny(name).to("cuda"))), small("retrieval")
     made, count = DRAFTERS[drafter](target, retrieval), 0
@@ -32,7 +32,7 @@ def test_reads_of_a_step(pretend: PretendDevice, name: str, drafter: str) -> Non
             if count > 3:
                 reads, uploads, waits = (Counter(found) for found in (pretend.reads, pretend.uploads, pretend.waits))
                 assert reads.total() <= READS[drafter]
-                assert uploads.total() <= 2 + 2 * (drafter != "none") + (drafter == "self")  # levels, path
+                assert uploads.total() <= 2 + 2 * (drafter != "none")  # levels, path
                 assert not waits
             pretend.forget()
     assert count > 4

@@ -91,12 +91,8 @@ def test_windows(device: str, dtype: torch.dtype, form: str | None, rows: int, c
     both(0, (channels, size), dtype, form, rows, device, run)
 
 
-KINDS = {  # heads, key heads, K, V, delta rule
-    "delta": (4, 2, 12, 40, True),
-    "delta-wide": (2, 2, 128, 32, True),
-    "mamba": (4, 2, 12, 16, False),
-    "mamba-wide": (2, 1, 256, 24, False),
-}
+KINDS = {"narrow": (4, 2, 12, 40), "wide": (2, 2, 128, 32)}
+"""Heads, key heads, K, V."""
 
 
 @devices
@@ -104,21 +100,19 @@ KINDS = {  # heads, key heads, K, V, delta rule
 @pytest.mark.parametrize(("form", "rows"), FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_recurrences(device: str, dtype: torch.dtype, form: str | None, rows: int, kind: str) -> None:
-    heads, key_heads, k, v, delta = KINDS[kind]
+    heads, key_heads, k, v = KINDS[kind]
     mixed = some(rows, 2 * key_heads * k + heads * v, dtype=dtype, device="cpu")
     decay, beta = (
         -some(rows, heads, dtype=torch.float32, device="cpu", seed=1).abs(),
         some(rows, heads, dtype=dtype, device="cpu", seed=2).sigmoid(),
     )
-    out = dtype if delta else torch.float32
 
     def run(ops: Any, where: str, at: Tensor, words: Tensor | None, last: Tensor | None) -> Any:
         parts = mixed.to(where).split([key_heads * k, key_heads * k, heads * v], -1)
         query, key, value = (
             part.unflatten(-1, (count, -1)) for part, count in zip(parts, (key_heads, key_heads, heads), strict=True)
         )
-        own = beta.to(where) if delta else None
-        given = Recurrence(query, key, value, decay.to(where), own, normed=delta, scale=0.3)
-        return ops.recur(given, out, LAYER, at, words, last)
+        given = Recurrence(query, key, value, decay.to(where), beta.to(where), normed=True, scale=0.3)
+        return ops.recur(given, dtype, LAYER, at, words, last)
 
-    both(1, (heads, k, v) if delta else (heads, v, k), torch.float32, form, rows, device, run)
+    both(1, (heads, k, v), torch.float32, form, rows, device, run)

@@ -1,4 +1,4 @@
-"""Which models are refused, and that no mask of prompt size is built."""
+"""Which models the engine's forward refuses, and that no mask of prompt size is built."""
 
 from __future__ import annotations
 
@@ -94,13 +94,6 @@ def test_layers_that_attend_to_keys_that_none_keeps_are_refused() -> None:
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_rounding_is_tolerated(dtype: torch.dtype) -> None:
     LanguageModel(tiny().to(dtype))
-
-
-def test_encoder_decoders_are_refused() -> None:
-    config = transformers.T5Config(vocab_size=97, d_model=16, d_ff=16, num_layers=1, num_heads=2, d_kv=8)
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(transformers.T5ForConditionalGeneration(config))
-    assert "encoder-decoder" in caught.value.why
 
 
 def test_compact_positions_are_refused_where_keys_cannot_be_rotated() -> None:

@@ -48,6 +48,15 @@ def test_best_nodes_form_a_tree_and_none_left_out_scores_higher(tree: DraftTree,
     assert paths(best) <= paths(tree)
 
 
+@given(trees())
+def test_a_chain_is_the_path_with_the_highest_expected_length(tree: DraftTree) -> None:
+    paths = [sorted(ancestors(tree, node)) for node in range(len(tree))]
+    found, best = tree.chain(), max(sum(tree.scores[node] for node in path) for path in paths)
+    assert found.is_chain
+    assert sum(found.scores) == pytest.approx(best)
+    assert any(list(found.tokens) == [tree.tokens[node] for node in path] for path in paths)
+
+
 @given(trees(), st.data())
 def test_accept_follows_the_target_s_choices(tree: DraftTree, data: st.DataObject) -> None:
     choice = [data.draw(st.integers(0, 3)) for _ in range(len(tree))]

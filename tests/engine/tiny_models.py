@@ -85,32 +85,8 @@ RECURRENT: dict[str, Callable[[], PreTrainedConfig]] = {
     ),
     "olmo-hybrid": lambda: transformers.OlmoHybridConfig(**COMMON, **DELTA_NET),
     "lfm2": lambda: transformers.Lfm2Config(**COMMON, layer_types=["conv", "full_attention", "conv"]),
-    "granite-h": lambda: transformers.GraniteMoeHybridConfig(
-        **COMMON,
-        **MAMBA,
-        **MULTIPLIERS,
-        layer_types=["linear_attention", "full_attention", "linear_attention"],
-        num_local_experts=4,
-        num_experts_per_tok=4,  # all: rounding would route some token of some random tree to another one
-        shared_intermediate_size=48,
-    ),
-    "nemotron-h": lambda: transformers.NemotronHConfig(
-        **{**COMMON, "num_hidden_layers": 4},
-        layer_types=["linear_attention", "moe", "full_attention", "mlp"],
-        mamba_num_heads=8,
-        mamba_head_dim=16,
-        n_groups=2,
-        ssm_state_size=12,
-        head_dim=16,
-        chunk_size=16,
-        n_routed_experts=4,
-        moe_intermediate_size=48,
-        moe_shared_expert_intermediate_size=48,
-    ),
-    "falcon-h1": lambda: transformers.FalconH1Config(**COMMON, **MAMBA, mamba_d_ssm=128, head_dim=16),
-    "bamba": lambda: transformers.BambaConfig(**COMMON, **MAMBA, attn_layer_indices=[1]),
 }
-"""Layers with a state of the whole sequence: delta nets, short convolutions, Mamba-2 (alternating, and in parallel)."""
+"""Layers with a state of the whole sequence: delta nets, short convolutions."""
 
 
 def rope(kind: str, **changes: float) -> dict[str, Any]:
@@ -153,6 +129,79 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
     **RECURRENT,
     "linear-rope": lambda: transformers.LlamaConfig(**ODD, rope_parameters=rope("linear")),
 }
+
+
+OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
+    "deepseek-v3": lambda: transformers.DeepseekV3Config(
+        **{**COMMON, "num_key_value_heads": 4},
+        q_lora_rank=24,
+        kv_lora_rank=16,
+        qk_nope_head_dim=16,
+        qk_rope_head_dim=8,
+        v_head_dim=16,
+        n_routed_experts=4,
+        n_group=2,
+        topk_group=1,
+        num_experts_per_tok=2,
+        moe_intermediate_size=48,
+        first_k_dense_replace=1,
+    ),
+    "llama4": lambda: transformers.Llama4TextConfig(
+        **COMMON,
+        head_dim=16,
+        intermediate_size_mlp=96,
+        num_local_experts=4,
+        attention_chunk_size=32,
+        layer_types=["chunked_attention", "full_attention", "chunked_attention"],
+    ),
+    "zamba2": lambda: transformers.Zamba2Config(
+        **{**COMMON, "num_key_value_heads": 4, "num_hidden_layers": 4},
+        layers_block_type=["mamba", "hybrid", "mamba", "hybrid"],
+        mamba_d_state=12,
+        mamba_ngroups=2,
+        n_mamba_heads=8,
+        chunk_size=16,
+    ),
+    "jamba": lambda: transformers.JambaConfig(
+        **{**COMMON, "num_hidden_layers": 4}, attn_layer_period=2, attn_layer_offset=1, num_experts=2
+    ),
+    "dynamic-rope": lambda: transformers.LlamaConfig(
+        **COMMON, rope_parameters=rope("dynamic", original_max_position_embeddings=64)
+    ),
+    "minimax": lambda: transformers.MiniMaxConfig(**COMMON, num_local_experts=4, block_size=16),
+    "mamba2": lambda: transformers.Mamba2Config(
+        **{"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 3, "eos_token_id": None},
+        **{"num_heads": 8, "head_dim": 16, "state_size": 12, "n_groups": 2},
+    ),
+    "openai-gpt": lambda: transformers.OpenAIGPTConfig(
+        vocab_size=VOCABULARY, n_embd=64, n_layer=3, n_head=4, initializer_range=0.5
+    ),
+    "granite-h": lambda: transformers.GraniteMoeHybridConfig(
+        **COMMON,
+        **MAMBA,
+        **MULTIPLIERS,
+        layer_types=["linear_attention", "full_attention", "linear_attention"],
+        num_local_experts=4,
+        num_experts_per_tok=4,  # all: rounding would route some token of some random tree to another one
+        shared_intermediate_size=48,
+    ),
+    "nemotron-h": lambda: transformers.NemotronHConfig(
+        **{**COMMON, "num_hidden_layers": 4},
+        layer_types=["linear_attention", "moe", "full_attention", "mlp"],
+        mamba_num_heads=8,
+        mamba_head_dim=16,
+        n_groups=2,
+        ssm_state_size=12,
+        head_dim=16,
+        chunk_size=16,
+        n_routed_experts=4,
+        moe_intermediate_size=48,
+        moe_shared_expert_intermediate_size=48,
+    ),
+    "falcon-h1": lambda: transformers.FalconH1Config(**COMMON, **MAMBA, mamba_d_ssm=128, head_dim=16),
+    "bamba": lambda: transformers.BambaConfig(**COMMON, **MAMBA, attn_layer_indices=[1]),
+}
+"""Architectures that the engine's own forward does not run."""
 
 
 def make(config: PreTrainedConfig, seed: int = 0) -> PreTrainedModel:

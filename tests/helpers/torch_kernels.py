@@ -294,19 +294,16 @@ def recur(
     if given.normed:
         q, k = (part * torch.rsqrt((part * part).sum(-1, keepdim=True) + 1e-6) for part in (q, k))
     out = torch.empty(rows, heads, width, dtype=dtype)
-    shape = (heads, k.shape[-1], width) if given.beta is not None else (heads, width, k.shape[-1])
+    shape = heads, k.shape[-1], width
     for row in range(rows) if last is None else last.tolist():
-        before, target = (_state(at, which, layer, row, words, shape, given.decay) for which in (1, 3))
-        state = before if given.beta is not None else before.transpose(1, 2)
+        state, target = (_state(at, which, layer, row, words, shape, given.decay) for which in (1, 3))
         for node in _path(row, words):
             state = state * given.decay[node].exp()[:, None, None]
-            value = given.v[node].float()
-            if given.beta is not None:
-                value = (value - (state * k[node][..., None]).sum(1)) * given.beta[node].float()[:, None]
+            value = (given.v[node].float() - (state * k[node][..., None]).sum(1)) * given.beta[node].float()[:, None]
             state = state + k[node][..., None] * value[:, None]
         out[row] = (state * (q[row] * given.scale)[..., None]).sum(1)
         if words is None or last is not None:
-            target.copy_(state if given.beta is not None else state.transpose(1, 2))
+            target.copy_(state)
     return out if last is None else None
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -7,8 +8,8 @@ import pytest
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.footprint import HEADROOM, Estimate
-from specextend_cli.models.memory import estimate, fits, graph_bytes, prefill_bytes
-from specextend_cli.models.preset import Draft, Preset
+from specextend_cli.models.memory import estimate, fits, graph_bytes, prefill_bytes, target_shape
+from specextend_cli.models.preset import Draft, Preset, Target
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import LocalSource
@@ -50,6 +51,22 @@ def test_counts_are_those_of_a_real_model(family: str, tied: bool, tmp_path: Pat
     with torch.inference_mode():
         layers = model(torch.ones(1, 7, dtype=torch.long)).past_key_values.layers
     assert shape.kv_bytes_per_token(4) * 7 == sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+
+
+@pytest.mark.parametrize("setting", ["num_hidden_layers", "vocab_size"])
+def test_a_target_with_other_sizes_is_of_unknown_memory(setting: str, tmp_path: Path) -> None:
+    """As transformers runs some; sizes that are none are an error."""
+    (tmp_path / "tokenizer.json").write_text("{}")
+    (tmp_path / "model.safetensors").write_bytes(bytes(9))
+    target = Target(source=LocalSource(kind="local", path=tmp_path))
+    sizes: dict[str, Any] = {"model_type": "llama", **SIZES}
+    for found in (sizes, sizes | {setting: -1}, {name: size for name, size in sizes.items() if name != setting}):
+        (tmp_path / "config.json").write_text(json.dumps(found))
+        if found.get(setting) == -1:
+            with pytest.raises(ModelError):
+                target_shape(target)
+        else:
+            assert (target_shape(target) is None) == (setting not in found)
 
 
 FULL_AND_SLIDING = {"layer_types": ["sliding_attention", "full_attention"] * 2, "global_head_dim": 40}

@@ -21,8 +21,7 @@ def test_sizes_are_those_of_the_model(name: str) -> None:
     ("config", "types"),
     [
         ({"num_hidden_layers": 2}, []),
-        ({"num_hidden_layers": 4, "hybrid_override_pattern": "M-M*-"}, ["M", "-", "M", "*"]),
-        ({"num_hidden_layers": 3, "attn_layer_indices": [1]}, ["mamba", "attention", "mamba"]),
+        ({"num_hidden_layers": 3, "full_attn_idxs": [1]}, ["conv", "full_attention", "conv"]),
         (
             {"num_hidden_layers": 4, "linear_num_value_heads": 4},
             ["linear_attention", "linear_attention", "linear_attention", "full_attention"],
@@ -31,7 +30,7 @@ def test_sizes_are_those_of_the_model(name: str) -> None:
 )
 def test_published_configurations(config: dict[str, object], types: list[str]) -> None:
     assert layer_types(config) == types
-    assert attending_layers(config) == (sum(kind in ("*", "attention", "full_attention") for kind in types) or 2)
+    assert attending_layers(config) == (types.count("full_attention") or 2)
 
 
 def test_a_model_without_them_has_no_states() -> None:

@@ -103,14 +103,16 @@ OF_PAIR += [
 ]
 LONG_ONES = ("plain", "ngram", "eagle-retrieval", "blend-streaming", "blend-retrieval", "self-retrieval", "magicdec")
 EXCHANGED_ONES = ("plain", "eagle-retrieval", "blend-full", "blend-streaming", "blend-retrieval", "self-retrieval")
-OF_TINY = [PLAIN, Draft("ngram", "ngram"), Draft("blend", "blend", FEW)]
+OF_RECURRENT = [PLAIN, Draft("ngram", "ngram")]
+OF_TINY = [*OF_RECURRENT, Draft("blend", "blend", FEW)]
 OF_TINY += by_policies("self", FEW, "absolute") + by_policies("lm", FEW, "absolute")
 EAGLE_1 = by_policies("eagle", FEW, head="eagle1")
 FAMILIES = {
-    **dict.fromkeys(("llama3-rope", "smollm3", "granite", "qwen3-moe", "gpt-oss", "gemma2", "gemma3", "lfm2"), OF_TINY),
+    **dict.fromkeys(("llama3-rope", "smollm3", "granite", "qwen3-moe", "gpt-oss", "gemma2", "gemma3"), OF_TINY),
+    "lfm2": OF_RECURRENT,
     "gemma4": OF_TINY + by_policies("assistant", FEW, "absolute", head="assistant"),
     "qwen3": OF_TINY + EAGLE_1,
-    "qwen3.5": OF_TINY + EAGLE_1 + by_policies("mtp", FEW),
+    "qwen3.5": OF_RECURRENT + EAGLE_1 + by_policies("mtp", FEW),
 }
 """Tiny models, for the kinds of layers and drafts that the pair lacks. Native code runs `qwen3` alone: head sizes."""
 

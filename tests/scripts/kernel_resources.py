@@ -135,10 +135,8 @@ def _of_states() -> Iterator[Launch]:
         for channels, size in ((2048, 3), (8192, 4)):
             wide = {"CHANNELS": channels, "SIZE": size, "WIDE": power_of_two(size), "BLOCK": 256}
             yield Launch("window_rows", dtype, 0, tuple((wide | how).items()))
-        for k, v, delta in ((128, 128, True), (128, 64, False), (256, 64, False)):
-            shape = {"HEADS": 32, "KEY_HEADS": 16, "K": k, "V": v, "BLOCK_K": k, "BLOCK_V": 2048 // k}
-            layout = {"BY_K": v if delta else 1, "BY_V": 1 if delta else k, "DELTA": delta, "NORMS": delta}
-            yield Launch("recur_rows", dtype, 0, tuple((shape | layout | how).items()))
+        shape = {"HEADS": 32, "KEY_HEADS": 16, "K": 128, "V": 128, "BLOCK_K": 128, "BLOCK_V": 16, "NORMS": True}
+        yield Launch("recur_rows", dtype, 0, tuple((shape | how).items()))
 
 
 def _of_drafts() -> Iterator[Launch]:

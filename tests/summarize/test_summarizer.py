@@ -17,7 +17,7 @@ from tests.helpers.asked import asked
 from tests.helpers.grid import but_for
 from tests.helpers.published_heads import p_eagle, safeailab_3
 from tests.summarize.scribe import Scribe, document, parts, run, summarizer
-from tests.summarize.tiny_preset import text, tokenizer
+from tests.summarize.tiny_preset import make_other, mamba, text, tokenizer
 
 SHORT, LONG = text(6), text(30)
 
@@ -161,6 +161,47 @@ def test_a_blend_without_a_draft_model_drafts_with_the_target(presets, plain, tm
     assert summarize(path, draft="blend")[-1].summary.text == plain
     with pytest.raises(UsageError, match="preset single has no draft model"):
         summarize(path, draft="lm")
+
+
+@pytest.fixture(scope="module")
+def other(presets, tmp_path_factory):
+    """A preset whose target runs by transformers."""
+    return make_other(tmp_path_factory.mktemp("other"), presets["one"])
+
+
+def test_a_model_that_the_engine_s_forward_does_not_run(other):
+    """It is said once, whatever is summarized; chunks are decoded one after the other; nothing drafts."""
+    with asked(model=other, cache=False, batch=4) as made:
+        events = [event for source in (LONG, SHORT) for event in made.run(document(source))]
+    summary = events[-1].summary
+    told = [event.message for event in events if isinstance(event, Warned)]
+    assert told == ["other runs plainly by transformers: its attention keeps a compressed cache (MLA)"]
+    assert summary.text
+    assert summary.drafter == "none"
+    assert summary.meter.accepted_length == 1
+    assert all(event.nodes <= 1 and event.batch_size == 1 for event in events if isinstance(event, Step))
+    retold = summarize(other, temperature=0.9, seed=3)[-1].summary
+    assert retold.text == summarize(other, temperature=0.9, seed=3)[-1].summary.text != summary.text
+    assert retold.warnings == (*told,)
+
+
+def test_a_model_without_attention(presets, tmp_path):
+    summary = summarize(make_other(tmp_path, presets["one"], mamba()))[-1].summary
+    assert summary.text
+    assert "none of its layers attends" in summary.warnings[0]
+
+
+@pytest.mark.parametrize("drafts", [{"draft": "ngram"}, {"draft": "lm"}])
+def test_it_is_not_drafted_for(other, drafts):
+    with pytest.raises(
+        UsageError, match="preset other cannot be drafted for: it runs plainly by transformers"
+    ) as caught:
+        summarize(other, **drafts)
+    assert (caught.value.why, caught.value.fix) == (
+        "its attention keeps a compressed cache (MLA)",
+        "leave out --draft and --draft-head",
+    )
+    assert summarize(other, draft="none")[-1].summary.text
 
 
 def test_sampling_with_a_seed_can_be_repeated(presets):

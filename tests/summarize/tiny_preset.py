@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedConfig
 
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "[INST]"]
 END = SPECIALS.index("<|im_end|>")
@@ -86,8 +91,8 @@ def text(sentences: int, start: int = 0) -> str:
 def make(folder: Path) -> dict[str, Path]:
     """The files of presets "one" and "three", which differ in `summary_parts`, beside the models that they name."""
     own = tokenizer()
-    _save(folder / "target", own, layers=3, hidden=64, seed=0)
-    _save(folder / "draft", own, layers=1, hidden=32, seed=1)
+    _save(folder / "target", own, llama(layers=3, hidden=64), seed=0)
+    _save(folder / "draft", own, llama(layers=1, hidden=32), seed=1)
     return {name: write(folder / f"{name}.toml", parts) for name, parts in (("one", 1), ("three", 3))}
 
 
@@ -119,25 +124,63 @@ def tokenizer() -> Tokenizer:
     return made
 
 
-def _save(folder: Path, tokenizer: Tokenizer, *, layers: int, hidden: int, seed: int) -> None:
+def make_other(folder: Path, one: Path, config: PreTrainedConfig | None = None) -> Path:
+    """A preset file as preset `one`, whose target keeps a compressed cache (MLA): the engine's forward has none.
+
+    Or its target is that of a `config`.
+    """
+    _save(folder / "target", tokenizer(), config or mla(), seed=0)
+    shutil.copytree(one.parent / "draft", folder / "draft")
+    return Path(shutil.copy(one, folder / "other.toml"))
+
+
+def llama(*, layers: int, hidden: int) -> PreTrainedConfig:
+    from transformers import LlamaConfig
+
+    return LlamaConfig(num_hidden_layers=layers, hidden_size=hidden, num_key_value_heads=2, **_settings())
+
+
+def mla() -> PreTrainedConfig:
+    from transformers import DeepseekV3Config
+
+    compressed = {
+        "q_lora_rank": 24,
+        "kv_lora_rank": 16,
+        "qk_nope_head_dim": 16,
+        "qk_rope_head_dim": 8,
+        "v_head_dim": 16,
+    }
+    sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_key_value_heads": 4, "first_k_dense_replace": 2}
+    return DeepseekV3Config(**sizes, **compressed, **_settings())
+
+
+def mamba() -> PreTrainedConfig:
+    """Without attention, and so without many of the sizes that other configurations have."""
+    from transformers import Mamba2Config
+
+    sizes = {"num_hidden_layers": 3, "hidden_size": 64, "num_heads": 8, "head_dim": 16, "state_size": 12, "n_groups": 2}
+    return Mamba2Config(**sizes, vocab_size=tokenizer().get_vocab_size(), bos_token_id=None, eos_token_id=END)
+
+
+def _settings() -> dict[str, Any]:
+    return {
+        "vocab_size": tokenizer().get_vocab_size(),
+        "intermediate_size": 96,
+        "num_attention_heads": 4,
+        "max_position_embeddings": 1024,
+        "initializer_range": 0.2,
+        "bos_token_id": None,
+        "eos_token_id": END,
+        "pad_token_id": 0,
+    }
+
+
+def _save(folder: Path, tokenizer: Tokenizer, config: PreTrainedConfig, *, seed: int) -> None:
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    from transformers import AutoModelForCausalLM
 
     torch.manual_seed(seed)
-    config = LlamaConfig(
-        vocab_size=tokenizer.get_vocab_size(),
-        hidden_size=hidden,
-        intermediate_size=96,
-        num_hidden_layers=layers,
-        num_attention_heads=4,
-        num_key_value_heads=2,
-        max_position_embeddings=1024,
-        initializer_range=0.2,
-        bos_token_id=None,
-        eos_token_id=END,
-        pad_token_id=0,
-    )
-    model = LlamaForCausalLM(config)
+    model = AutoModelForCausalLM.from_config(config)
     prose = re.compile(r"Ġ[A-Za-z]{2,}|[.,]")
     with torch.no_grad():
         for piece, number in tokenizer.get_vocab().items():

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -77,8 +77,7 @@ class ForwardContext:
 
     Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only. `positions`
     are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window, and as many
-    queries, share `blocks`. `parents` says to layers with states what `tree_mask` says to others (for its forms see
-    `Rows.add`); without it, they read the mask.
+    queries, share `blocks`.
     """
 
     backend: Backend
@@ -87,7 +86,6 @@ class ForwardContext:
     record_last: bool = False
     queries: Queries = field(default_factory=dict)
     positions: Tensor | None = None
-    parents: Sequence[int] | Tensor | None = None
     blocks: dict[tuple[int, int], list[Block]] = field(default_factory=dict)
 
     def attend(
@@ -123,16 +121,6 @@ class ForwardContext:
         if mask is None or q.shape[0] > 1 or len(mask) == q.shape[2]:
             return mask
         return mask[-q.shape[2] :]
-
-    def tree_parents(self) -> Sequence[int] | Tensor:
-        """`parents`, or what the mask says: of each row the number of its parent in the tree, -1 without one."""
-        if self.parents is not None:
-            return self.parents
-        assert self.tree_mask is not None
-        rows, slots = self.tree_mask.shape
-        seen = self.tree_mask.tolist()
-        start = slots - rows
-        return [max((at for at in range(start + row) if seen[row][at]), default=-1) for row in range(rows)]
 
 
 class UnsupportedError(Exception):

@@ -43,17 +43,17 @@ def quickest(step: Callable[[], object], most: int, clock: Callable[[], float] =
 
 @torch.inference_mode()
 def decoding_threads(lm: LanguageModel) -> int:
-    """The thread count, at most torch's present one, with which a token and a small tree take the least time."""
+    """The thread count, at most torch's present one, with which a token and a few take the least time."""
     tokens = torch.arange(_SEEN) % lm.vocabulary
     positions, cache = torch.arange(_SEEN), lm.new_cache(_SEEN + _NODES)
     lm.forward(tokens, positions, cache, logits_to_keep=1)
     cache.commit()
-    nodes = DraftTree([0] * _NODES, [0] * _NODES, [1.0] * _NODES).on("cpu")
+    chain = DraftTree([0] * _NODES, [max(node - 1, 0) for node in range(_NODES)], [1.0] * _NODES)
 
     def step() -> None:
         lm.forward(tokens[:1], positions[-1:] + 1, cache)
         cache.rollback()
-        lm.forward(nodes.tokens, _SEEN + nodes.depths, cache, context=ForwardContext(lm.backend, nodes.mask))
+        lm.forward_tree(chain, _SEEN, cache, context=ForwardContext(lm.backend))
         cache.rollback()
 
     return quickest(step, torch.get_num_threads())

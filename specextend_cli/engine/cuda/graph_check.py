@@ -17,6 +17,7 @@ from torch import Tensor
 from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.block_head import BlockHead
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.block_graphs import BlockGraphs
 from specextend_cli.engine.cuda.capture import Capture, cuda_graph, in_turn
@@ -33,9 +34,9 @@ from specextend_cli.engine.forward import ForwardBackend, ForwardInput, WholeDra
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
-from specextend_cli.engine.self_check import disagreement
+from specextend_cli.engine.self_check import disagreement, path_by_path
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.engine.tree import DraftTree, root
 
 _READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
 _PARENTS = (0, 0, 0, 1, 3)
@@ -69,8 +70,6 @@ def use_checked_graphs(
     for one in model_drafters(drafter) if drafter else ():
         if isinstance(one, EagleDrafter):
             refused |= _use_for_head(one.head, lm.backend, capture)
-        elif isinstance(one, LMDrafter) and one.lm.state_bytes:  # each level goes on from states of the one before
-            refused["the draft model runs without CUDA graphs"] = "some of its layers are recurrent"
         elif isinstance(one, LMDrafter) and not one.is_self:
             refused |= _use_for_model(one.lm, "the draft model", (), capture)
         if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
@@ -167,6 +166,9 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
         cache.commit()
         for parents in ((0,), _PARENTS):
             tree = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
+            if lm.state_bytes and len(tree) > 1:
+                yield from _of_states(lm, tree, cache)
+                continue
             context = ForwardContext(lm.backend, record=record)
             out = lm.forward_tree(tree, cache.length, cache, context=context, features=features)
             assert out.features is not None
@@ -175,10 +177,6 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             yield "queries", torch.cat([context.queries[layer].queries.flatten() for layer in sorted(record)])
             rows = [cache.of_layer(cache.attending.index(layer))[:, :, cache.start : cache.end] for layer in lm.keeping]
             yield "keys", torch.cat([one.flatten() for one in rows])
-            if lm.state_bytes:  # what comes next goes on from states that a graph left
-                cache.keep(_KEPT[: len(parents)])
-                parts = lm.forward_tree(tree, cache.length, cache, context=context)
-                yield "logits after a tree", parts.logits.clone()
             cache.rollback()
     length = cache.length
     for b in {min(batches), max(batches)} if batches else ():
@@ -194,6 +192,22 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
         some = ids[-b:].to(lm.device)[:, None]
         out_of_batch = lm.run(ForwardInput(some, slots.lengths[:, None], slots, context))
         yield "logits in a batch", out_of_batch.logits[:, 0].clone()
+
+
+def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache) -> Results:
+    """Logits of a tree, and of a token behind a path in it; without graphs recurrent layers follow paths alone."""
+
+    def verified(tree: DraftTree) -> Tensor:
+        logits = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend)).logits.clone()
+        cache.rollback()
+        return logits
+
+    is_graphed = lm.forward_backend is not None
+    yield "logits", verified(tree) if is_graphed else path_by_path(tree, verified)
+    kept = tree if is_graphed else tree.along(_KEPT)
+    lm.forward_tree(kept, cache.length, cache, context=ForwardContext(lm.backend))
+    cache.keep(_KEPT if is_graphed else range(len(_KEPT)))
+    yield "logits after a tree", verified(root(tree.tokens[0]))
 
 
 def _past_windows(lm: LanguageModel) -> Results:
@@ -282,8 +296,6 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
         made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
-        if drafter.lm.state_bytes:
-            return None, None
         lm, of_model = drafter.lm, drafter.lm.forward_backend
         most = min(lm.vocabulary, target.lm.vocabulary)
         return DraftModel(of_model.graphs.step, lm.vocabulary, most, windowed=any(lm.windows)), of_model

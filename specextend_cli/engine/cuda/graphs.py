@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, TypeVar
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
+from specextend_cli.engine.attention.function import Backend, ForwardContext, LayerQueries
 from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, WORD, pack, triton_tree
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
@@ -62,7 +62,7 @@ class Graphs(Generic[S]):
         device = scratch.device
         at = scratch.states.place() if scratch.states else ()
         if at is None:
-            raise RuntimeError("the states of its recurrent layers differ, or are several")
+            raise RuntimeError("the states of its recurrent layers differ")
         # No scratch cache of several sequences: all of them write into one.
         shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
         inputs = [
@@ -178,7 +178,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if b == 1 and is_prompt and isinstance(step, FusedModel):
             fits = isinstance(cache, KVCache) and inputs.context.backend is triton_tree and step.is_current()
             return step.read(inputs, cache) if fits and isinstance(cache, KVCache) else None
-        if isinstance(cache, KVCache) and cache.states:  # a level of a draft goes on from states of the one before
+        if isinstance(cache, KVCache) and cache.states:  # `run_tree` has declined
             return None
         graph = _replay_tree(self.graphs, inputs, inputs.tokens[0], inputs.positions[0])
         if graph is None:
@@ -215,6 +215,10 @@ class GraphedModel(ForwardBackend[ModelOutput]):
             tree.lies_at(Nodes(held.tokens[:n].clone(), held.positions[:n] - position, mask))
         context.queries.update(_queries(graph, sorted(context.record), n))
         return ModelOutput(graph.out.logits[None, :n], _features(graph, feature_layers, n))
+
+    def follows_trees(self, nodes: int, attention: Backend) -> bool:
+        """See `ForwardBackend`."""
+        return attention is triton_tree and self.graphs.tree(nodes) is not None and self.graphs.step.is_current()
 
     def _keep_states(self, rows: int, forward: int, row: int) -> None:
         """Put the states after a row of a tree where they are to go. RuntimeError: others were computed since."""

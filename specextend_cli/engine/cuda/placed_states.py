@@ -11,12 +11,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.nn.functional import softplus
 from transformers.cache_utils import LinearAttentionCacheLayerMixin
 
 from specextend_cli.engine.cuda import recurrent_ops
 from specextend_cli.engine.cuda.step import Recorded, Recurrence, StepInputs
-from specextend_cli.engine.recurrent_rows import RUNNING
+from specextend_cli.engine.recurrent import RUNNING
 
 
 class PlacedState(LinearAttentionCacheLayerMixin):
@@ -33,9 +32,9 @@ class PlacedState(LinearAttentionCacheLayerMixin):
 
     def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
         """What the convolution sees at each row, [rows, channels, size], for new inputs [b, channels, n]."""
-        running = RUNNING.get()
-        assert running is not None
-        running.layer = self
+        now = RUNNING.get()
+        assert now is not None
+        now.layer = self
         self.recorded = Recorded(conv_states, int(kwargs["conv_kernel_size"]), None)
         seen = recurrent_ops.windows(*self.recorded[:2], self.state_index, self.inputs.more, self.inputs.words)
         assert seen is not None
@@ -53,12 +52,14 @@ class PlacedState(LinearAttentionCacheLayerMixin):
     def scan(self, arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
         """The recurrence over what a layer hands it, [b, n, ...]: its outputs, and a state that nobody reads."""
         assert self.recorded is not None
-        given, dtype, added = (_delta if "query" in arguments else _mamba)(arguments)
+        q, k, v, decay, beta = (arguments[name].flatten(0, 1) for name in ("query", "key", "value", "g", "beta"))
+        normed = bool(arguments.get("use_qk_l2norm_in_kernel"))
+        given = Recurrence(q, k, v, decay.float().contiguous(), beta.contiguous(), normed, k.shape[-1] ** -0.5)
         self.recorded = self.recorded._replace(recurrence=given)
-        out = recurrent_ops.recur(given, dtype, self.state_index, self.inputs.more, self.inputs.words)
+        out = recurrent_ops.recur(given, q.dtype, self.state_index, self.inputs.more, self.inputs.words)
         assert out is not None
         outputs = out.unflatten(0, (self.inputs.sequences, -1))
-        return outputs if added is None else outputs + added, outputs
+        return outputs, outputs
 
 
 def keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> None:
@@ -68,27 +69,3 @@ def keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> None
         recurrent_ops.windows(layer.new, layer.size, *at)
         if layer.recurrence is not None:
             recurrent_ops.recur(layer.recurrence, torch.float32, *at)
-
-
-def _delta(arguments: Mapping[str, Any]) -> tuple[Recurrence, torch.dtype, None]:
-    """Of a gated delta rule. RuntimeError where channels decay by themselves."""
-    q, k, v, decay, beta = (arguments[name].flatten(0, 1) for name in ("query", "key", "value", "g", "beta"))
-    if decay.dim() != 2:
-        raise RuntimeError("the channels of its recurrence decay by themselves")
-    normed = bool(arguments.get("use_qk_l2norm_in_kernel"))
-    decay, beta = decay.float().contiguous(), beta.contiguous()
-    return Recurrence(q, k, v, decay, beta, normed, k.shape[-1] ** -0.5), q.dtype, None
-
-
-def _mamba(arguments: Mapping[str, Any]) -> tuple[Recurrence, torch.dtype, Tensor | None]:
-    """Of Mamba-2, and what is added to its outputs."""
-    x, dt, through = arguments["hidden_states"].float(), arguments["dt"], arguments.get("D")
-    if (bias := arguments.get("dt_bias")) is not None:
-        dt = dt + bias.to(dt.dtype)
-    if arguments.get("dt_softplus"):
-        dt = softplus(dt)
-    least, most = arguments.get("dt_limit", (0.0, torch.inf))
-    dt = dt.clamp(min=least, max=most).float()
-    q, k, v, decay = (part.flatten(0, 1) for part in (arguments["C"], arguments["B"], x * dt[..., None], dt))
-    decay = (decay * arguments["A"].float()).contiguous()
-    return Recurrence(q, k, v, decay, None), torch.float32, None if through is None else through[:, None] * x

@@ -84,7 +84,7 @@ def recur_rows(
     k: tl.tensor,  # the same
     v: tl.tensor,  # [rows, HEADS, V]
     decay: tl.tensor,  # [rows, HEADS] float32: logarithms
-    beta: tl.tensor,  # [rows, HEADS], or unused
+    beta: tl.tensor,  # [rows, HEADS]
     out: tl.tensor,  # [rows, HEADS, V], contiguous; unused to keep a row
     at: tl.tensor,  # [6] int64, see `RecurrentStates.place`
     words: tl.tensor,  # [rows, WORDS] int64; unused without a tree
@@ -103,17 +103,14 @@ def recur_rows(
     V: tl.constexpr,
     BLOCK_K: tl.constexpr,
     BLOCK_V: tl.constexpr,
-    BY_K: tl.constexpr,
-    BY_V: tl.constexpr,
     WORDS: tl.constexpr,
-    DELTA: tl.constexpr,
     NORMS: tl.constexpr,
     TREE: tl.constexpr,
     KEEPS: tl.constexpr,
 ) -> None:
     """Grid (rows or 1, HEADS, blocks of values): a decaying state [K, V], to which each row adds key times value.
 
-    With DELTA, a row adds beta times what its value differs by from what the state has for its key.
+    Of the value, it adds beta times what it differs by from what the state has for the key.
     """
     row = tl.program_id(0).to(tl.int64)
     if KEEPS:
@@ -129,7 +126,7 @@ def recur_rows(
     else:
         sequence, first = row, row
         path = tl.full([], 1, tl.int64)
-    own = head * K * V + at_k[:, None] * BY_K + at_v[None] * BY_V
+    own = head * K * V + at_k[:, None] * V + at_v[None]
     source = _state_at(at, _RECURRENCE, layer, sequence, HEADS * K * V, decay)
     state = tl.load(source + own, mask=inside, other=0.0)
     for node in range(first, row + 1):
@@ -139,9 +136,8 @@ def recur_rows(
             if NORMS:
                 key *= tl.rsqrt(tl.sum(key * key, 0) + 1e-6)
             state *= tl.exp(tl.load(decay + node * HEADS + head))
-            if DELTA:
-                known = tl.sum(state * key[:, None], 0)
-                value = (value - known) * tl.load(beta + node * HEADS + head).to(tl.float32)
+            known = tl.sum(state * key[:, None], 0)
+            value = (value - known) * tl.load(beta + node * HEADS + head).to(tl.float32)
             state += key[:, None] * value[None]
     if not KEEPS:
         query = tl.load(q + row * q_row + key_head * q_head + at_k, mask=in_k, other=0.0).to(tl.float32)

@@ -101,18 +101,18 @@ class StepInputs:
 class Recurrence(NamedTuple):
     """What a recurrence reads of each row: `q`, `k` [rows, key heads, K] and `v` [rows, heads, V].
 
-    `decay` [rows, heads] float32 are logarithms of what the state is multiplied by first. With `beta` [rows, heads] it
-    follows the delta rule and its states are [heads, K, V]; without, Mamba-2's, and they are [heads, V, K]. `normed`:
-    queries and keys are normalized first. Queries are multiplied by `scale`.
+    States are [heads, K, V], and follow the delta rule with `beta` [rows, heads]. `decay` [rows, heads] float32 are
+    logarithms of what the state is multiplied by first. `normed`: queries and keys are normalized first. Queries are
+    multiplied by `scale`.
     """
 
     q: Tensor
     k: Tensor
     v: Tensor
     decay: Tensor
-    beta: Tensor | None
-    normed: bool = False
-    scale: float = 1.0
+    beta: Tensor
+    normed: bool
+    scale: float
 
 
 class Recorded(NamedTuple):

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from contextlib import nullcontext
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -14,14 +14,14 @@ from transformers.cache_utils import Cache
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block
-from specextend_cli.engine.cache import BufferLayer, NoLayer, layer_kinds
+from specextend_cli.engine.cache import BufferLayer, attending
 from specextend_cli.engine.cuda import fused_ops
 from specextend_cli.engine.cuda.placed_states import PlacedState
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.recurrent_rows import computing
+from specextend_cli.engine.recurrent import running
 
 _ALL = [Block(slice(None), slice(None), None)]
 
@@ -84,20 +84,12 @@ class _Layer(BufferLayer):
         return 0
 
 
-class _LayerWithState(PlacedState, _Layer):  # type: ignore[override]
-    """A layer that attends and has a state beside."""
-
-    def __init__(self, placed: _Placed, buffer: int, index: int, state: int) -> None:
-        _Layer.__init__(self, placed, buffer, index)
-        PlacedState.__init__(self, placed.inputs, state)
-
-
 class StockModel:
     """A language model's `Step`."""
 
     def __init__(self, lm: LanguageModel) -> None:
         cache = lm.new_cache(0)
-        self._lm, self._kinds, self._attending, self._places = lm, layer_kinds(lm.config), cache.attending, cache.places
+        self._lm, self._attending, self._places = lm, cache.attending, cache.places
         self._like = torch.empty(1, dtype=lm.dtype, device=lm.device)
         self._decoder: Any = lm.model.get_decoder()
         self._rotary = getattr(self._decoder, "rotary_emb", None)
@@ -109,31 +101,22 @@ class StockModel:
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
         placed = _Placed(inputs, self._like, self._lm.windows, self._attending)
-        layers = self._layers(placed)
+        places, indices = iter(self._places), itertools.count()
+        layers: list[Any] = [
+            _Layer(placed, *next(places)) if attends else PlacedState(inputs, next(indices))
+            for attends in attending(self._lm.config)
+        ]
         states = [layer for layer in layers if isinstance(layer, PlacedState)]
         cache = Cache(layers=layers)
         shape = inputs.sequences, -1
         tokens, positions = inputs.tokens.view(shape), inputs.positions.view(shape)
         every = tuple(range(self._lm.layers + 1))
         asked = ForwardInput(tokens, positions, cache, placed.context(), feature_layers=every)
-        with computing(SimpleNamespace(layer=None)) if states else nullcontext():
+        with running() if states else nullcontext():
             logits, hidden = self._lm.run_layers(asked)
         recorded = [layer.recorded for layer in states if layer.recorded and inputs.words is not None]
         rows = tuple(state.flatten(0, 1) for state in hidden)
         return StepOutput(logits.flatten(0, 1), rows, placed.queries, tuple(recorded))
-
-    def _layers(self, placed: _Placed) -> list[Any]:
-        """What transformers sees of each layer."""
-        layers, places, state = list[Any](), iter(self._places), 0
-        for kind in self._kinds:
-            if kind.attends and kind.recurs:
-                layers.append(_LayerWithState(placed, *next(places), state))
-            elif kind.recurs:
-                layers.append(PlacedState(placed.inputs, state))
-            else:
-                layers.append(_Layer(placed, *next(places)) if kind.attends else NoLayer())
-            state += kind.recurs
-        return layers
 
 
 class StockHead:

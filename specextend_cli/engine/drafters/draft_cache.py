@@ -60,7 +60,7 @@ class DraftCache:
         """The keys of all `read` positions: those committed to the working set are copied when they are needed."""
         if not (self._is_whole or self._is_shared) and (rows := self.read - len(self._rotated_at)):
             start = self.cache.length - rows
-            self._full.append(self.cache.rows(start, self.cache.length), self.cache.states)
+            self._full.append(self.cache.rows(start, self.cache.length))
             at = start if self.config.re_indexes else self.read - rows
             self._rotated_at = torch.cat((self._rotated_at, self._range(at, at + rows)))
         return self._full
@@ -105,7 +105,7 @@ class DraftCache:
         rotated_at = chosen if self._is_shared else self._rotated_at[chosen]
         rows = self._rotated(rows, rotated_at, self._range(0, len(chosen)))
         self.cache.rollback(0)
-        self.cache.append(rows, self._full.states)
+        self.cache.append(rows)
         self.cache.positions = None if self.config.re_indexes or not len(chosen) else chosen
         self._chosen = chosen
 
@@ -141,7 +141,7 @@ class DraftCache:
             return
         where = self._range(self.read, self._full.length)
         rows = self._full.rows(self.read, self._full.length)
-        self.cache.append(self._rotated(rows, where, self.positions(len(where))), self._full.states)
+        self.cache.append(self._rotated(rows, where, self.positions(len(where))))
         self.read = self._full.length
 
     def _range(self, start: int, end: int) -> Tensor:

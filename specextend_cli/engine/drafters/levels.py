@@ -63,7 +63,7 @@ class LevelDrafter(ModelDrafter):
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask, parents=parents)
+            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
             return self._expand(tokens, parents, positions, context)
 
         return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)

@@ -14,15 +14,23 @@ from specextend_cli.engine.drafters.levels import LevelDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
+from specextend_cli.errors import ModelError
 
 
 class LMDrafter(LevelDrafter):
     """Drafts with `lm`, whose token ids must mean what they mean to the target; it may have more of them, or fewer.
 
     Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`.
+    ModelError for a model with recurrent layers: its states cannot be those of a working set, or of a tree.
     """
 
     def __init__(self, lm: LanguageModel, target: Target, config: Retrieval, *, window: int | None = None) -> None:
+        if lm.state_bytes:
+            raise ModelError(
+                f"{type(lm.model).__name__} cannot draft",
+                why="some of its layers are recurrent: they have one state, and no keys to choose from",
+                fix="draft by n-grams: --draft ngram",
+            )
         self.lm = lm
         self.is_self = lm.model is target.lm.model
         self.name = "self" if self.is_self else "lm"

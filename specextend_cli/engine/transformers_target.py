@@ -1,0 +1,112 @@
+"""A target that transformers computes by its own forward and cache: a model that the engine's forward cannot run.
+
+It is decoded plainly and called as `generate` calls it, so its tokens are those of `generate`: the whole prompt at
+once, because some models read a prompt in parts otherwise than in one piece, then token by token.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+from transformers.cache_utils import Cache
+
+from specextend_cli.engine.lm import Output, refusing, unsupported
+from specextend_cli.engine.self_check import disagreement
+from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.tree import DraftTree
+
+_PROMPT, _STEPS = 6, 3  # tokens of the check at load
+_OUTLIERS = 0.25  # of its rows: long recurrences add rounding up, and it can route a token to other experts
+
+
+class TransformersModel:
+    """A causal language model and what the decoding loop reads of it. `why` the engine's forward cannot run it."""
+
+    def __init__(self, model: PreTrainedModel, why: str) -> None:
+        self.model: Any = model.eval()  # its forward's parameters differ from one architecture to the next
+        self.why = why
+        self.config, self.device, self.dtype = model.config, model.device, model.dtype
+        self.prefill_threads: int | None = None
+
+    @property
+    def vocabulary(self) -> int:
+        """Rows of the output head."""
+        return int(self.config.vocab_size)
+
+
+class TransformersTarget:
+    """Holds one sequence at a time, as `Target` does; it takes trees of one node, from a drafter that drafts nothing.
+
+    ModelError where the model does not run, computes values that are not numbers, or by its cache others than without:
+    that needs later tokens, or a cache that transformers does not return.
+    """
+
+    def __init__(self, model: PreTrainedModel, why: str) -> None:
+        self.lm = TransformersModel(model, why)
+        self._takes = frozenset(inspect.signature(model.forward).parameters)
+        self.begin(0)
+        with on_threads(probing_threads(model)), refusing(model, "it does not run by transformers"):
+            self._check()
+        self.begin(0)
+
+    @property
+    def length(self) -> int:
+        """Tokens that were read."""
+        return self._ids.shape[1]
+
+    def follows_trees(self, nodes: int) -> bool:
+        """None that branch."""
+        return False
+
+    def begin(self, capacity: int) -> None:
+        """Start a new sequence; the cache grows by itself."""
+        self._ids = torch.zeros(1, 0, dtype=torch.long, device=self.lm.device)
+        self._given: dict[str, Any] = {}
+
+    @torch.inference_mode()
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
+        """Read the prompt [n]. The logits are those of its last token, [1, vocabulary]."""
+        every = torch.arange(len(tokens), device=self.lm.device)[None]
+        given = {"logits_to_keep": 1, "position_ids": every, "attention_mask": torch.ones_like(every)}
+        self._given = {name: value for name, value in given.items() if name in self._takes} | {"use_cache": True}
+        return self._read(tokens, is_first=True)
+
+    @torch.inference_mode()
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
+        """The logits [1, vocabulary] after the only node, which is kept."""
+        return self._read(tree.on(self.lm.device).tokens, is_first=False)
+
+    def keep(self, path: Sequence[int]) -> slice:
+        """Nothing to do: there is one node, and it is accepted."""
+        return slice(len(path))
+
+    def _read(self, tokens: Tensor, *, is_first: bool) -> Output:
+        """As in `generate`, by the model's own preparation of inputs: some read all tokens again at some lengths."""
+        model = self.lm.model
+        self._ids = torch.cat((self._ids, tokens[None]), 1)
+        is_cached = any(isinstance(value, Cache) for value in self._given.values())
+        new = len(tokens) if is_cached else None
+        inputs = model.prepare_inputs_for_generation(
+            self._ids, next_sequence_length=new, is_first_iteration=is_first, **self._given
+        )
+        out = model(**inputs, return_dict=True)
+        self._given = model._update_model_kwargs_for_generation(out, self._given)
+        return Output(out.logits[0, -1:], None)
+
+    def _check(self) -> None:
+        """Compare what it computes token by token with what it computes in one piece."""
+        model, vocabulary = self.lm.model, self.lm.vocabulary
+        ids = torch.linspace(vocabulary / 4, 3 * vocabulary / 4, _PROMPT + _STEPS, device=self.lm.device).long()
+        with torch.inference_mode():
+            whole = model(input_ids=ids[None]).logits[0, _PROMPT - 1 :]
+            found = [self.prefill(ids[:_PROMPT]).logits]
+            found += [self.verify(DraftTree([token], [0], [1.0])).logits for token in ids[_PROMPT:].tolist()]
+        if not bool(whole.isfinite().all()):
+            raise unsupported(model, "it computes values that are not numbers")
+        if disagreement(torch.cat(found), whole, model.dtype, outliers=_OUTLIERS) is not None:
+            raise unsupported(model, "token by token it computes something else than in one piece")
