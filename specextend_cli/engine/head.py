@@ -8,7 +8,8 @@ states. A head consists of transformers' Llama modules; the same module drafts a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -23,15 +24,17 @@ from transformers.models.llama.modeling_llama import (
 )
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
-from specextend_cli.engine.attention import ForwardContext, register
-from specextend_cli.engine.draft_head import DraftConfig, DraftHead
+from specextend_cli.engine.attention import NAME, ForwardContext, register
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
 
 
 @dataclass(frozen=True, kw_only=True)
-class HeadConfig(DraftConfig):
+class HeadConfig:
     """Sizes and variants of a head; every published layout reduces to these.
 
+    `feature_layers` are the target's hidden states that it reads, as transformers numbers them: i is the input of layer
+    i, the number of layers the state after the final norm. `rope` is transformers' `rope_parameters`.
     `generation` is 1 (EAGLE-1 and -2 differ in how trees grow, not in the head) or 3. `qkv_bias` belongs to the
     projections to queries, keys and values, `attention_bias` to attention's output projection. Variants:
     `norm_before_residual`: the first layer's residual is the normed state;
@@ -42,6 +45,20 @@ class HeadConfig(DraftConfig):
 
     generation: int
     layers: int
+    hidden: int
+    target_hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocabulary: int
+    draft_vocabulary: int
+    feature_layers: tuple[int, ...]
+    eps: float = 1e-6
+    activation: str = "silu"
+    rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
+    max_position: int = 2048
+    attention_bias: bool = False
     fc_bias: bool = False
     qkv_bias: bool = False
     mlp_bias: bool = False
@@ -65,7 +82,23 @@ class HeadConfig(DraftConfig):
 
     def to_llama(self) -> LlamaConfig:
         """The stock configuration its layers are built from."""
-        return self.llama(self.layers, attention_bias=self.attention_bias, mlp_bias=self.mlp_bias)
+        config = LlamaConfig(
+            hidden_size=self.hidden,
+            intermediate_size=self.intermediate,
+            num_hidden_layers=self.layers,
+            num_attention_heads=self.heads,
+            num_key_value_heads=self.kv_heads,
+            head_dim=self.head_dim,
+            vocab_size=self.vocabulary,
+            rms_norm_eps=self.eps,
+            hidden_act=self.activation,
+            rope_parameters=dict(self.rope),
+            max_position_embeddings=self.max_position,
+            attention_bias=self.attention_bias,
+            mlp_bias=self.mlp_bias,
+        )
+        config._attn_implementation = NAME
+        return config
 
 
 class _Layer(nn.Module):
@@ -115,10 +148,21 @@ class _Layer(nn.Module):
         return states, self.input_layernorm(states) if hasattr(self, "input_layernorm") else states
 
 
-class EagleHead(DraftHead):
-    """Continues a target's states. Row i joins the target's state at position i with the token at i + 1."""
+class EagleHead(nn.Module):
+    """Continues a target's states. Row i joins the target's state at position i with the token at i + 1.
+
+    `embedding` and, with the target's vocabulary, `lm_head` may be the target's modules. `draft_to_target` [draft
+    vocabulary] is, as in published checkpoints, each row's token id minus its row. `llama` is the configuration of its
+    layers.
+    """
 
     config: HeadConfig
+    draft_to_target: Tensor
+    remarks: tuple[str, ...] = ()
+    """What its user should know, found when it was loaded."""
+    llama: Any
+    fc: Any
+    rotary: Any
 
     def __init__(self, config: HeadConfig) -> None:
         super().__init__()
@@ -139,6 +183,28 @@ class EagleHead(DraftHead):
             norms = (LlamaRMSNorm(config.target_hidden, eps=config.eps) for _ in config.feature_layers)
             self.fc_norm = nn.ModuleList(norms)
         self.register_buffer("draft_to_target", torch.zeros(config.draft_vocabulary, dtype=torch.long))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EagleHead:
+        """Move or cast everything but RoPE's angles, which half precision makes wrong by radians at high positions."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.rotary = LlamaRotaryEmbedding(self.llama).to(self.fc.weight.device)
+        return self
+
+    @property
+    def vocabulary(self) -> Tensor:
+        """The target's token for each row of the draft vocabulary."""
+        return self.draft_to_target + torch.arange(len(self.draft_to_target), device=self.draft_to_target.device)
+
+    @property
+    def frequencies(self) -> Tensor:
+        """RoPE's angle per position, [head_dim / 2]."""
+        frequencies: Tensor = self.rotary.inv_freq
+        return frequencies.float()
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache for the head's layers."""
+        weight = self.fc.weight
+        return KVCache(self.llama, capacity=capacity, dtype=weight.dtype, device=weight.device)
 
     def read_as(self, config: HeadConfig) -> None:
         """Compute as `config` says, which differs in the target's states and in what has no tensors. Before graphs."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from torch import Tensor
 
-from specextend_cli.engine.draft_head import DraftConfig
+from specextend_cli.engine.head import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.head_tensors import check_numbers
 
@@ -30,7 +30,7 @@ def agree(settings: HeadSettings, key: str, actual: object, whose: str = "its te
 def sizes_of(
     settings: HeadSettings, tensors: dict[str, Tensor], target: LanguageModel, *, most_layers: int
 ) -> tuple[int, int, dict[str, Any]]:
-    """The layers of a head, the numbers that its `fc` reads, and the fields of a `DraftConfig` that follow.
+    """The layers of a head, the numbers that its `fc` reads, and the fields of a `HeadConfig` that follow.
 
     ValueError: tensors and configuration contradict each other, or the head is another target's. KeyError: a tensor is
     missing.
@@ -75,7 +75,7 @@ def sizes_of(
     return layers, joined, sizes
 
 
-def published_sizes(config: DraftConfig, layers: int) -> dict[str, Any]:
+def published_sizes(config: HeadConfig, layers: int) -> dict[str, Any]:
     """The keys of a config.json that layouts have in common."""
     return {
         "hidden_size": config.hidden,

@@ -11,20 +11,18 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from specextend_cli.engine.draft_head import DraftHead
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, reason
 from specextend_cli.models.head_quantization import PackedError
-
-H = TypeVar("H", bound=DraftHead)
 
 _COMPARED = 4096  # rows of two matrices that are compared at a time
 _UNPACKED = "use the head in the format that it was trained in, or with weights of eight bits and their weight_scale"
@@ -114,7 +112,7 @@ def check_vocabulary(tensors: dict[str, Tensor], vocabulary: int) -> None:
         raise ValueError("d2t and t2d name different tokens")
 
 
-def fill(head: DraftHead, tensors: dict[str, Tensor], target: LanguageModel) -> None:
+def fill(head: EagleHead, tensors: dict[str, Tensor], target: LanguageModel) -> None:
     """Load the tensors, and share the target's embedding and output layer where there are none, or copies of them.
 
     ValueError where others are missing, or one is not known.
@@ -139,13 +137,13 @@ def fill(head: DraftHead, tensors: dict[str, Tensor], target: LanguageModel) -> 
         raise ValueError(f"{len(missing)} tensors are missing, {missing[0]} first")
 
 
-def ready(head: H, target: LanguageModel) -> H:
+def ready(head: EagleHead, target: LanguageModel) -> EagleHead:
     """The head where its target computes, in its number format: the two may share modules."""
     return head.to(device=target.device, dtype=target.dtype).eval().requires_grad_(False)
 
 
 def write_head(
-    head: DraftHead,
+    head: EagleHead,
     directory: Path,
     config: Mapping[str, Any],
     dtype: torch.dtype | None,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specextend_cli.models.assistant_shape import AssistantShape
-from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import HEADROOM, Estimate, Footprint
 from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.preset import Dtype, Preset, Target
@@ -99,5 +98,5 @@ def draft_shape(preset: Preset) -> Shape | DraftShape | AssistantShape | None:
     if draft.model == "assistant":
         return AssistantShape.of(directory)
     if draft.has_head:
-        return (BlockShape if draft.model == "block" else HeadShape).of(directory)
+        return HeadShape.of(directory)
     return Shape.of(directory)

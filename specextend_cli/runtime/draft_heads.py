@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
 from specextend_cli.models.assistant_shape import is_assistant
-from specextend_cli.models.block_settings import BlockSettings, is_block_head
 from specextend_cli.models.checkpoint import checked_weights
 from specextend_cli.models.head_settings import HeadSettings
 from specextend_cli.models.ngram_table import has_table
@@ -16,7 +15,6 @@ from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.source_kinds import LocalSource
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
 
@@ -45,9 +43,9 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         why = "--draft-head names a directory with a draft head: config.json beside its weights"
         fix = "fetch or train one for this model: docs/models.md"
         raise UsageError(f"there is no directory {directory}", why=why, fix=fix)
-    kind = "assistant" if is_assistant(path) else "block" if is_block_head(path) else "eagle"
-    if kind != "assistant":
-        (BlockSettings if kind == "block" else HeadSettings).read(path)
+    kind = "assistant" if is_assistant(path) else "eagle"
+    if kind == "eagle":
+        HeadSettings.read(path)
     checked_weights(path, "")
     of = (kind, "ngram", *(["table"] if has_table(path) else []))
     draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=WINDOW)
@@ -77,15 +75,5 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
         share = probe(head, loaded.readings, target, torch.tensor(tokens, device=target.device))
         if share < LEAST:
             head.remarks += (f"whichever way its configuration is read, it agrees with the target on {share:.0%} only",)
-    round_to_four_bit(head)
-    return head
-
-
-def load_block(directory: Path, target: LanguageModel, name: str) -> BlockHead:
-    """The block head (DFlash, DSpark) in `directory`; `name` as in `load_eagle`. ModelError as `load_block_head`."""
-    from specextend_cli.engine.four_bit import round_to_four_bit
-    from specextend_cli.models.block_heads import load_block_head
-
-    head = load_block_head(directory, target, name=name)
     round_to_four_bit(head)
     return head
