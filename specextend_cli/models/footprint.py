@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.models.assistant_shape import AssistantShape
-from specextend_cli.models.shape import DraftShape, HeadShape, Shape
+from specextend_cli.models.shape import Shape
 
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
@@ -49,7 +50,7 @@ class Footprint:
     """
 
     target: Shape
-    draft: Shape | DraftShape | AssistantShape | None
+    draft: Shape | HeadConfig | AssistantShape | None
     retrieval: Retrieval
     tree: TreeShape
     quantization: str = "none"
@@ -107,7 +108,7 @@ class Footprint:
         target, draft, size = self.target, self.draft, 0
         if isinstance(draft, Shape) and not draft.state:
             size += _TREE_ROWS * _outputs(draft) * self.draft_item
-        if isinstance(draft, HeadShape):
+        if isinstance(draft, HeadConfig):
             size += _TREE_ROWS * ((draft.draft_vocab or target.vocab) + 2 * draft.hidden) * self.draft_item
         if self.predicts:
             size += _TREE_ROWS * (target.vocab + 2 * target.hidden) * self.item
@@ -120,7 +121,7 @@ class Footprint:
         """
         shape = self.target
         row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
-        reads = self.predicts or isinstance(self.draft, (DraftShape, AssistantShape))
+        reads = self.predicts or isinstance(self.draft, (HeadConfig, AssistantShape))
         states = (shape.layers + 1) * shape.hidden if reads else 0
         return tokens * self.item * (row + states)
 

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import preset_defaults, prompt_templates
@@ -18,7 +19,7 @@ from specextend_cli.models.assistant_shape import AssistantShape
 from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import check_names, check_prompt
-from specextend_cli.models.shape import DraftShape, HeadShape, Shape
+from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
@@ -73,7 +74,7 @@ class Draft(Table):
     source: Source | None = None
     dtype: Dtype = "auto"
     shape: Shape | None = None
-    head: HeadShape | None = None
+    head: HeadConfig | None = None
     assistant: AssistantShape | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
@@ -89,7 +90,7 @@ class Draft(Table):
         return self.model in ("eagle", "assistant")
 
     @property
-    def sizes(self) -> Shape | DraftShape | AssistantShape | None:
+    def sizes(self) -> Shape | HeadConfig | AssistantShape | None:
         """Those of the model, where they are stated."""
         return self.shape or self.head or self.assistant
 
@@ -102,6 +103,15 @@ class Draft(Table):
     def has_model(self) -> bool:
         """Whether a model is loaded besides the target."""
         return self.model is not None
+
+    @field_serializer("head")
+    def _stated(self, head: HeadConfig | None) -> dict[str, object] | None:
+        """What a preset states: the sizes, and variants that it has."""
+        if head is None:
+            return None
+        sizes = {key: getattr(head, key) for key in ("hidden", "heads", "kv_heads", "head_dim", "intermediate")}
+        usual = HeadConfig(**sizes)
+        return sizes | {key: value for key, value in asdict(head).items() if value != getattr(usual, key)}
 
     @model_validator(mode="after")
     def _consistent(self) -> Draft:

@@ -103,7 +103,7 @@ def test_a_prompt_is_read_once_for_all_methods_and_once_more_for_other_kernels(m
 
 def test_drafters_that_read_features_and_those_that_do_not_share_one_reading(models, prompts) -> None:
     size = models.lm.vocabulary
-    head = tiny_head(vocabulary=size, draft_vocabulary=size)
+    head = tiny_head(embedding=size, draft_vocab=size)
     retrieval = replace(models.retrieval, policy="retrieval")
     made = runner(models, prompts[:2])
     eagle = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.preset.tree)

@@ -17,7 +17,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.models import footprint
 from specextend_cli.models.footprint import Footprint
-from specextend_cli.models.shape import HeadShape, Shape
+from specextend_cli.models.shape import Shape
 from tests.engine.tiny_models import tiny
 from tests.helpers.decoding import DRAFTERS, small
 from tests.helpers.graph_identity import SHAPE
@@ -64,9 +64,7 @@ def test_what_graphs_keep_is_counted(drafter: str, layers: str, monkeypatch: pyt
     backends, draft, inputs = {id(target.lm): target.lm.forward_backend}, None, list[Tensor]()
     for one in model_drafters(made):
         if isinstance(one, EagleDrafter):
-            backends[id(one.head)], config = one.head.forward_backend, one.head.config
-            sizes = {name: getattr(config, name) for name in HeadShape.model_fields if hasattr(config, name)}
-            draft = HeadShape(**sizes, draft_vocab=config.draft_vocabulary if config.generation == 3 else 0)
+            backends[id(one.head)], draft = one.head.forward_backend, one.head.config
         if isinstance(one, LMDrafter) and not one.is_self:
             backends[id(one.lm)], draft = one.lm.forward_backend, Shape.from_config(one.lm.config.to_dict())
     for backend in backends.values():

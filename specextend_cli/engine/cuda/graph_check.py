@@ -265,8 +265,8 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
     if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):
         head, of_head = drafter.head, drafter.head.forward_backend
         states = head.fc.weight.new_empty(0, head.config.hidden)
-        width = len(head.config.feature_layers) * head.config.target_hidden
-        known, most = head.embedding.num_embeddings, head.config.draft_vocabulary
+        known, most = head.embedding.num_embeddings, len(head.vocabulary)
+        width = head.config.fused * head.config.target_hidden
         made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
