@@ -40,13 +40,15 @@ from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import InputError, ModelError, SpecextendError, UsageError
-from specextend_cli.models.heads import default_layers, save_head
+from specextend_cli.models.head_config import default_layers
+from specextend_cli.models.heads import save_head
 from specextend_cli.models.ngram_table import FILE, table_file
 
 COPIES, TEMPERATURE = 4, 0.7  # answers to a prompt; the first is decoded as in use, the others at this temperature
@@ -360,8 +362,8 @@ def new_head(lm: LanguageModel, vocabulary: Tensor, max_position: int) -> EagleH
         head_dim=target.head_dim,
         intermediate=target.intermediate_size,
         layers=1,
-        vocabulary=lm.vocabulary,
-        draft_vocabulary=len(vocabulary),
+        embedding=lm.vocabulary,
+        draft_vocab=len(vocabulary),
         feature_layers=default_layers(lm.layers),
         eps=target.rms_norm_eps,
         # With a larger base, half of the dimensions rotate little over a thousand tokens.

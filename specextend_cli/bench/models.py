@@ -29,7 +29,7 @@ from specextend_cli.models.preset import Preset
 from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, dtype_of
-from specextend_cli.runtime.draft_heads import load_block, load_eagle
+from specextend_cli.runtime.draft_heads import load_eagle
 from specextend_cli.runtime.graphs import tree_for
 from specextend_cli.runtime.loading import (
     check_memory,
@@ -81,7 +81,6 @@ class Models:
         check_memory(preset, self.device, choices, context=context)
         self._load = cache(self._read)
         self._load_head = cache(lambda path: load_eagle(path, self.lm, preset.name))
-        self._load_block = cache(lambda path: load_block(path, self.lm, preset.name))
         self.lm = self._load(directories.target, self.dtype)
         self.encoder = TextEncoder.of(directories.target)
         self.eos = end_tokens(self.lm)
@@ -119,7 +118,7 @@ class Models:
     def drafter(self, kind: str, target: Target, retrieval: Retrieval) -> Drafter:
         """A new drafter of that kind. UsageError if the preset has no model for it."""
         choices = replace(self.choices, draft=kind)
-        loads = self._load, self._load_head, self._load_block
+        loads = self._load, self._load_head
         return drafter_of(self.preset, choices, target, retrieval, self.directories.draft, *loads)
 
     def recipe(self, kind: str, retrieval: Retrieval, shape: TreeShape | None = None, **settings: Any) -> Recipe:

@@ -54,18 +54,14 @@ class ModelOutput(NamedTuple):
 
 
 class HeadOutput(NamedTuple):
-    """A draft head's `logits` [kept, draft vocabulary] and `states` [n, hidden], which its next step reads.
-
-    A block head's are of the rows that predict. Its Markov head, if it has one, reads these states and adds to the
-    logits.
-    """
+    """A draft head's `logits` [kept, draft vocabulary] and `states` [n, hidden], which its next step reads."""
 
     logits: Tensor
     states: Tensor
 
 
 class WholeDrafts(Protocol):
-    """Grows a draft tree without the host (`cuda/draft_graphs.py`, `cuda/block_graphs.py`)."""
+    """Grows a draft tree without the host (`cuda/draft_graphs.py`)."""
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """Whether it can, with so many pending tokens."""

@@ -8,8 +8,8 @@ states. A head consists of transformers' Llama modules; the same module drafts a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
@@ -23,49 +23,33 @@ from transformers.models.llama.modeling_llama import (
 )
 from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
-from specextend_cli.engine.attention import ForwardContext, register
-from specextend_cli.engine.draft_head import DraftConfig, DraftHead
+from specextend_cli.engine.attention import NAME, ForwardContext, register
+from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
+from specextend_cli.engine.head_config import HeadConfig
+
+if TYPE_CHECKING:
+    from specextend_cli.engine.lm import LanguageModel
 
 
-@dataclass(frozen=True, kw_only=True)
-class HeadConfig(DraftConfig):
-    """Sizes and variants of a head; every published layout reduces to these.
-
-    `generation` is 1 (EAGLE-1 and -2 differ in how trees grow, not in the head) or 3. `qkv_bias` belongs to the
-    projections to queries, keys and values, `attention_bias` to attention's output projection. Variants:
-    `norm_before_residual`: the first layer's residual is the normed state;
-    `norm_before_fc`: one norm over all fused states; `fc_norm`: one norm for each of them;
-    `feeds_normed`: the next step reads the output after the final norm; `qk_norm`: queries and keys are normalized, as
-    in Qwen3. It was trained to attend to the newest `sliding_window` positions, its own included; None: to all.
-    """
-
-    generation: int
-    layers: int
-    fc_bias: bool = False
-    qkv_bias: bool = False
-    mlp_bias: bool = False
-    norm_before_residual: bool = False
-    norm_before_fc: bool = False
-    fc_norm: bool = False
-    feeds_normed: bool = False
-    qk_norm: bool = False
-    sliding_window: int | None = None
-
-    def __post_init__(self) -> None:
-        if self.generation not in (1, 3):
-            raise ValueError(f"there is no EAGLE-{self.generation} head here")
-        if self.generation == 1 and (self.hidden != self.target_hidden or len(self.feature_layers) != 1):
-            raise ValueError("an EAGLE-1 head reads one state of its own width")
-
-    @property
-    def name(self) -> str:
-        """The architecture, as papers call it."""
-        return f"EAGLE-{self.generation}{'.1' * (self.fc_norm and self.feeds_normed)}"
-
-    def to_llama(self) -> LlamaConfig:
-        """The stock configuration its layers are built from."""
-        return self.llama(self.layers, attention_bias=self.attention_bias, mlp_bias=self.mlp_bias)
+def _llama(config: HeadConfig) -> LlamaConfig:
+    """The stock configuration that the layers are built from."""
+    llama = LlamaConfig(
+        hidden_size=config.hidden,
+        intermediate_size=config.intermediate,
+        num_hidden_layers=config.layers,
+        num_attention_heads=config.heads,
+        num_key_value_heads=config.kv_heads,
+        head_dim=config.head_dim,
+        rms_norm_eps=config.eps,
+        hidden_act=config.activation,
+        rope_parameters=dict(config.rope),
+        max_position_embeddings=config.max_position,
+        attention_bias=config.attention_bias,
+        mlp_bias=config.mlp_bias,
+    )
+    llama._attn_implementation = NAME
+    return llama
 
 
 class _Layer(nn.Module):
@@ -115,30 +99,67 @@ class _Layer(nn.Module):
         return states, self.input_layernorm(states) if hasattr(self, "input_layernorm") else states
 
 
-class EagleHead(DraftHead):
-    """Continues a target's states. Row i joins the target's state at position i with the token at i + 1."""
+class EagleHead(nn.Module):
+    """Continues a target's states. Row i joins the target's state at position i with the token at i + 1.
+
+    `embedding` and, with the target's vocabulary, `lm_head` are the target's modules where it has none of its own.
+    `draft_to_target` [draft vocabulary] is, as in published checkpoints, each row's token id minus its row. `llama` is
+    the configuration of its layers.
+    """
 
     config: HeadConfig
+    draft_to_target: Tensor
+    remarks: tuple[str, ...] = ()
+    """What its user should know, found when it was loaded."""
+    llama: Any
+    fc: Any
+    rotary: Any
 
-    def __init__(self, config: HeadConfig) -> None:
+    def __init__(self, config: HeadConfig, target: LanguageModel | None = None) -> None:
+        """`target` is needed for what the head shares with it."""
         super().__init__()
         register()
         self.config = config
         self.forward_backend: ForwardBackend[HeadOutput] | None = None
-        self.llama = config.to_llama()
-        self.embedding = nn.Embedding(config.vocabulary, config.hidden)
-        joined = 2 * config.hidden if config.generation == 1 else len(config.feature_layers) * config.target_hidden
-        self.fc = nn.Linear(joined, config.hidden, bias=config.fc_bias)
+        self.llama = _llama(config)
+        self.embedding: Any = nn.Embedding(config.embedding, config.hidden) if config.embedding else None
+        self.fc = nn.Linear(config.joined, config.hidden, bias=config.fc_bias)
         self.layers = nn.ModuleList(_Layer(config, self.llama, index) for index in range(config.layers))
         self.rotary = LlamaRotaryEmbedding(self.llama)
         self.norm = LlamaRMSNorm(config.hidden, eps=config.eps) if config.generation == 3 else nn.Identity()
-        self.lm_head = nn.Linear(config.hidden, config.draft_vocabulary, bias=False)
+        self.lm_head: Any = nn.Linear(config.hidden, config.draft_vocab, bias=False) if config.draft_vocab else None
         if config.norm_before_fc:
-            self.input_norm = LlamaRMSNorm(joined, eps=config.eps)
+            self.input_norm = LlamaRMSNorm(config.joined, eps=config.eps)
         if config.fc_norm:
-            norms = (LlamaRMSNorm(config.target_hidden, eps=config.eps) for _ in config.feature_layers)
+            norms = (LlamaRMSNorm(config.target_hidden, eps=config.eps) for _ in range(config.fused))
             self.fc_norm = nn.ModuleList(norms)
-        self.register_buffer("draft_to_target", torch.zeros(config.draft_vocabulary, dtype=torch.long))
+        if target is not None:
+            self.embedding = self.embedding or target.model.get_input_embeddings()
+            self.lm_head = self.lm_head or target.model.get_output_embeddings()
+        rows = config.draft_vocab or (target.vocabulary if target else 0)
+        self.register_buffer("draft_to_target", torch.zeros(rows, dtype=torch.long))
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> EagleHead:
+        """Move or cast everything but RoPE's angles, which half precision makes wrong by radians at high positions."""
+        super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        self.rotary = LlamaRotaryEmbedding(self.llama).to(self.fc.weight.device)
+        return self
+
+    @property
+    def vocabulary(self) -> Tensor:
+        """The target's token for each row of the draft vocabulary."""
+        return self.draft_to_target + torch.arange(len(self.draft_to_target), device=self.draft_to_target.device)
+
+    @property
+    def frequencies(self) -> Tensor:
+        """RoPE's angle per position, [head_dim / 2]."""
+        frequencies: Tensor = self.rotary.inv_freq
+        return frequencies.float()
+
+    def new_cache(self, capacity: int) -> KVCache:
+        """An empty cache for the head's layers."""
+        weight = self.fc.weight
+        return KVCache(self.llama, capacity=capacity, dtype=weight.dtype, device=weight.device)
 
     def read_as(self, config: HeadConfig) -> None:
         """Compute as `config` says, which differs in the target's states and in what has no tensors. Before graphs."""

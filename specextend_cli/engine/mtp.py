@@ -17,7 +17,8 @@ from transformers import Cache
 
 from specextend_cli.engine.attention import NAME, ForwardContext
 from specextend_cli.engine.forward import ForwardBackend, HeadOutput
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 
 
@@ -39,8 +40,8 @@ class MtpHead(EagleHead):
         self.llama.num_hidden_layers = 1
         self.forward_backend: ForwardBackend[HeadOutput] | None = None
         decoder: Any = target.model.get_decoder()
-        self.embedding: Any = target.model.get_input_embeddings()
-        self.lm_head: Any = target.model.get_output_embeddings()
+        self.embedding = target.model.get_input_embeddings()
+        self.lm_head = target.model.get_output_embeddings()
         self.rotary = decoder.rotary_emb
         self.fc = block.eh_proj
         config = target.config
@@ -54,8 +55,6 @@ class MtpHead(EagleHead):
             head_dim=int(getattr(config, "head_dim", None) or hidden // heads),
             intermediate=int(getattr(config, "intermediate_size", None) or hidden),
             layers=1,
-            vocabulary=target.vocabulary,
-            draft_vocabulary=target.vocabulary,
             feature_layers=(target.layers,),
         )
         self.register_buffer("draft_to_target", torch.zeros(target.vocabulary, dtype=torch.long, device=target.device))

@@ -15,7 +15,6 @@ from specextend_cli.errors import UsageError
 if TYPE_CHECKING:
     from specextend_cli.engine import drafters
     from specextend_cli.engine.assistant import Assistant
-    from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Retrieval
     from specextend_cli.engine.drafters.base import Drafter
     from specextend_cli.engine.drafters.ngram_table import NgramTable
@@ -39,7 +38,6 @@ class DrafterSetup:
     retrieval: Retrieval
     load_lm: Callable[[], LanguageModel]
     load_head: Callable[[], EagleHead]
-    load_block: Callable[[], BlockHead]
     load_table: Callable[[], NgramTable]
     load_mtp: Callable[[], MtpHead]
     load_assistant: Callable[[], Assistant]
@@ -58,7 +56,7 @@ class DrafterEntry:
     make: Callable[[DrafterSetup], Drafter]
     about: str
     attends: bool
-    needs: Literal["draft model", "EAGLE head", "block head", "assistant model", "n-gram table"] | None = None
+    needs: Literal["draft model", "EAGLE head", "assistant model", "n-gram table"] | None = None
 
 
 def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
@@ -98,12 +96,6 @@ DRAFTERS: dict[str, DrafterEntry] = {
         "an EAGLE head on the target's hidden states",
         attends=True,
         needs="EAGLE head",
-    ),
-    "block": DrafterEntry(
-        lambda setup: drafters.BlockDrafter(setup.load_block(), setup.target, setup.retrieval),
-        "a DFlash or DSpark head on the target's hidden states, one forward a tree",
-        attends=True,
-        needs="block head",
     ),
     "mtp": DrafterEntry(
         lambda setup: _by_head(setup.load_mtp(), setup),

@@ -5,17 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from specextend_cli.engine.config import Retrieval, TreeShape
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.models.assistant_shape import AssistantShape
-from specextend_cli.models.block_shape import BlockShape
-from specextend_cli.models.shape import DraftShape, HeadShape, Shape
+from specextend_cli.models.shape import Shape
 
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
 _TREES, _BATCH_ROWS = (1, 2, 4, 8, 12, 16, 32, 64), 62  # graphs of trees by rows; rows of all those of batches
 _TREE_ROWS, _MOST_ROWS = sum(_TREES), max(_TREES)
-_PENDING = (16, 8, 4, 2, 1)  # committed tokens that the graphs of a block head read
-_WIDTH = 8  # of levels of draft trees, at most
 _STATES = 4  # of a sequence at once, by graphs: two that take turns, one that was read last, and one to spare
 _CUBLAS = 32 << 20  # its workspace for the stream of captures, on Hopper; elsewhere it is smaller
 PREFILL = 1024
@@ -52,7 +50,7 @@ class Footprint:
     """
 
     target: Shape
-    draft: Shape | DraftShape | AssistantShape | None
+    draft: Shape | HeadConfig | AssistantShape | None
     retrieval: Retrieval
     tree: TreeShape
     quantization: str = "none"
@@ -85,29 +83,18 @@ class Footprint:
     def graphs(self) -> int:
         """Bytes that CUDA graphs of target and draft keep (`engine/cuda`), beyond those that `at` counts.
 
-        All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes, and a block
-        head's logits, which its graphs read themselves; a workspace. By graphs, no node of a tree
-        has a state of its own: either those are kept, or what is counted for the states.
+        All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes; a workspace.
+        By graphs, no node of a tree has a state of its own: either those are kept, or what is counted for the states.
         """
-        drafts, shared = self._draft_outputs, self.prefill(_MOST_ROWS) + self._block_logits + _CUBLAS
+        drafts, shared = self._draft_outputs, self.prefill(_MOST_ROWS) + _CUBLAS
         spare = max(self.tree.nodes - _STATES, 0) * self.target.state_bytes
         return max(self.graph_outputs + shared - spare, drafts + shared if drafts else 0)
-
-    @property
-    def _block_logits(self) -> int:
-        """Bytes of a block head's logits: the Markov head's, too, and the sums with them."""
-        draft = self.draft
-        if not isinstance(draft, BlockShape):
-            return 0
-        rows = draft.block + (2 * _WIDTH if draft.markov_rank else 0)
-        return rows * (draft.output or self.target.vocab) * self.draft_item
 
     @property
     def graph_outputs(self) -> int:
         """Bytes of all graphs' outputs: each row's logits, and all layers' states and queries, or a head's two states.
 
-        One of these two is an input; other inputs, numbers and what whole drafts begin with, are small. A block head's
-        graphs keep their inputs only: the target's states, and what its layers read.
+        One of these two is an input; other inputs, numbers and what whole drafts begin with, are small.
         """
         target, rows = self.target, _TREE_ROWS
         if target.state:  # graphs of trees up to the preset's
@@ -121,11 +108,8 @@ class Footprint:
         target, draft, size = self.target, self.draft, 0
         if isinstance(draft, Shape):
             size += _TREE_ROWS * _outputs(draft) * self.draft_item
-        if isinstance(draft, HeadShape):
+        if isinstance(draft, HeadConfig):
             size += _TREE_ROWS * ((draft.draft_vocab or target.vocab) + 2 * draft.hidden) * self.draft_item
-        if isinstance(draft, BlockShape):
-            states = draft.fused * (draft.target_hidden or target.hidden) + draft.hidden
-            size += (sum(_PENDING) * states + len(_PENDING) * draft.block * draft.hidden) * self.draft_item
         if self.predicts:
             size += _TREE_ROWS * (target.vocab + 2 * target.hidden) * self.item
         return size
@@ -137,7 +121,7 @@ class Footprint:
         """
         shape = self.target
         row = 4 * shape.hidden + 3 * shape.active_intermediate + shape.head_dim * shape.heads
-        reads = self.predicts or isinstance(self.draft, (DraftShape, AssistantShape))
+        reads = self.predicts or isinstance(self.draft, (HeadConfig, AssistantShape))
         states = (shape.layers + 1) * shape.hidden if reads else 0
         return tokens * self.item * (row + states)
 

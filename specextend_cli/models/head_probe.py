@@ -13,7 +13,8 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention_backends import backend_for
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 
 DEPTH = 3  # tokens that are drafted at every position

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.errors import ModelError
 from specextend_cli.models.assistant_shape import AssistantShape
-from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import HEADROOM, Estimate, Footprint
 from specextend_cli.models.gguf.source import gguf_file
+from specextend_cli.models.head_config import read_head_config
 from specextend_cli.models.preset import Dtype, Preset, Target
-from specextend_cli.models.shape import DraftShape, HeadShape, Shape
+from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import locate
 
@@ -98,7 +99,7 @@ def target_shape(target: Target) -> Shape | None:
         raise
 
 
-def draft_shape(preset: Preset) -> Shape | DraftShape | AssistantShape | None:
+def draft_shape(preset: Preset) -> Shape | HeadConfig | AssistantShape | None:
     """The sizes of a draft, likewise; None where there is none, or none are known."""
     draft = preset.draft
     if draft.source is None:
@@ -108,5 +109,5 @@ def draft_shape(preset: Preset) -> Shape | DraftShape | AssistantShape | None:
     if draft.model == "assistant":
         return AssistantShape.of(directory)
     if draft.has_head:
-        return (BlockShape if draft.model == "block" else HeadShape).of(directory)
+        return read_head_config(directory)
     return Shape.of(directory)

@@ -11,27 +11,26 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import preset_defaults, prompt_templates
 from specextend_cli.models.assistant_shape import AssistantShape
-from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import check_names, check_prompt
-from specextend_cli.models.shape import DraftShape, HeadShape, Shape
+from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
 NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
-ModelKind: TypeAlias = Literal["lm", "eagle", "block", "assistant"]
-MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "block", "assistant")
+ModelKind: TypeAlias = Literal["lm", "eagle", "assistant"]
+MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "assistant")
 _SIZES: dict[ModelKind, tuple[str, str]] = {
     "lm": ("shape", "a language model"),
     "eagle": ("head", "an EAGLE head"),
-    "block": ("block", "a block head"),
     "assistant": ("assistant", "an assistant"),
 }
 """The table under [draft] with the sizes of a model, by its kind, and what it is called."""
@@ -63,7 +62,7 @@ class Target(Table):
 class Draft(Table):
     """The drafter: none, n-grams, a model, a head, an assistant, the target on a working set, or a blend `of` some.
 
-    `shape` has the sizes of a small model; `head`, `block` and `assistant` those of models that read the target's
+    `shape` has the sizes of a small model; `head` and `assistant` those of models that read the target's
     states, and compute in its number format.
     `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
     `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length, at
@@ -75,26 +74,25 @@ class Draft(Table):
     source: Source | None = None
     dtype: Dtype = "auto"
     shape: Shape | None = None
-    head: HeadShape | None = None
-    block: BlockShape | None = None
+    head: HeadConfig | None = None
     assistant: AssistantShape | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
 
     @property
     def model(self) -> ModelKind | None:
-        """The kind of model in `source`: a language model, an EAGLE head, a block head, an assistant, or none."""
+        """The kind of model in `source`: a language model, an EAGLE head, an assistant, or none."""
         return next((kind for kind in MODEL_KINDS if kind in self.drafters), None)
 
     @property
     def has_head(self) -> bool:
         """Whether a head or an assistant drafts, which reads the target's states."""
-        return self.model in ("eagle", "block", "assistant")
+        return self.model in ("eagle", "assistant")
 
     @property
-    def sizes(self) -> Shape | DraftShape | AssistantShape | None:
+    def sizes(self) -> Shape | HeadConfig | AssistantShape | None:
         """Those of the model, where they are stated."""
-        return self.shape or self.head or self.block or self.assistant
+        return self.shape or self.head or self.assistant
 
     @property
     def drafters(self) -> tuple[DrafterName, ...]:
@@ -106,6 +104,15 @@ class Draft(Table):
         """Whether a model is loaded besides the target."""
         return self.model is not None
 
+    @field_serializer("head")
+    def _stated(self, head: HeadConfig | None) -> dict[str, object] | None:
+        """What a preset states: the sizes, and variants that it has."""
+        if head is None:
+            return None
+        sizes = {key: getattr(head, key) for key in ("hidden", "heads", "kv_heads", "head_dim", "intermediate")}
+        usual = HeadConfig(**sizes)
+        return sizes | {key: value for key, value in asdict(head).items() if value != getattr(usual, key)}
+
     @model_validator(mode="after")
     def _consistent(self) -> Draft:
         if self.kind == "blend" and len(set(self.of)) < 2:
@@ -115,7 +122,7 @@ class Draft(Table):
         if not {"none", "blend"}.isdisjoint(self.of):
             raise ValueError("a blend is of drafters that propose something themselves")
         if len(set(MODEL_KINDS) & set(self.of)) > 1:
-            raise ValueError("a draft has one source: a language model, an EAGLE head, a block head or an assistant")
+            raise ValueError("a draft has one source: a language model, an EAGLE head or an assistant")
         if "table" in self.drafters and not self.has_model:
             raise ValueError("an n-gram table lies beside a draft model or a head")
         if self.has_model and self.source is None:
@@ -136,7 +143,7 @@ class Draft(Table):
 
 def _trained(data: dict[str, Any]) -> int | None:
     """What heads were trained on; language models, as their targets, on more than a working set has."""
-    return preset_defaults.HEAD_TRAINED if {"eagle", "block"} & {data["kind"], *data["of"]} else None
+    return preset_defaults.HEAD_TRAINED if "eagle" in {data["kind"], *data["of"]} else None
 
 
 _INTERNAL = ("breaks", "forwards", "floor")

@@ -1,15 +1,12 @@
-"""Sizes of models and EAGLE heads, from their configurations, and the memory that follows from them.
+"""Sizes of models, from their configurations, and the memory that follows from them.
 
 Needs neither torch nor weights: memory is estimated before anything is fetched.
 """
 
 from __future__ import annotations
 
-import re
-import zipfile
-from abc import abstractmethod
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from pydantic import Field
 
@@ -17,7 +14,6 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
 from specextend_cli.models.gemma4_shape import KINDS as GEMMA_4
 from specextend_cli.models.gemma4_shape import gemma4_numbers
-from specextend_cli.models.head_settings import HeadSettings, describing
 from specextend_cli.models.source_kinds import Table
 from specextend_cli.models.state_shape import attending_layers, recurrence_weights, state_numbers
 from specextend_cli.models.text_part import is_wrapper, text_settings
@@ -186,134 +182,6 @@ def _intermediate(config: dict[str, Any]) -> int:
     return width
 
 
-class DraftShape(Table):
-    """A head that fuses `fused` states of the target, of width `target_hidden` (None: `hidden`).
-
-    `draft_vocab` and `embedding` are the rows of its own output layer and embedding, 0 where it uses the target's.
-    Copies of the target's count here, and are shared once the weights of both are known.
-    """
-
-    layers: int = Field(gt=0)
-    hidden: int = Field(gt=0)
-    target_hidden: int | None = Field(default=None, gt=0)
-    fused: int = Field(gt=0)
-    heads: int = Field(gt=0)
-    kv_heads: int = Field(gt=0)
-    head_dim: int = Field(gt=0)
-    intermediate: int = Field(gt=0)
-    draft_vocab: int = Field(default=0, ge=0)
-    embedding: int = Field(default=0, ge=0)
-    attention_bias: bool = False
-
-    @property
-    @abstractmethod
-    def parameters(self) -> int:
-        """Number of its own weights, without those shared with the target."""
-
-    def weight_bytes(self, item: int = 2) -> int:
-        """Bytes of the weights, `item` bytes a number."""
-        return self.parameters * item
-
-    def kv_bytes_per_token(self, item: int = 2) -> int:
-        """Bytes that one token adds to its cache."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * item
-
-
-class HeadShape(DraftShape):
-    """An EAGLE head of Llama layers. Counts are exact for EAGLE-1, EAGLE-3 and the variants in their configurations.
-
-    `generation` 1 joins one state of the target with an embedding; 3 fuses several.
-    """
-
-    generation: Literal[1, 3] = 3
-    layers: int = Field(default=1, gt=0)
-    fused: int = Field(default=3, gt=0)
-    fc_bias: bool = False
-    qkv_bias: bool = False
-    mlp_bias: bool = False
-    norm_before_fc: bool = False
-    fc_norm: bool = False
-    qk_norm: bool = False
-
-    @classmethod
-    def of(cls, directory: Path) -> HeadShape:
-        """Of a head on disk; ModelError where its configuration lacks a size."""
-        said, names = HeadSettings.read(directory), tensor_names(directory)
-        heads, hidden, vocab = said.num_attention_heads, said.hidden_size, said.vocab_size
-        attention_bias = said.attention_bias or False
-
-        def has(tensor: str, otherwise: bool | None) -> bool:
-            """Whether there is a tensor whose name ends so; what the configuration says where names are not known."""
-            return any(name.endswith(tensor) for name in names) if names else otherwise or False
-
-        with describing(directory, "an EAGLE head"):
-            if heads is None or hidden is None or vocab is None or said.intermediate_size is None:
-                raise ValueError("it lacks hidden_size, intermediate_size, num_attention_heads or vocab_size")
-            generation: Literal[1, 3] = 3 if said.is_eagle3 or said.draft_vocab_size is not None else 1
-            draft_vocab = (said.draft_vocab_size or vocab) if generation == 3 else 0
-            if draft_vocab == vocab and not said.tie_word_embeddings and not has("lm_head.weight", True):
-                draft_vocab = 0
-            numbered = {found[1] for name in names if (found := re.search(r"\blayers\.(\d{1,3})\.", name))}
-            return cls(
-                generation=generation,
-                layers=len(numbered) or said.num_hidden_layers or 1,
-                hidden=hidden,
-                target_hidden=said.target_hidden_size,
-                fused=said.named_states or 3,
-                heads=heads,
-                kv_heads=said.num_key_value_heads or heads,
-                head_dim=said.head_dim or hidden // heads,
-                intermediate=said.intermediate_size,
-                draft_vocab=draft_vocab,
-                embedding=vocab if holds_embedding(directory, vocab * hidden, draft_vocab == vocab) else 0,
-                fc_bias=has("fc.bias", generation == 1 and said.bias is not False),
-                qkv_bias=has("q_proj.bias", attention_bias if said.qkv_bias is None else said.qkv_bias),
-                attention_bias=has("o_proj.bias", attention_bias),
-                mlp_bias=has("down_proj.bias", said.mlp_bias),
-                norm_before_fc=has("input_norm.weight", said.norm_before_fc),
-                fc_norm=has("fc_norm.0.weight", said.fc_norm) or has("aux_norm_low.weight", False),
-                qk_norm=has("self_attn.q_norm.weight", False),
-            )
-
-    @property
-    def parameters(self) -> int:
-        """See `DraftShape`."""
-        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        reads = self.target_hidden or self.hidden
-        joined = 2 * self.hidden if self.generation == 1 else self.fused * reads
-        layer = (
-            self.hidden * (2 * q + 2 * kv)
-            + self.qkv_bias * (q + 2 * kv)
-            + self.attention_bias * self.hidden
-            + 3 * self.hidden * self.intermediate
-            + self.mlp_bias * (2 * self.intermediate + self.hidden)
-            + 2 * self.hidden  # norms
-            + self.qk_norm * 2 * self.head_dim
-        )
-        # EAGLE-3's first layer reads embedding and state side by side, one norm more; EAGLE-1's has one norm less.
-        first = self.hidden * (q + 2 * kv) + self.hidden if self.generation == 3 else -self.hidden
-        fc = joined * self.hidden + self.fc_bias * self.hidden
-        norms = (self.generation == 3) * self.hidden + self.norm_before_fc * joined + self.fc_norm * joined
-        return fc + self.layers * layer + first + norms + (self.draft_vocab + self.embedding) * self.hidden
-
-
 def tensor_names(directory: Path) -> list[str]:
     """The tensors of safetensors files; none where they are not known."""
     return [name for file in weight_files(directory) if file.suffix == ".safetensors" for name in read_header(file)]
-
-
-def holds_embedding(directory: Path, size: int, has_whole_output: bool) -> bool:
-    """Whether the weights have an embedding of `size` numbers, which configurations do not say.
-
-    In safetensors, by the names of the tensors. A .bin is a zip archive with a record for each tensor: there by the
-    records' sizes, two or four bytes a number, without the output layer's.
-    """
-    found = 0
-    for file in weight_files(directory):
-        if file.suffix == ".safetensors":
-            if any(name.endswith("embed_tokens.weight") for name in read_header(file)):
-                return True
-        elif zipfile.is_zipfile(file):
-            with zipfile.ZipFile(file) as archive:
-                found += sum(record.file_size in (2 * size, 4 * size) for record in archive.infolist())
-    return found > has_whole_output

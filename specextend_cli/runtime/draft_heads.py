@@ -8,21 +8,17 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
 from specextend_cli.models.assistant_shape import is_assistant
-from specextend_cli.models.block_settings import BlockSettings, is_block_head
 from specextend_cli.models.checkpoint import checked_weights
-from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.head_config import read_head_config
 from specextend_cli.models.ngram_table import has_table
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.source_kinds import LocalSource
 
 if TYPE_CHECKING:
-    from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
 
 WINDOW = 1024  # tokens that a head of unknown training sees of a prompt at a time: published ones were trained to 2,048
-
-_IN_PARALLEL = "it was trained to draft several tokens at once (P-EAGLE); one by one, later ones may agree less"
 
 _WARM_UP = """\
 The river has been gauged at the old bridge since 1904. In most years the water is highest in April, when the snow of \
@@ -45,9 +41,9 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         why = "--draft-head names a directory with a draft head: config.json beside its weights"
         fix = "fetch or train one for this model: docs/models.md"
         raise UsageError(f"there is no directory {directory}", why=why, fix=fix)
-    kind = "assistant" if is_assistant(path) else "block" if is_block_head(path) else "eagle"
-    if kind != "assistant":
-        (BlockSettings if kind == "block" else HeadSettings).read(path)
+    kind = "assistant" if is_assistant(path) else "eagle"
+    if kind == "eagle":
+        read_head_config(path)
     checked_weights(path, "")
     of = (kind, "ngram", *(["table"] if has_table(path) else []))
     draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=WINDOW)
@@ -68,24 +64,11 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     from specextend_cli.models.heads import load_head
     from specextend_cli.models.tokens import TextEncoder
 
-    loaded = load_head(directory, target, name=name)
-    head = loaded.head
-    if loaded.in_parallel:
-        head.remarks += (_IN_PARALLEL,)
-    if len(loaded.readings) > 1 and target.parts == 1:
+    head, readings = load_head(directory, target, name=name)
+    if len(readings) > 1 and target.parts == 1:
         tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
-        share = probe(head, loaded.readings, target, torch.tensor(tokens, device=target.device))
+        share = probe(head, readings, target, torch.tensor(tokens, device=target.device))
         if share < LEAST:
             head.remarks += (f"whichever way its configuration is read, it agrees with the target on {share:.0%} only",)
-    round_to_four_bit(head)
-    return head
-
-
-def load_block(directory: Path, target: LanguageModel, name: str) -> BlockHead:
-    """The block head (DFlash, DSpark) in `directory`; `name` as in `load_eagle`. ModelError as `load_block_head`."""
-    from specextend_cli.engine.four_bit import round_to_four_bit
-    from specextend_cli.models.block_heads import load_block_head
-
-    head = load_block_head(directory, target, name=name)
     round_to_four_bit(head)
     return head

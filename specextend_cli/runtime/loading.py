@@ -18,7 +18,7 @@ from specextend_cli.models.preset import Dtype, Preset, Quantization
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
-from specextend_cli.runtime.draft_heads import load_block, load_eagle, with_head
+from specextend_cli.runtime.draft_heads import load_eagle, with_head
 from specextend_cli.runtime.graphs import are_wanted
 from specextend_cli.runtime.options import Engine
 from specextend_cli.runtime.process_group import process_group
@@ -26,7 +26,6 @@ from specextend_cli.runtime.process_group import process_group
 if TYPE_CHECKING:
     import torch
 
-    from specextend_cli.engine.block_head import BlockHead
     from specextend_cli.engine.config import Policy, Retrieval, Sampling
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
@@ -147,9 +146,8 @@ def drafter_of(
     draft: Path | None,
     load: Callable[[Path, torch.dtype], LanguageModel],
     load_head: Callable[[Path], EagleHead] | None = None,
-    load_block_head: Callable[[Path], BlockHead] | None = None,
 ) -> Drafter:
-    """The drafter that `options` or the preset names; `load` loads its model, the others its head.
+    """The drafter that `options` or the preset names; `load` loads its model, `load_head` its head.
 
     UsageError: there is no such model. ModelError: its token ids mean other texts than the target's. FitError: it does
     not fit beside the target.
@@ -172,13 +170,11 @@ def drafter_of(
         return load(own("lm"), dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
 
     eagle = load_head or partial(load_eagle, target=target.lm, name=preset.name)
-    block = load_block_head or partial(load_block, target=target.lm, name=preset.name)
     setup = DrafterSetup(
         target,
         retrieval,
         load_lm=load_lm,
         load_head=lambda: eagle(own("eagle")),
-        load_block=lambda: block(own("block")),
         load_table=lambda: load_table(own("table"), target.lm.vocabulary),
         load_mtp=lambda: load_mtp(target.lm),
         load_assistant=lambda: load_assistant(own("assistant"), target.lm, name=preset.name),
@@ -215,11 +211,11 @@ def check_draft(preset: Preset, kind: str | None) -> None:
 
 def describe(drafter: Drafter) -> str:
     """What drafts, its sources and what a head reads: "blend (eagle3 of layers 2, 16, 29 + ngram)"."""
-    from specextend_cli.engine.drafters import AssistantDrafter, BlendDrafter, BlockDrafter, EagleDrafter
+    from specextend_cli.engine.drafters import AssistantDrafter, BlendDrafter, EagleDrafter
 
     if isinstance(drafter, BlendDrafter):
         return f"{drafter.name} ({' + '.join(map(describe, drafter.sources))})"
-    if isinstance(drafter, EagleDrafter | BlockDrafter):
+    if isinstance(drafter, EagleDrafter):
         layers = drafter.head.config.feature_layers  # the drafter's own are empty while it is suspended
         return f"{drafter.name} of layers {', '.join(map(str, layers))}"
     if isinstance(drafter, AssistantDrafter):

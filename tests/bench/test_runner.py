@@ -65,7 +65,7 @@ def test_every_method_writes_what_plain_decoding_writes(
     events, found = measured(made, *methods.METHODS)
     assert not of(events, Warned)
     assert made.wrong == []
-    assert set(made.skipped) <= {"llama.cpp", "eagle", "block", "mtp", "assistant", "table"}
+    assert set(made.skipped) <= {"llama.cpp", "eagle", "mtp", "assistant", "table"}
     ran = set(methods.METHODS) - set(made.skipped)
     assert {record.method for record in found.records} == ran
     assert len(found.records) == 2 * len(ran) == of(events, Measured)[-1].done
@@ -103,7 +103,7 @@ def test_a_prompt_is_read_once_for_all_methods_and_once_more_for_other_kernels(m
 
 def test_drafters_that_read_features_and_those_that_do_not_share_one_reading(models, prompts) -> None:
     size = models.lm.vocabulary
-    head = tiny_head(vocabulary=size, draft_vocabulary=size)
+    head = tiny_head(embedding=size, draft_vocab=size)
     retrieval = replace(models.retrieval, policy="retrieval")
     made = runner(models, prompts[:2])
     eagle = Recipe(lambda target: EagleDrafter(head, target, retrieval), retrieval, models.preset.tree)
@@ -265,7 +265,7 @@ def test_what_cannot_run_here_says_why(models) -> None:
     models.preset = models.preset.model_copy(update={"draft": draft})
     models.directories = replace(models.directories, draft=None)
     able, unable = methods.build(methods.METHODS, models)
-    lack = {"llama.cpp", "eagle", "block", "mtp", "assistant", "table"}
+    lack = {"llama.cpp", "eagle", "mtp", "assistant", "table"}
     assert {"lm"} <= set(unable) <= {"lm", *lack}
     assert all("no draft" in why or name in lack for name, why in unable.items())
     # Without a draft model, "the draft" is n-grams and the target itself, so that policies have something to act on.

@@ -11,7 +11,8 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.forward import ForwardInput, HeadOutput
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
@@ -114,7 +115,7 @@ def test_a_head_of_another_target_is_refused() -> None:
     def variant(**changes: object) -> EagleHead:
         return EagleHead(HeadConfig(**{**vars(VARIANTS["eagle3"]), **changes}))
 
-    for head in (variant(target_hidden=32), variant(feature_layers=(1, 2, 9)), variant(vocabulary=50)):
+    for head in (variant(target_hidden=32), variant(feature_layers=(1, 2, 9)), variant(embedding=50)):
         with pytest.raises(ModelError, match=r"the head"):
             EagleDrafter(head, target, Retrieval())
     beyond = tiny_head()

@@ -57,7 +57,7 @@ def long_answer() -> list[int]:
     return generate(gemma3(), prompt(300), NEW)
 
 
-@pairs(("self", "lm-sliding", "dflash-sliding", "blend-eagle"), drafter=FAMILY_DRAFTERS, policy=POLICIES)
+@pairs(("self", "lm-sliding", "blend-eagle"), drafter=FAMILY_DRAFTERS, policy=POLICIES)
 def test_windows_in_long_prompts(drafter: str, policy: str) -> None:
     target = Target(LanguageModel(gemma3()))
     assert target.score_layers == {2}  # the last layer sees 64 tokens only

@@ -21,7 +21,7 @@ from specextend_cli.engine.attention import flash_packages
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import capture, fused_ops, graph_check, graphs, pending_graphs
+from specextend_cli.engine.cuda import capture, draft_graphs, fused_ops, graph_check, graphs
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
@@ -47,7 +47,7 @@ SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 def repeated(monkeypatch: pytest.MonkeyPatch) -> Repeated:
     replace_kernels(monkeypatch)
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))  # all of them are captured in test_graphs
-    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 1))
     return Repeated()
 
 

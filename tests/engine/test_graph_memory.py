@@ -11,15 +11,13 @@ from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.cuda.draft_graphs import DraftGraphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS, GraphedHead, GraphedModel
-from specextend_cli.engine.cuda.pending_graphs import PENDING_BUCKETS, PendingGraphs
 from specextend_cli.engine.cuda.step import StepInputs
-from specextend_cli.engine.drafters import BlockDrafter, EagleDrafter, LMDrafter, model_drafters
+from specextend_cli.engine.drafters import EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.models import footprint
-from specextend_cli.models.block_shape import BlockShape
 from specextend_cli.models.footprint import Footprint
-from specextend_cli.models.shape import HeadShape, Shape
+from specextend_cli.models.shape import Shape
 from tests.engine.tiny_models import tiny
 from tests.helpers.decoding import DRAFTERS, small
 from tests.helpers.graph_identity import SHAPE
@@ -38,12 +36,9 @@ class Keeping(Repeated):
 def inputs_of(backend: GraphedModel | GraphedHead) -> Iterator[StepInputs | object]:
     yield from (graph.inputs for graph in (*backend.graphs.trees.values(), *backend.graphs.batches.values()))
     if isinstance(drafts := backend.drafts, DraftGraphs):
-        yield from (drafts._level, drafts._level.inputs, *inputs_of_drafts(drafts))
-
-
-def inputs_of_drafts(drafts: PendingGraphs) -> Iterator[StepInputs | object]:
-    for pending, _ in drafts._first.values():
-        yield from (pending.inputs, pending)
+        yield from (drafts._level, drafts._level.inputs)
+        for pending, _ in drafts._first.values():
+            yield from (pending.inputs, pending)
 
 
 def tensors_of(held: object) -> list[Tensor]:
@@ -57,9 +52,7 @@ def size_of(tensors: list[Tensor]) -> int:
 
 
 @pytest.mark.parametrize("layers", ["fused", "stock"])
-@pytest.mark.parametrize(
-    "drafter", but_for(("lm", "eagle3", "dspark"), ["none", "self", "lm", "eagle1", "eagle3", "dflash", "dspark"])
-)
+@pytest.mark.parametrize("drafter", but_for(("lm", "eagle3"), ["none", "self", "lm", "eagle1", "eagle3"]))
 def test_what_graphs_keep_is_counted(drafter: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is left out, numbers and what whole drafts begin with, is a seventh even of such small models."""
     replace_kernels(monkeypatch)
@@ -68,19 +61,12 @@ def test_what_graphs_keep_is_counted(drafter: str, layers: str, monkeypatch: pyt
     target, capture = Target(LanguageModel(tiny(), backend="triton")), Keeping()
     made = DRAFTERS[drafter](target, small("retrieval"))
     use_checked_graphs(target, made, SHAPE, batch=32, capture=capture)
-    backends, draft, of_blocks = {id(target.lm): target.lm.forward_backend}, None, list[object]()
+    backends, draft, inputs = {id(target.lm): target.lm.forward_backend}, None, list[Tensor]()
     for one in model_drafters(made):
         if isinstance(one, EagleDrafter):
-            backends[id(one.head)], config = one.head.forward_backend, one.head.config
-            sizes = {name: getattr(config, name) for name in HeadShape.model_fields if hasattr(config, name)}
-            draft = HeadShape(**sizes, draft_vocab=config.draft_vocabulary if config.generation == 3 else 0)
+            backends[id(one.head)], draft = one.head.forward_backend, one.head.config
         if isinstance(one, LMDrafter) and not one.is_self:
             backends[id(one.lm)], draft = one.lm.forward_backend, Shape.from_config(one.lm.config.to_dict())
-        if isinstance(one, BlockDrafter):
-            of_blocks, config = list(inputs_of_drafts(one.head.drafts)), one.head.config  # type: ignore[arg-type]
-            sizes = {name: getattr(config, name) for name in BlockShape.model_fields if getattr(config, name, None)}
-            draft = BlockShape(**sizes, fused=len(config.feature_layers))
-    inputs = [tensor for held in of_blocks for tensor in tensors_of(held)]
     for backend in backends.values():
         assert isinstance(backend, GraphedModel | GraphedHead)
         inputs += [tensor for held in inputs_of(backend) for tensor in tensors_of(held)]
@@ -110,7 +96,6 @@ def test_what_graphs_keep_of_recurrent_layers(name: str, nodes: int, monkeypatch
 def test_rows_are_those_of_all_graphs() -> None:
     assert sorted(TREE_BUCKETS) == list(footprint._TREES)
     assert sum(BATCH_BUCKETS) == footprint._BATCH_ROWS
-    assert PENDING_BUCKETS == footprint._PENDING
     assert max(*TREE_BUCKETS, *BATCH_BUCKETS) == footprint._MOST_ROWS
 
 
@@ -124,14 +109,3 @@ def test_what_is_shared_is_counted_once() -> None:
     )
     assert few.graphs == few.graph_outputs + few.prefill(footprint._MOST_ROWS) + footprint._CUBLAS - 8 * 4
     assert many.graphs == 0  # less than the nodes' states, for which there is memory
-
-
-def test_logits_that_a_block_head_reads_itself_are_counted() -> None:
-    shape, tree = Shape.from_config(tiny().config.to_dict()), TreeShape()
-    head = BlockShape(block=5, layers=1, hidden=8, fused=1, heads=1, kv_heads=1, head_dim=8, intermediate=8, output=40)
-    without = Footprint(shape, None, Retrieval(), tree)
-    for draft, rows in ((head, 5), (head.model_copy(update={"markov_rank": 4}), 5 + 2 * 8)):
-        made = Footprint(shape, draft, Retrieval(), tree)
-        reads = made.prefill(footprint._MOST_ROWS) - without.prefill(footprint._MOST_ROWS)
-        inputs = made.graph_outputs - without.graph_outputs
-        assert made.graphs == without.graphs + reads + inputs + rows * 40 * made.draft_item

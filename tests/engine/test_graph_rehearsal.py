@@ -12,7 +12,7 @@ from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs, pending_graphs, recurrent_ops
+from specextend_cli.engine.cuda import draft_graphs, draft_ops, fused_ops, graphs, recurrent_ops
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -87,7 +87,7 @@ def rehearsed(rehearsal: Rehearsal, monkeypatch: pytest.MonkeyPatch, layers: str
     """
     replace_kernels(monkeypatch, rehearsal.opaque)
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))
-    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 1))
     if layers == "stock":
         only_stock_layers(monkeypatch)
 
@@ -180,8 +180,6 @@ KERNELS = [(fused_ops, name) for name in OURS] + [(recurrent_ops, name) for name
     [
         ("eagle3", "llama"),
         ("self", "ministral"),
-        ("dflash-sliding", "ministral"),
-        ("dspark-rnn", "llama"),
         ("random", "qwen3.5"),
     ],
 )

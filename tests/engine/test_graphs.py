@@ -19,14 +19,14 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cuda import draft_graphs, pending_graphs
+from specextend_cli.engine.cuda import draft_graphs
+from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
-from specextend_cli.engine.cuda.pending_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import _Placed
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.drafters import BlockDrafter, Drafter, EagleDrafter, LMDrafter, model_drafters
+from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
@@ -125,7 +125,7 @@ def expected_refusals(drafter: Drafter, layers: str) -> set[str]:
     return {f"{name} keeps transformers' layers" for name in names} if layers == "stock" else set()
 
 
-SOME = ("none", "self", "lm", "eagle3-window", "dspark", "blend-eagle")
+SOME = ("none", "self", "lm", "eagle3-window", "blend-eagle")
 """Drafters of the quick tests: every kind, of which the last has four."""
 
 
@@ -136,17 +136,15 @@ def test_every_drafter_and_policy(captured: Captured, drafter: str, policy: str,
     _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
     made = DRAFTERS[drafter](target, retrieval)
     assert set(captured.prepare(made)) == expected_refusals(made, layers)
-    blocks = [one for one in model_drafters(made) if isinstance(one, BlockDrafter)]
-    models = [one for one in model_drafters(made) if not isinstance(one, BlockDrafter)]
+    models = model_drafters(made)
     own = [one for one in models if not getattr(one, "is_self", False)]
-    of_blocks = len(PENDING_BUCKETS) * len(blocks)
-    assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models) + of_blocks
+    assert captured.at_load == OF_TARGET + len(TREE_BUCKETS) * len(own) + OF_DRAFTS * len(models)
     written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
     assert written == by_generate(NEW)
     assert meter.accepted_lengths == without.accepted_lengths
     captured.check()
     in_drafts = captured.taken.replays - len(captured.taken.rows)
-    assert (in_drafts > 0) == bool(models or blocks)
+    assert (in_drafts > 0) == bool(models)
 
 
 def noted(drafter: Drafter) -> list[dict[tuple[int, ...], float]]:
@@ -242,7 +240,7 @@ def test_more_pending_tokens_than_a_graph_reads(captured: Captured, drafter: str
 WINDOWED = {"mistral-window": "", **dict.fromkeys(("gemma3", "gemma4", "gpt-oss"), "keeps transformers' layers")}
 
 
-@pairs(name=WINDOWED, drafter=["ngram", "random", "self", "eagle3", "dflash"], policy=("full", "retrieval"))
+@pairs(name=WINDOWED, drafter=["ngram", "random", "self", "eagle3"], policy=("full", "retrieval"))
 def test_models_with_windows(kernels_of_torch: None, name: str, drafter: str, policy: str) -> None:
     """Trees behind more keys than a window has, and drafts whose working set has gaps."""
     captured = captured_of(LanguageModel(tiny(name), backend="triton"))
@@ -302,8 +300,8 @@ def test_plain_decoding_replays_one_graph(captured: Captured, layers: str) -> No
 
 
 @pairs(
-    ("self", "eagle3", "dspark"),
-    drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle", "dspark"],
+    ("self", "eagle3"),
+    drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"],
     whose=LAYERS,
 )
 def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: str, layers: str) -> None:
@@ -318,7 +316,7 @@ def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: s
     assert all(one.working.cache.capacity > 256 for one in model_drafters(made))  # the working set has grown, too
 
 
-@pairs(("lm", "blend-eagle"), drafter=["lm", "eagle3", "blend-eagle", "blend-block"], whose=LAYERS)
+@pairs(("lm", "blend-eagle"), drafter=["lm", "eagle3", "blend-eagle"], whose=LAYERS)
 def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, drafter: str, layers: str) -> None:
     target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
     made = DRAFTERS[drafter](target, retrieval)
@@ -536,7 +534,7 @@ def test_after_an_interruption_drafts_write_to_no_other_cache(
     captured.prepare(before)
     made, other = EagleDrafter(before.head, target, retrieval), before.working.cache.buffer.fill_(torch.nan)
     with monkeypatch.context() as patch:
-        patch.setattr(pending_graphs, "upload", Mock(side_effect=KeyboardInterrupt))
+        patch.setattr(draft_graphs, "upload", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             run(target, made, LONG, retrieval, shape=SHAPE)
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)

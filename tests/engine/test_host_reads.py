@@ -37,9 +37,6 @@ READS = {
     "eagle1": 2,
     "eagle3": 2,
     "blend": 2,
-    "dflash": 2,
-    "dspark": 2,
-    "blend-block": 2,
     "blend-eagle": 3,
 }
 """Steps of a drafter read the target's choice, and the tree of each of its models."""
@@ -142,7 +139,7 @@ def test_chunks_that_end_with_sentences_are_uploaded_when_they_are_chosen(
         assert not uploads
 
 
-@pairs(("self", "eagle3", "dspark"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))
+@pairs(("self", "eagle3"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))
 def test_reads_and_uploads_of_a_step_by_graphs(
     pretend: PretendDevice,
     graphs: Repeated,
@@ -160,12 +157,9 @@ def test_reads_and_uploads_of_a_step_by_graphs(
         assert one.reads.total() <= READS[drafter], one
         assert one.uploads.total() <= BY_GRAPHS[drafter], one
         assert not one.waits
-    if drafter.startswith(("eagle", "d")) or drafter in ("self", "lm"):
-        where = "drafters/block" if drafter == "dflash" else "tree"
-        assert {place.split(":")[0] for one in found for place in one.reads} == {
-            f"engine/{where}.py",
-            "engine/acceptance.py",
-        }
+    if drafter.startswith("eagle") or drafter in ("self", "lm"):
+        places = {place.split(":")[0] for one in found for place in one.reads}
+        assert places == {"engine/tree.py", "engine/acceptance.py"}
         assert {one.reads.total() for one in found} == {2}
 
 

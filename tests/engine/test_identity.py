@@ -87,7 +87,7 @@ def test_a_draft_with_more_or_fewer_tokens_proposes_only_those_of_the_target(tok
     assert max(proposed) < min(tokens, VOCABULARY)
 
 
-@pytest.mark.parametrize("drafter", but_for(("none", "self", "lm", "eagle3", "blend-block", "blend-eagle"), DRAFTERS))
+@pytest.mark.parametrize("drafter", but_for(("none", "self", "lm", "eagle3", "blend-eagle"), DRAFTERS))
 def test_suspended_models_change_no_token(drafter: str) -> None:
     target, retrieval, gate = Target(LanguageModel(tiny())), small("retrieval"), Impatient(SHAPE, enabled=False)
     made = DRAFTERS[drafter](target, retrieval)
@@ -202,7 +202,7 @@ def test_half_precision_chooses_near_the_maximum() -> None:
     assert gap.max() < 0.05 * (rows.max() - rows.min())
 
 
-@grid(length=[63, 64, 65, 66, 128, 129], drafter=["self", "lm", "lm-window", "dflash"])
+@grid(length=[63, 64, 65, 66, 128, 129], drafter=["self", "lm", "lm-window"])
 def test_prompts_as_long_as_the_drafter_s_chunk(drafter: str, length: int) -> None:
     expected = by_generate(12, length)
     target = Target(LanguageModel(tiny()))

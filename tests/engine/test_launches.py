@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -13,20 +12,18 @@ import torch
 import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import TREE_BUCKETS
-from specextend_cli.engine.drafters import BlockDrafter, Drafter, EagleDrafter, LMDrafter
+from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import COMMON, MULTIPLIERS, make, tiny
 from tests.helpers.decoding import small
 from tests.helpers.grid import but_for, grid
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
-from tests.helpers.torch_kernels import on_host, replace_kernels
+from tests.helpers.torch_kernels import replace_kernels
 
 SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
 MODELS: dict[str, Callable[..., Any]] = {
@@ -182,46 +179,3 @@ def test_operations_of_a_level(launches: Launches, monkeypatch: pytest.MonkeyPat
         totals.append(added(one, none).total())
     assert totals[0] == LEVEL
     assert totals[1] > 2 * LEVEL
-
-
-BLOCK_LAYER, BLOCK_BESIDE, PATHS = 9, 18, 10
-"""Operations of a block head's draft: of a layer, of none, and, with a Markov head, of another position."""
-BY_TORCH = 45
-"""Of a layer at least, launched one by one; its attention is one."""
-
-
-def of_blocks(launches: Launches, name: str, layers: int, depth: int) -> Counter[str]:
-    """Of the graph of one committed token."""
-    target, sees = Target(LanguageModel(tiny(), backend="triton")), {"windows": (None,), "is_causal": (False,)}
-    head = tiny_block(name, **{field: layers * value for field, value in sees.items()})
-    launches.bodies.clear()
-    shape = replace(SHAPE, depth=depth)
-    assert not use_checked_graphs(target, BlockDrafter(head, target, small("full")), shape, capture=launches)
-    return launches.bodies[-1]
-
-
-def test_operations_of_a_block_head(launches: Launches) -> None:
-    one, two = (of_blocks(launches, "dflash", layers, 3) for layers in (1, 2))
-    layer = added(two, one)
-    assert (layer.total(), one.total() - layer.total()) == (BLOCK_LAYER, BLOCK_BESIDE)
-    assert added(of_blocks(launches, "dflash", 1, 4), one).total() == 0
-    three, four = (of_blocks(launches, "dspark", 1, depth) for depth in (3, 4))
-    position = added(four, three)
-    assert position["best"] == position["advance"] == 1
-    assert position.total() == PATHS
-
-
-def test_operations_of_a_block_head_by_torch(launches: Launches) -> None:
-    target, totals = Target(LanguageModel(tiny(), backend="triton")), []
-    target.lm.backend = launches.of_kernel(on_host(reference))
-    for layers in (1, 2):
-        head = tiny_block("dflash", windows=(None,) * layers, is_causal=(False,) * layers)
-        drafter = BlockDrafter(head, target, small("full"))
-        with torch.inference_mode(), launches:
-            drafter.begin(9)
-            drafter.observe([1, 2], torch.zeros(1, 3 * 64))
-            launches.found.clear()
-            drafter.propose(SHAPE)
-        totals.append(launches.found.total())
-        assert launches.found["reference"] == layers
-    assert totals[1] - totals[0] >= BY_TORCH

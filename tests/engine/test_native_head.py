@@ -78,7 +78,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     run_natively(head, exact=True)
     config = head.config
     cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
-    states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.vocabulary, (9,))
+    states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.embedding, (9,))
     own = torch.eye(3, dtype=torch.bool)
     masks = [None, torch.ones(5, 5, dtype=torch.bool).tril(), torch.cat((torch.rand(3, 6) < 0.5, own), 1)]
 
@@ -115,7 +115,7 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
     run_natively(head, exact=True)
     config = head.config
     cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
-    tokens = torch.randint(0, config.vocabulary, (3,))
+    tokens = torch.randint(0, config.embedding, (3,))
     width = len(config.feature_layers) * config.target_hidden
     features = torch.randn(3, width)
 

@@ -61,7 +61,7 @@ def written(
     return run(target, made, PROMPT, retrieval, sampling, gate=gate, new=NEW, shape=SHAPE)[0]
 
 
-SOME = ("none", "random", "self", "lm-window", "eagle3.1", "blend-block", "blend-eagle")
+SOME = ("none", "random", "self", "lm-window", "eagle3.1", "blend-eagle")
 """Drafters of the quick tests: every kind, of which the last has four."""
 
 

@@ -50,7 +50,7 @@ def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (32, 12, 4, 1))  # all of them are captured in test_graphs
 
 
-PROPOSING = ("none", "ngram", "random", "lm", "eagle1", "eagle3", "blend-eagle", "dspark")
+PROPOSING = ("none", "ngram", "random", "lm", "eagle1", "eagle3", "blend-eagle")
 
 
 @pairs(SOME, name=SOME, drafter=PROPOSING, policy=POLICIES)

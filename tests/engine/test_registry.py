@@ -16,7 +16,6 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.registry import DRAFTERS, DrafterEntry, DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
 from tests.helpers.decoding import NEW, run, small
 
@@ -45,7 +44,6 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
         small("retrieval"),
         load_lm=lambda: LanguageModel(small_draft()),
         load_head=lambda: pytest.fail("no head is needed"),
-        load_block=lambda: tiny_block("dspark"),
         load_table=lambda: NgramTable({}, [], []),
         load_mtp=lambda: pytest.fail("no layer is needed"),
         load_assistant=lambda: pytest.fail("no assistant is needed"),
@@ -53,7 +51,7 @@ def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
     )
 
 
-@pytest.mark.parametrize("name", ["repeat", "blend", "lm", "self", "none", "table", "block"])
+@pytest.mark.parametrize("name", ["repeat", "blend", "lm", "self", "none", "table"])
 def test_a_drafter_from_the_registry_is_lossless(setup: DrafterSetup, name: str) -> None:
     drafter = make_drafter(name, setup)
     assert run(setup.target, drafter, prompt(), setup.retrieval)[0] == by_generate(NEW)

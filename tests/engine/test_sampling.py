@@ -16,7 +16,8 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import BatchSampler, Sampler
 from specextend_cli.engine.stop import Stop
@@ -139,7 +140,7 @@ def tiny_vocabulary_model(seed: int = 0) -> transformers.PreTrainedModel:
 
 def small_head(config: HeadConfig) -> EagleHead:
     torch.manual_seed(2)
-    return EagleHead(replace(config, vocabulary=TINY_VOCABULARY, draft_vocabulary=TINY_VOCABULARY))
+    return EagleHead(replace(config, embedding=TINY_VOCABULARY, draft_vocab=TINY_VOCABULARY))
 
 
 @pytest.mark.full

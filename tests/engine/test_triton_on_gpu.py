@@ -60,7 +60,7 @@ def test_greedy_decoding_is_identical_on_cuda(drafter: str) -> None:
 
 @pytest.mark.gpu
 @needs_triton
-@pytest.mark.parametrize("drafter", ["none", "self", "lm", "eagle1", "eagle3", "dflash-sliding", "dspark-rnn"])
+@pytest.mark.parametrize("drafter", ["none", "self", "lm", "eagle1", "eagle3"])
 def test_decoding_by_graphs_is_identical(drafter: str) -> None:
     graphed_identity("cuda", drafter, cuda_graph, new=40, length=150)
 

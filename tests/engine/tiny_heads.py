@@ -7,7 +7,8 @@ from typing import Any
 
 import torch
 
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head_config import HeadConfig
 from tests.engine.tiny_models import VOCABULARY
 
 COMMON = {
@@ -18,10 +19,10 @@ COMMON = {
     "head_dim": 16,
     "intermediate": 96,
     "layers": 1,
-    "vocabulary": VOCABULARY,
+    "embedding": VOCABULARY,
 }
-EAGLE1 = HeadConfig(**{**COMMON, "generation": 1, "draft_vocabulary": VOCABULARY, "feature_layers": (3,)})
-EAGLE3 = HeadConfig(**{**COMMON, "generation": 3, "draft_vocabulary": 40, "feature_layers": (0, 1, 2)})
+EAGLE1 = HeadConfig(**{**COMMON, "generation": 1, "draft_vocab": VOCABULARY, "feature_layers": (3,)})
+EAGLE3 = HeadConfig(**{**COMMON, "generation": 3, "draft_vocab": 40, "feature_layers": (0, 1, 2)})
 
 VARIANTS: dict[str, HeadConfig] = {
     "eagle1": EAGLE1,
@@ -36,10 +37,10 @@ VARIANTS: dict[str, HeadConfig] = {
     ),
     "eagle3-qk-norm": HeadConfig(**{**vars(EAGLE3), "qk_norm": True}),
     "eagle3-five-states": HeadConfig(
-        **{**vars(EAGLE3), "qk_norm": True, "feature_layers": (1, 2, 3, 2, 1), "draft_vocabulary": VOCABULARY}
+        **{**vars(EAGLE3), "qk_norm": True, "feature_layers": (1, 2, 3, 2, 1), "draft_vocab": VOCABULARY}
     ),
     "eagle3-narrow": HeadConfig(**{**vars(EAGLE3), "hidden": 32, "heads": 2, "kv_heads": 1, "head_dim": 24}),
-    "eagle3-whole-vocabulary": HeadConfig(**{**vars(EAGLE3), "draft_vocabulary": VOCABULARY}),
+    "eagle3-whole-vocabulary": HeadConfig(**{**vars(EAGLE3), "draft_vocab": VOCABULARY}),
     "eagle3-linear-rope": HeadConfig(
         **{**vars(EAGLE3), "rope": {"rope_type": "linear", "rope_theta": 500.0, "factor": 4.0}}
     ),
@@ -53,7 +54,7 @@ def tiny_head(name: str = "eagle3", seed: int = 2, **changes: Any) -> EagleHead:
     head = EagleHead(config)
     for parameter in head.parameters():
         torch.nn.init.normal_(parameter, mean=float(parameter.dim() == 1), std=0.1)
-    if config.draft_vocabulary < config.vocabulary:
-        chosen = torch.randperm(config.vocabulary)[: config.draft_vocabulary].sort().values
+    if config.draft_vocab < config.embedding:
+        chosen = torch.randperm(config.embedding)[: config.draft_vocab].sort().values
         head.draft_to_target.copy_(chosen - torch.arange(len(chosen)))
     return head.eval()

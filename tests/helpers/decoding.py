@@ -14,7 +14,6 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import (
     BlendDrafter,
-    BlockDrafter,
     Drafter,
     EagleDrafter,
     LMDrafter,
@@ -28,7 +27,6 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, small_draft, windowed_draft
 from tests.helpers.random_drafter import RandomDrafter
@@ -55,11 +53,6 @@ DRAFTERS: dict[str, Make] = {
     "eagle3-window": lambda target, retrieval: eagle("eagle3", target, retrieval, window=32),
     "eagle3.1": lambda target, retrieval: eagle("eagle3.1", target, retrieval),
     "eagle3-sliding": lambda target, retrieval: eagle("eagle3", target, retrieval, sliding_window=128),
-    "dflash": lambda target, retrieval: block("dflash", target, retrieval),
-    "dflash-sliding": lambda target, retrieval: block("dflash-sliding", target, retrieval),
-    "dspark": lambda target, retrieval: block("dspark", target, retrieval),
-    "dspark-rnn": lambda target, retrieval: block("dspark-rnn", target, retrieval),
-    "blend-block": lambda target, retrieval: BlendDrafter([NgramDrafter(), block("dspark-gated", target, retrieval)]),
     "blend-eagle": lambda target, retrieval: BlendDrafter(
         [
             eagle("eagle1", target, retrieval),
@@ -86,12 +79,6 @@ def eagle(
     sizes = {"target_hidden": width} if name.startswith("eagle3") else {"target_hidden": width, "hidden": width}
     head = tiny_head(name, **sizes, **changes).to(target.lm.device)
     return EagleDrafter(head, target, retrieval, window=window)
-
-
-def block(name: str, target: Target, retrieval: Retrieval) -> BlockDrafter:
-    """A block head of the target's width, where the target is."""
-    head = tiny_block(name, target_hidden=target.lm.config.hidden_size).to(target.lm.device)
-    return BlockDrafter(head, target, retrieval)
 
 
 def usual_table() -> NgramTable:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import graph_check, graphs, pending_graphs
+from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs
 from specextend_cli.engine.cuda.capture import Capture
 from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
 from specextend_cli.engine.lm import LanguageModel
@@ -20,7 +20,7 @@ def use_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """And short texts to check them by: the interpreter takes milliseconds for each row and head of a layer."""
     monkeypatch.setattr(graph_check, "_READ", (9, 4))
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
-    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (4, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (4, 1))
 
 
 def check_identity(

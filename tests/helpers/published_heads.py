@@ -13,7 +13,6 @@ from torch import Tensor
 from specextend_cli.engine.head import EagleHead
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY
-from tests.helpers.eight_bits import coded
 
 SIZES = {
     "hidden_size": 64,
@@ -34,8 +33,8 @@ def named(head: EagleHead, first: str) -> dict[str, Tensor]:
     for key, tensor in head.state_dict().items():
         key = key.replace("embedding.", "embed_tokens.").replace("draft_to_target", "d2t")
         tensors[key.replace("layers.0.", first)] = tensor.clone()
-    if head.config.draft_vocabulary < head.config.vocabulary:
-        tensors["t2d"] = torch.zeros(head.config.vocabulary, dtype=torch.bool)
+    if head.config.draft_vocab < head.config.embedding:
+        tensors["t2d"] = torch.zeros(head.config.embedding, dtype=torch.bool)
         tensors["t2d"][head.vocabulary] = True
     else:
         del tensors["d2t"]
@@ -48,7 +47,7 @@ def write_config(directory: Path, vocabulary: int, **settings: Any) -> None:
 
 def safeailab_1(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """pytorch_model.bin without final norm and output head; `bias` in the configuration speaks of fc."""
-    head = tiny_head("eagle1-bias-2-layers", vocabulary=vocabulary, draft_vocabulary=vocabulary)
+    head = tiny_head("eagle1-bias-2-layers", embedding=vocabulary, draft_vocab=vocabulary)
     tensors = named(head, "layers.0.")
     del tensors["lm_head.weight"]
     torch.save(tensors, directory / "pytorch_model.bin")
@@ -58,7 +57,7 @@ def safeailab_1(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 
 def safeailab_3(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """pytorch_model.bin, `midlayer`, default layers, no embedding of its own."""
-    head = tiny_head("eagle3", vocabulary=vocabulary)
+    head = tiny_head("eagle3", embedding=vocabulary)
     tensors = named(head, "midlayer.")
     del tensors["embed_tokens.weight"]
     torch.save(tensors, directory / "pytorch_model.bin")
@@ -68,7 +67,7 @@ def safeailab_3(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 
 def angelslim(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """An explicit head_dim that is not hidden / heads, its own embedding, a narrower head."""
-    head = tiny_head("eagle3-narrow", vocabulary=vocabulary)
+    head = tiny_head("eagle3-narrow", embedding=vocabulary)
     save_file(named(head, "midlayer."), directory / "model.safetensors")
     sizes = {"hidden_size": 32, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 24}
     settings = {"architectures": ["Eagle3LlamaForCausalLM"], "target_hidden_size": 64, "draft_vocab_size": 40}
@@ -79,7 +78,7 @@ def angelslim(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 def yarn(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """A head for long inputs: YaRN in `rope_scaling`, no embedding of its own."""
     scaling = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 2048}
-    head = tiny_head("eagle3", vocabulary=vocabulary, rope={**scaling, "rope_theta": 10000.0}, max_position=65536)
+    head = tiny_head("eagle3", embedding=vocabulary, rope={**scaling, "rope_theta": 10000.0}, max_position=65536)
     tensors = named(head, "midlayer.")
     del tensors["embed_tokens.weight"]
     save_file(tensors, directory / "model.safetensors")
@@ -91,7 +90,7 @@ def yarn(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 def speculators(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """Sizes in a table of their own, `layers.0`, norms of EAGLE-3.1, RoPE nested."""
     rope = {"rope_type": "default", "rope_theta": 500.0}
-    head = tiny_head("eagle3.1", vocabulary=vocabulary, norm_before_residual=True, rope=rope)
+    head = tiny_head("eagle3.1", embedding=vocabulary, norm_before_residual=True, rope=rope)
     tensors = named(head, "layers.0.")
     tensors["verifier_norm.weight"] = torch.ones(64)
     save_file(tensors, directory / "model.safetensors")
@@ -107,7 +106,7 @@ def speculators(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 def specforge(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """`norm_output` that means nothing, no maps where the vocabulary is whole, old rope_scaling, ids in a table."""
     rope = {"rope_type": "linear", "rope_theta": 10000.0, "factor": 2.0}
-    head = tiny_head("eagle3-whole-vocabulary", vocabulary=vocabulary, draft_vocabulary=vocabulary, rope=rope)
+    head = tiny_head("eagle3-whole-vocabulary", embedding=vocabulary, draft_vocab=vocabulary, rope=rope)
     save_file(named(head, "midlayer."), directory / "model.safetensors")
     settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": vocabulary}
     settings |= {"norm_output": True, "rope_scaling": {"type": "linear", "factor": 2.0}}
@@ -120,7 +119,7 @@ def speculators_window(directory: Path, vocabulary: int = VOCABULARY) -> EagleHe
     """All keys of a newer one: Qwen3's norms of queries and keys, a sliding window, one norm before fc, feedback."""
     rope = {"rope_type": "default", "rope_theta": 1000000.0}
     changes = {"norm_before_fc": True, "feeds_normed": True, "sliding_window": 2048, "rope": rope}
-    head = tiny_head("eagle3-qk-norm", vocabulary=vocabulary, **changes)
+    head = tiny_head("eagle3-qk-norm", embedding=vocabulary, **changes)
     save_file(named(head, "layers.0."), directory / "model.safetensors")
     layer = {**SIZES, "vocab_size": vocabulary, "model_type": "qwen3", "rope_parameters": rope, "head_dim": 16}
     layer |= {"layer_types": ["sliding_attention"], "sliding_window": 2048, "use_sliding_window": True}
@@ -144,7 +143,7 @@ def speculators_window(directory: Path, vocabulary: int = VOCABULARY) -> EagleHe
 
 def specbundle(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """SpecForge's as it saves them: safetensors without the embedding, no position encoding in the configuration."""
-    head = tiny_head("eagle3", vocabulary=vocabulary)
+    head = tiny_head("eagle3", embedding=vocabulary)
     tensors = named(head, "midlayer.")
     del tensors["embed_tokens.weight"]
     save_file(tensors, directory / "model.safetensors")
@@ -155,7 +154,7 @@ def specbundle(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
 
 def specforge_31(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """EAGLE-3.1: `norm_output` means the feedback, beside norms of the target's states. No embedding of its own."""
-    head = tiny_head("eagle3.1", vocabulary=vocabulary, rope={"rope_type": "default", "rope_theta": 1000000.0})
+    head = tiny_head("eagle3.1", embedding=vocabulary, rope={"rope_type": "default", "rope_theta": 1000000.0})
     tensors = named(head, "midlayer.")
     del tensors["embed_tokens.weight"]
     save_file(tensors, directory / "model.safetensors")
@@ -173,24 +172,9 @@ def specforge_31(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     return head
 
 
-def tied(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
-    """Two layers with biases, the embedding as output head, ids counted from the end, RoPE that is refused as it is."""
-    head = tiny_head("eagle3-2-layers", vocabulary=vocabulary, draft_vocabulary=vocabulary)
-    with torch.no_grad():
-        head.lm_head.weight.copy_(head.embedding.weight)
-    tensors = named(head, "layers.0.")
-    del tensors["lm_head.weight"]
-    save_file(tensors, directory / "model.safetensors")
-    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": None}
-    settings |= {"num_hidden_layers": 2, "tie_word_embeddings": True}
-    settings |= {"rope_scaling": {"type": "dynamic", "factor": 2.0}, "attention_bias": True, "mlp_bias": True}
-    write_config(directory, vocabulary, **settings, eagle_aux_hidden_state_layer_ids=[-4, -3, -2])
-    return head
-
-
 def bare(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     """The target's embedding and output head, and a norm before fc."""
-    head = tiny_head("eagle3-norm-before-fc", vocabulary=vocabulary, draft_vocabulary=vocabulary)
+    head = tiny_head("eagle3-norm-before-fc", embedding=vocabulary, draft_vocab=vocabulary)
     tensors = named(head, "midlayer.")
     del tensors["embed_tokens.weight"], tensors["lm_head.weight"]
     save_file(tensors, directory / "model.safetensors")
@@ -216,7 +200,7 @@ def deepspec(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     norms of queries and keys; the whole vocabulary without maps; its target's configuration with keys added.
     """
     rope = {"rope_type": "default", "rope_theta": 1000000.0}
-    head = tiny_head("eagle3-five-states", vocabulary=vocabulary, draft_vocabulary=vocabulary, rope=rope)
+    head = tiny_head("eagle3-five-states", embedding=vocabulary, draft_vocab=vocabulary, rope=rope)
     save_file(named(head, "layers.0."), directory / "model.safetensors")
     settings = {**QWEN3, "architectures": ["Qwen3Eagle3Model"], "dtype": "bfloat16", "rope_parameters": rope}
     settings |= {"target_layer_ids": [0, 1, 2, 1, 0], "num_target_layers": 3, "draft_num_hidden_layers": 1}
@@ -225,104 +209,8 @@ def deepspec(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
     return head
 
 
-def last_state(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
-    """ModelOpt's for gpt-oss: the target's last state as it is, without fc, and a factor of the logits."""
-    yarn = {"rope_type": "yarn", "factor": 32.0, "original_max_position_embeddings": 2048}
-    scaling = {**yarn, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False}
-    rope = {**scaling, "rope_theta": 150000.0}
-    head = tiny_head("eagle3", vocabulary=vocabulary, feature_layers=(3,), rope=rope, max_position=65536)
-    with torch.no_grad():
-        head.fc.weight.copy_(torch.eye(64))
-        tensors = named(head, "midlayer.")
-        head.lm_head.weight.mul_(0.25)
-    del tensors["fc.weight"], tensors["embed_tokens.weight"]
-    save_file(tensors, directory / "model.safetensors")
-    eagle = {"use_aux_hidden_state": False, "use_last_layernorm": True, "use_mtp_layernorm": False}
-    eagle |= {"use_input_layernorm_in_first_layer": True, "next_layer_regular": True, "parallel_draft_step": 1}
-    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama", "logit_scale": 0.25}
-    settings |= {"draft_vocab_size": 40, "rope_theta": 150000.0, "rope_scaling": scaling, "eagle_config": eagle}
-    write_config(directory, vocabulary, **settings, max_position_embeddings=65536)
-    return head
-
-
-def specdrift(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
-    """EAGLE-3.1 as SGLang first had it: other names of the norms before fc, and of a second layer's first norm."""
-    head = tiny_head("eagle3.1", vocabulary=vocabulary, layers=2)
-    tensors = named(head, "layers.0.")
-    tensors["layers.1.hidden_norm.weight"] = tensors.pop("layers.1.input_layernorm.weight")
-    for i, which in enumerate(("low", "mid", "high")):
-        tensors[f"aux_norm_{which}.weight"] = tensors.pop(f"fc_norm.{i}.weight")
-    del tensors["embed_tokens.weight"]
-    save_file(tensors, directory / "model.safetensors")
-    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "model_type": "llama"}
-    settings |= {"draft_vocab_size": 40, "use_aux_norm": True, "norm_output": True, "num_aux_hidden_states": 3}
-    ids = {"eagle_aux_hidden_state_layer_ids": [0, 1, 2]}
-    write_config(directory, vocabulary, **settings, num_hidden_layers=2, eagle_config=ids)
-    return head
-
-
-def angelslim_vl(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
-    """For a target that also reads images: sections of positions; `tie_word_embeddings` beside an lm_head."""
-    rope = {"rope_type": "default", "rope_theta": 5000000.0}
-    head = tiny_head("eagle3", vocabulary=vocabulary, rope=rope)
-    save_file(named(head, "midlayer."), directory / "model.safetensors")
-    sections = {"type": "default", "rope_type": "default", "mrope_interleaved": True, "mrope_section": [3, 3, 2]}
-    settings = {"architectures": ["Eagle3LlamaForCausalLM"], "model_type": "llama", "target_model_type": "qwen3_vl"}
-    settings |= {"rope_scaling": sections, "rope_theta": 5000000.0, "tie_word_embeddings": True, "modal_type": "VLM"}
-    write_config(directory, vocabulary, **settings, draft_vocab_size=40)
-    return head
-
-
-def p_eagle(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
-    """speculators' for several tokens at once: an embedding of its own, and what stands for states not yet there."""
-    rope = {"rope_type": "default", "rope_theta": 10000.0}
-    head = tiny_head("eagle3", vocabulary=vocabulary, norm_before_residual=True, rope=rope, qk_norm=True)
-    tensors = named(head, "layers.0.")
-    tensors["mask_hidden"] = torch.randn(1, 1, 192)
-    save_file(tensors, directory / "model.safetensors")
-    layer = {**SIZES, **QWEN3, "vocab_size": vocabulary, "rope_parameters": rope}
-    config: dict[str, Any] = {"architectures": ["PEagleSpeculator"], "speculators_model_type": "peagle"}
-    config |= {"transformer_layer_config": layer, "draft_vocab_size": 40, "mask_token_id": 5}
-    config |= {"norm_before_residual": True, "norm_before_fc": False, "fc_norm": False, "norm_output": False}
-    config |= {"eagle_aux_hidden_state_layer_ids": [0, 1, 2], "embed_requires_grad": True}
-    (directory / "config.json").write_text(json.dumps(config))
-    return head
-
-
-def eight_bits(directory: Path, vocabulary: int = VOCABULARY) -> EagleHead:
-    """Matrices of eight bits in all ways that are read: FP8 with one scale or blocks of them, integers by row or group.
-
-    The head that is returned has the numbers that they stand for.
-    """
-    head = tiny_head("eagle3", vocabulary=vocabulary)
-    tensors = named(head, "midlayer.")
-    generator = torch.Generator().manual_seed(5)
-    with torch.no_grad():
-        for index, (key, module) in enumerate(_matrices(head)):
-            codes, full, beside = coded(module.weight, index % 5, generator)
-            module.weight.copy_(full)
-            tensors[f"{key}.weight"] = codes
-            tensors |= {f"{key}.{name}": tensor for name, tensor in beside.items()}
-    tensors["midlayer.self_attn.k_proj.k_scale"] = torch.tensor(0.5)  # of a cache of keys that is not kept so here
-    save_file(tensors, directory / "model.safetensors")
-    quantization = {"quant_method": "compressed-tensors", "weight_block_size": [48, 40]}
-    settings: dict[str, Any] = {"architectures": ["LlamaForCausalLMEagle3"], "draft_vocab_size": 40}
-    write_config(directory, vocabulary, **settings, quantization_config=quantization)
-    return head
-
-
-def _matrices(head: EagleHead) -> list[tuple[str, torch.nn.Linear]]:
-    found = [(name, module) for name, module in head.named_modules() if isinstance(module, torch.nn.Linear)]
-    return [(name.replace("layers.0.", "midlayer."), module) for name, module in found]
-
-
 LAYOUTS = (
     deepspec,
-    last_state,
-    specdrift,
-    angelslim_vl,
-    p_eagle,
-    eight_bits,
     safeailab_1,
     safeailab_3,
     angelslim,
@@ -332,6 +220,5 @@ LAYOUTS = (
     specforge,
     specbundle,
     specforge_31,
-    tied,
     bare,
 )

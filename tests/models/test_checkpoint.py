@@ -10,7 +10,7 @@ import pytest
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import weight_files
-from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.head_config import PublishedHead
 
 
 def index(directory: Path, content: object) -> Path:
@@ -42,13 +42,16 @@ def test_a_broken_index_has_no_files(tmp_path: Path, content: object) -> None:
     assert weight_files(index(tmp_path, content)) == []
 
 
-def settings(directory: Path, content: dict[str, Any]) -> HeadSettings:
+SIZES = {"hidden_size": 4, "intermediate_size": 4, "num_attention_heads": 1, "vocab_size": 8}
+
+
+def settings(directory: Path, content: dict[str, Any]) -> PublishedHead:
     (directory / "config.json").write_text(json.dumps(content))
-    return HeadSettings.read(directory)
+    return PublishedHead.read(directory)
 
 
 def test_tables_of_a_heads_settings_are_joined(tmp_path: Path) -> None:
-    layer = {"hidden_size": 1, "head_dim": 2}
+    layer = {**SIZES, "hidden_size": 1, "head_dim": 2}
     eagle = {"norm_output": True, "norm_before_fc": False, "vocab_size": 9}
     read = settings(
         tmp_path,
@@ -61,8 +64,8 @@ def test_tables_of_a_heads_settings_are_joined(tmp_path: Path) -> None:
         },
     )
     assert (read.hidden_size, read.head_dim, read.norm_output, read.norm_before_fc) == (1, 3, True, True)
-    assert (read.vocab_size, read.fc_norm) == (None, None)
-    assert settings(tmp_path, {"transformer_layer_config": None, "eagle_config": None}).norm_output is None
+    assert (read.vocab_size, read.fc_norm) == (8, None)
+    assert settings(tmp_path, {**SIZES, "transformer_layer_config": None, "eagle_config": None}).norm_output is None
 
 
 @pytest.mark.parametrize("key", ["transformer_layer_config", "eagle_config"])

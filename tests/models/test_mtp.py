@@ -18,7 +18,7 @@ from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cpu import native_head
-from specextend_cli.engine.cuda import graphs, pending_graphs
+from specextend_cli.engine.cuda import draft_graphs, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
@@ -173,7 +173,7 @@ def test_it_is_a_drafter_of_the_registry(load: Load) -> None:
     def no(*_: object) -> Any:
         pytest.fail("nothing else is needed")
 
-    setup = DrafterSetup(target, retrieval, no, no, no, no, load_mtp=lambda: load_mtp(lm), load_assistant=no)
+    setup = DrafterSetup(target, retrieval, no, no, no, load_mtp=lambda: load_mtp(lm), load_assistant=no)
     assert make_drafter("mtp", setup).name == "mtp"
 
 
@@ -217,7 +217,7 @@ def test_by_graphs_it_drafts_what_it_drafts_without(
     lm, _ = load(name)
     replace_kernels(monkeypatch, getattr(capture, "opaque", lambda kernel: kernel))
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
-    monkeypatch.setattr(pending_graphs, "PENDING_BUCKETS", (16, 4, 1))
+    monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (16, 4, 1))
     lm.backend = triton_tree
     shape, retrieval = TreeShape(nodes=12, depth=3, width=3, threshold=0.0), small("retrieval")
     target, found = Target(lm), []

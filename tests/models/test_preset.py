@@ -18,7 +18,6 @@ from specextend_cli.models.presets import list_presets, load_preset, user_preset
 from specextend_cli.models.prompt_templates import fill
 
 HEAD = '[draft]\nkind = "eagle"\n'
-BLOCK = '[draft]\nkind = "block"\n'
 SOURCE = '[draft.source]\nkind = "hub"\nrepo = "owner/head"\n'
 WHEEL = '[draft.source]\nkind = "wheel"\npackage = "p"\nversion = "1"\nfile = "f"\nfile_bytes = 1\nwheel_bytes = 1\n'
 HASHES = f'sha256 = "{64 * "0"}"\nwheel_sha256 = "{64 * "0"}"\n'
@@ -94,10 +93,7 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         (END, f"{HEAD}{SOURCE}[draft.shape]\n{SHAPE}vocab = 97\n", "draft: [draft.shape] has the sizes", "change"),
         (END, f"{HEAD}{SOURCE}[draft.head]\nlayer = 1\n{SHAPE}", "draft.head.layer: unknown key", "layers"),
         (END, f"[draft.head]\n{SHAPE}", "draft: [draft.head] has the sizes", "change"),
-        (END, f"{HEAD}[draft.block]\nblock = 8\nfused = 3\n{SHAPE}{SOURCE}", "draft: [draft.block] has", "change"),
-        (END, f"{BLOCK}[draft.head]\n{SHAPE}{SOURCE}", "draft: [draft.head] has the sizes", "change"),
-        (END, f"{BLOCK}{SOURCE}[draft.block]\nblok = 8\n{SHAPE}", "draft.block.blok: unknown key", "block"),
-        (END, '[draft]\nkind = "blend"\nof = ["block", "eagle"]\n', "draft: a draft has one source", "change"),
+        (END, '[draft]\nkind = "blend"\nof = ["assistant", "eagle"]\n', "draft: a draft has one source", "change"),
         (END, "[decoding]\ntop_p = 2\n", "decoding: top_p must be above 0 and at most 1", "change"),
         (END, "[decoding]\nseed = -1\n", "decoding: seed must be at least 0", "change"),
         (END, "[decoding]\ntop_q = 1\n", "decoding.top_q: unknown key", "top_p"),

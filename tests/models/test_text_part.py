@@ -39,7 +39,7 @@ from tests.helpers.grid import but_for
 from tests.helpers.wrappers import save, tensor_names
 
 DECODED = ("gemma3", "gemma4", "mistral3", "mistral3-ministral", "qwen2_5_vl", "qwen3_vl", "smolvlm", "llava")
-EACH_WITH_ANOTHER = ("random", "self", "lm", "blend", "eagle1", "eagle3", "dflash", "table")
+EACH_WITH_ANOTHER = ("random", "self", "lm", "blend", "eagle1", "eagle3", "eagle3.1", "table")
 """A drafter for each of these models."""
 NATIVE = ("mistral3", "qwen2_5_vl", "qwen3_vl")
 

@@ -10,15 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models.block_heads import save_block_head
-from specextend_cli.models.block_shape import BlockShape
-from specextend_cli.models.memory import draft_shape
 from specextend_cli.models.ngram_table import FILE, table_file
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import list_presets, load_preset
@@ -31,14 +27,13 @@ from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.prompts import PromptBuilder
 from specextend_cli.summarize.writer import TextGenerator, load_writer
-from tests.engine.tiny_blocks import tiny_block
 from tests.engine.tiny_models import generate
 from tests.helpers.grid import but_for
 from tests.helpers.preset_models import LAYOUTS, found, save_assistant, save_model
 from tests.helpers.published_heads import safeailab_3
 from tests.summarize import tiny_preset
 
-SIZES = ("shape", "head", "block", "assistant")
+SIZES = ("shape", "head", "assistant")
 PRESETS = {preset.name: preset for preset in list_presets()}
 
 
@@ -133,37 +128,21 @@ def test_what_drafts_is_said_with_the_layers_that_were_kept(pair: Preset) -> Non
     assert remark.startswith("whichever way its configuration is read, it agrees with the target on ")
 
 
-def block_head(preset: Preset, folder: Path) -> None:
-    lm = loaded(preset, "ngram").target.lm
-    sizes = {"hidden": lm.config.hidden_size, "target_hidden": lm.config.hidden_size, "vocabulary": lm.vocabulary}
-    head = tiny_block("dflash", **sizes, draft_vocabulary=lm.vocabulary - 1, feature_layers=(1, 2, 3))
-    save_block_head(head, folder, dtype=torch.float32)
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "says"),
-    [("qwen3-8b", "eagle", "eagle3 of layers 2, 1, 0"), ("smollm2-135m", "block", "dflash of layers 1, 2, 3")],
-)
-def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path, name: str, kind: str, says: str) -> None:
-    """--draft-head finds out what kind of head it is; all that a run does with one works with the other."""
-    preset, folder = shrink(PRESETS[name], tmp_path), tmp_path / "head"
+def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path) -> None:
+    preset, folder, says = shrink(PRESETS["qwen3-8b"], tmp_path), tmp_path / "head", "eagle3 of layers 2, 1, 0"
     folder.mkdir()
-    if kind == "eagle":
-        safeailab_3(folder, tiny_preset.tokenizer().get_vocab_size())
-    else:
-        block_head(preset, folder)
+    safeailab_3(folder, tiny_preset.tokenizer().get_vocab_size())
     changed = with_head(preset, folder)
-    assert (changed.draft.of, changed.draft.model, changed.draft.window) == ((kind, "ngram"), kind, WINDOW)
+    assert (changed.draft.of, changed.draft.model, changed.draft.window) == (("eagle", "ngram"), "eagle", WINDOW)
     assert changed.retrieval == replace(preset.retrieval, positions="compact")
-    assert isinstance(draft_shape(changed), BlockShape) == (kind == "block")
     generator, prompt = loaded(changed), prompt_of(changed, tmp_path)
     assert describe(generator.drafter) == f"blend ({says} + ngram)"
     generator.drafter.suspend()  # as the gate does where a head does not pay
     assert describe(generator.drafter) == f"blend ({says} + ngram)"
     assert write(generator, prompt)[0] == write(generator.without_drafts(), prompt)[0]
-    assert describe(loaded(changed, kind).drafter) == says
+    assert describe(loaded(changed, "eagle").drafter) == says
     (folder / FILE).touch()
-    assert with_head(preset, folder).draft.of == (kind, "ngram", "table")
+    assert with_head(preset, folder).draft.of == ("eagle", "ngram", "table")
     with pytest.raises(UsageError, match="no directory") as caught:
         with_head(preset, tmp_path / "nowhere")
     assert "docs/models.md" in caught.value.fix
@@ -171,7 +150,7 @@ def test_a_head_takes_the_place_of_the_presets_draft(tmp_path: Path, name: str, 
 
 @pytest.mark.parametrize(
     ("draft", "has_head", "lacks"),
-    [("lm", True, "draft model"), ("block", True, "block head"), ("eagle", False, "EAGLE head")],
+    [("lm", True, "draft model"), ("assistant", True, "assistant model"), ("eagle", False, "EAGLE head")],
 )
 def test_asking_for_a_draft_that_a_preset_does_not_have(pair: Preset, draft: str, has_head: bool, lacks: str) -> None:
     with pytest.raises(UsageError, match=f"has no {lacks}") as caught:

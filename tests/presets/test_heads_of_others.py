@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 import torch
 
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.errors import ModelError
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.presets import read_preset
 from specextend_cli.runtime.draft_heads import with_head
@@ -31,3 +33,16 @@ def test_a_trained_checkpoint_is_a_draft(layout, tmp_path: Path) -> None:
     changed = with_head(read_preset(tiny_preset.write(tmp_path / "tiny.toml")), best)
     assert changed.draft.of == ("eagle", "ngram")
     assert changed.draft.source is not None
+
+
+def test_another_kind_of_draft_model_is_refused_before_anything_is_loaded(tmp_path: Path) -> None:
+    head = tmp_path / "head"
+    head.mkdir()
+    speculators(head)
+    said = json.loads((head / "config.json").read_text())
+    said |= {"speculators_model_type": "dflash", "architectures": ["DFlashDraftModel"]}
+    (head / "config.json").write_text(json.dumps(said))
+    with pytest.raises(ModelError, match="cannot be used") as caught:
+        with_head(read_preset(tiny_preset.write(tmp_path / "tiny.toml")), head)
+    assert "dflash" in caught.value.why
+    assert "EAGLE-3 layout" in caught.value.fix

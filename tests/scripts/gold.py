@@ -13,7 +13,7 @@ of NEW's PATTERN; it exits 1 if there are any, or a case is missing.
 A case is `model/forward/dtype/prompt/draft/sampling`; PATTERN is a shell's: `--only 'pair/native/*/eagle-*'`. Forwards
 are `native` code, transformers' own `layers`, and parts of the ablation: these with masked attention throughout
 (`naive`), but for reading the prompt (`+flash`) or verifying (`+hta`). Nothing depends on time: every step drafts as
-far as the settings allow or, `gated`, as far as pays by an invented clock. Block heads are left out.
+far as the settings allow or, `gated`, as far as pays by an invented clock.
 """
 
 from __future__ import annotations

@@ -34,7 +34,8 @@ from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_grap
 from specextend_cli.engine.drafters import Drafter, EagleDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -278,8 +279,8 @@ class SyntheticModels:
             head_dim=sizes.head_dim,
             intermediate=sizes.intermediate,
             layers=1,
-            vocabulary=sizes.vocabulary,
-            draft_vocabulary=sizes.draft_vocabulary,
+            embedding=sizes.vocabulary,
+            draft_vocab=sizes.draft_vocabulary,
             feature_layers=(min(2, layers), layers // 2, max(layers - 3, 0)),
             max_position=131072,
         )

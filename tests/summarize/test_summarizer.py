@@ -15,7 +15,7 @@ from specextend_cli.summarize.mapreduce import pack
 from specextend_cli.summarize.writer import load_writer
 from tests.helpers.asked import asked
 from tests.helpers.grid import but_for
-from tests.helpers.published_heads import p_eagle, safeailab_3
+from tests.helpers.published_heads import safeailab_3, speculators
 from tests.summarize.scribe import Scribe, document, parts, run, summarizer
 from tests.summarize.tiny_preset import make_other, mamba, text, tokenizer
 
@@ -144,7 +144,7 @@ def test_no_drafter_changes_a_word(presets, plain, draft):
 @pytest.mark.usefixtures("always")
 def test_a_head_of_the_users_own_changes_no_word_either(presets, plain, tmp_path):
     """What drafts, and what speaks against the head, is said when it is loaded."""
-    for layout, said, remarks in (safeailab_3, "eagle3 of layers 2, 1, 0", 0), (p_eagle, "P-EAGLE", 2):
+    for layout, said, remarks in (safeailab_3, "eagle3 of layers 2, 1, 0", 0), (speculators, "whichever way", 1):
         layout(tmp_path, tokenizer().get_vocab_size())
         events = summarize(presets["one"], draft_head=tmp_path)
         stages = [event.name for event in events if isinstance(event, Stage)]

@@ -14,9 +14,8 @@ from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_settings import HeadSettings
+from specextend_cli.models.head_config import PublishedHead, read_head_config
 from specextend_cli.models.heads import load_head
-from specextend_cli.models.shape import HeadShape
 from tests.engine.tiny_models import VOCABULARY, tiny
 from tests.helpers.published_heads import (
     angelslim,
@@ -26,7 +25,6 @@ from tests.helpers.published_heads import (
     specforge,
     specforge_31,
     speculators,
-    tied,
     yarn,
 )
 
@@ -88,14 +86,14 @@ def test_a_size_that_contradicts_the_tensors(layout: Any, key: str, tmp_path: Pa
 
 
 UNFIT: list[tuple[Any, Settings, str]] = [
-    (tied, {"num_hidden_layers": 1}, "num_hidden_layers 1, it has 2"),
-    (tied, {"layer_types": ["full_attention", "sliding_attention"], "sliding_window": 512}, "one kind"),
+    (angelslim, {"num_hidden_layers": 2}, "num_hidden_layers 2, it has 1"),
+    (angelslim, {"layer_types": ["chunked_attention"]}, "one kind"),
     (bare, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),  # no embedding of its own would tell
     (safeailab_3, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),
-    (angelslim, {"attention_bias": True}, "attention_bias"),
-    (angelslim, {"mlp_bias": True}, "mlp_bias"),
-    (yarn, {"qkv_bias": True}, "qkv_bias"),
-    (bare, {"norm_before_fc": False}, "norm_before_fc"),
+    (angelslim, {"attention_bias": True}, "o_proj.bias"),
+    (angelslim, {"mlp_bias": True}, "down_proj.bias"),
+    (yarn, {"qkv_bias": True}, "q_proj.bias"),
+    (bare, {"norm_before_fc": False}, "input_norm"),
     (speculators, {"fc_norm": False}, "fc_norm"),
 ]
 
@@ -109,6 +107,7 @@ def test_settings_that_contradict_the_tensors_or_are_not_known(
     refused(tmp_path, lm, word)
 
 
+LEAST = {key: SIZES[key] for key in ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")}
 WORDS = ["64", "many", 64.5, True, [64], {"a": 1}, -64, 0, 10**30, float("nan")]
 
 
@@ -116,12 +115,12 @@ WORDS = ["64", "many", 64.5, True, [64], {"a": 1}, -64, 0, 10**30, float("nan")]
 def test_sizes_are_whole_numbers(key: str, tmp_path: Path, lm: LanguageModel) -> None:
     for value in WORDS:
         with pytest.raises(ValueError, match=key):
-            HeadSettings(**{key: value})
+            PublishedHead(**{**LEAST, key: value})
     angelslim(tmp_path)
     change(tmp_path, **{key: "64"})
     refused(tmp_path, lm, key)
     with pytest.raises(ModelError):
-        HeadShape.of(tmp_path)
+        read_head_config(tmp_path)
 
 
 FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings", "attention_bias"]
@@ -132,12 +131,12 @@ def test_flags_are_true_or_false(flag: str, tmp_path: Path, lm: LanguageModel) -
     """`bool("false")` is True."""
     for value in ("true", "no", "", 0, 1, [], {}):
         with pytest.raises(ValueError, match=flag):
-            HeadSettings(**{flag: value})
+            PublishedHead(**LEAST, **{flag: value})
     speculators(tmp_path)
     change(tmp_path, **{flag: "false"})
     refused(tmp_path, lm, flag)
     with pytest.raises(ModelError):
-        HeadShape.of(tmp_path)
+        read_head_config(tmp_path)
 
 
 @pytest.mark.parametrize("flag", ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output"])
@@ -303,7 +302,6 @@ def test_positions_that_make_no_sense(settings: Settings, tmp_path: Path, lm: La
 @pytest.mark.parametrize(
     "settings",
     [
-        {"rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 3]}},  # positions of text are the same in all
         {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 500.0}}},
     ],
 )
@@ -320,7 +318,7 @@ def test_layers_are_named_by_numbers(ids: Any, key: str, tmp_path: Path, lm: Lan
     change(tmp_path, **{key: ids})
     refused(tmp_path, lm, key)
     with pytest.raises(ModelError):
-        HeadShape.of(tmp_path)
+        read_head_config(tmp_path)
 
 
 @pytest.mark.parametrize("activation", ["__import__", 3, None, ["silu"], "nothing"])
@@ -341,7 +339,7 @@ def test_damaged_configurations_are_refused(text: str, tmp_path: Path, lm: Langu
     (tmp_path / "config.json").write_text(text)
     refused(tmp_path, lm)
     with pytest.raises(ModelError):
-        HeadShape.of(tmp_path)
+        read_head_config(tmp_path)
 
 
 def test_tensors_that_are_something_else(tmp_path: Path, lm: LanguageModel) -> None:

@@ -136,7 +136,7 @@ def _trial(head: EagleHead) -> Tensor:
     def random(*shape: int) -> Tensor:
         return torch.randn(shape, generator=generator).to(dtype)
 
-    tokens, states = torch.arange(4) % config.vocabulary, random(4, config.hidden)
+    tokens, states = torch.arange(4) % head.embedding.num_embeddings, random(4, config.hidden)
     cache, found = head.new_cache(rows + 4), []
     cache.append([random(2, config.layers, config.kv_heads, rows, config.head_dim)])
     tree = torch.tensor([[True, True, False, False], [False, False, True, False], [True, False, False, True]])

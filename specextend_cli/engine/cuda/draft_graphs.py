@@ -10,7 +10,9 @@ what the first one left, and changes none of it, so that a capture may run it as
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -20,17 +22,53 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_ops
 from specextend_cli.engine.cuda.capture import Capture, without_collections
 from specextend_cli.engine.cuda.draft_ops import Level
-from specextend_cli.engine.cuda.pending_graphs import DraftModel, Pending, PendingGraphs
-from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, StepInputs
+from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, StepOutput, place_of
+from specextend_cli.engine.forward import WholeDrafts
+from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, read
 
 EACH = 10
 """Depths up to which each has a graph; of deeper trees only the deepest has one, whose surplus levels nobody reads."""
+PENDING_BUCKETS = (16, 8, 4, 2, 1)
+"""Committed tokens that one graph reads, in the order of capture."""
 
 
-class DraftGraphs(PendingGraphs):
+class DraftModel(NamedTuple):
+    """What a draft is grown with.
+
+    `step` is its forward; `fuse` makes a head's states [n, hidden] of the target's features [n, `features`], None for a
+    language model. `vocabulary` maps its tokens to the target's, None where they are the same; of the target's tokens
+    it knows those below `tokens`, and proposes those below `most`.
+    """
+
+    step: Step
+    tokens: int
+    most: int
+    vocabulary: Tensor | None = None
+    fuse: Callable[[Tensor], Tensor] | None = None
+    features: int = 0
+    states: Tensor | None = None
+    """[0, hidden], of the states' number format."""
+    windowed: bool = False
+    """Whether layers attend through windows, and ask for the positions of a working set."""
+
+
+class Pending(NamedTuple):
+    """What a graph of m committed tokens reads: its inputs, and the target's `features` [m, ..] before them.
+
+    `numbers` [m + 2, packed inputs] are those of 1 to m tokens at position 0 and cache row 0, their tokens and the
+    cache's place left out; then what each position, and each row, adds to them.
+    """
+
+    inputs: StepInputs
+    features: Tensor | None
+    numbers: Tensor
+
+
+class DraftGraphs(WholeDrafts):
     """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes.
 
+    Those that read committed tokens are by their number; all find the cache by a place (see `place_of`).
     `scratch` has rows for the pending tokens and `MOST_SLOTS` more, which a capture overwrites.
     """
 
@@ -41,7 +79,9 @@ class DraftGraphs(PendingGraphs):
         device, width, self._buffers = scratch.device, self.width, len(scratch.buffers)
         candidates = 1 + width + self.depth * width * width
         self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
-        super().__init__(model, self._level.inputs.place)
+        self._model, self._place, self._known = model, self._level.inputs.place, tuple[int, ...]()
+        self._first: dict[int, tuple[Pending, Callable[[], None]]] = {}
+        self.is_current = model.step.is_current
         depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
         growing = [partial(self._expand, levels) for levels in depths]
         with without_collections():
@@ -51,7 +91,8 @@ class DraftGraphs(PendingGraphs):
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
         width = min(shape.width, self._model.most)
-        return width == self.width and shape.depth <= self.depth and self._reads(pending)
+        is_captured = width == self.width and shape.depth <= self.depth and pending <= max(PENDING_BUCKETS)
+        return is_captured and self.is_current()
 
     def grow(
         self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
@@ -64,19 +105,59 @@ class DraftGraphs(PendingGraphs):
         size = 1 + self.width + levels * self.width**2
         return read(token, self._level.tree[:, :size], shape.nodes, forwards=levels + 1)
 
+    def _capture(self, capture: Capture, scratch: KVCache) -> None:
+        """Those that read committed tokens, over rows of `scratch`. Any error of `capture`."""
+        model, device = self._model, self._place.device
+        self._set_place(scratch)
+        for m in PENDING_BUCKETS:
+            rows = [self._numbers(m, n, 0, 0) for n in range(1, m + 1)]
+            for moved in (self._numbers(m, 1, 1, 0), self._numbers(m, 1, 0, 1)):
+                rows.append([after - before for before, after in zip(rows[0], moved, strict=True)])
+            numbers = torch.tensor(rows, device=device)
+            features = None if model.states is None else model.states.new_zeros(m, model.features)
+            pending = Pending(self._inputs(m), features, numbers)
+            pending.inputs.packed.copy_(numbers[m - 1])
+            self._first[m] = pending, capture(partial(self._begin, pending), device)[1]
+
     def _inputs(self, m: int) -> StepInputs:
+        """Of a graph of m tokens."""
         more = len(self._level.begin)
         return StepInputs(m, 1, self._place.device, self._model.states, more=more, buffers=self._buffers)
 
     def _numbers(self, m: int, n: int, position: int, start: int) -> list[int]:
-        """A chain's; nothing sees the surplus rows, and they see no chain.
+        """What `_inputs(m)` packs for n tokens at a position and a cache row; zeros for the tokens and the place.
 
-        Behind it: the last token's row, and the position and the cache row of the first level.
+        They are a chain; nothing sees the surplus rows, and they see no chain. Behind it: the last token's row, and
+        the position and the cache row of the first level.
         """
         masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(m))
         words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
         behind = (start, start + n, n, *[0] * PLACE * self._buffers)
         return [*[0] * m, *range(position, position + m), *words, *behind, n - 1, position + n, start + n]
+
+    def _launch(self, tokens: Tensor, features: Tensor | None, position: int, cache: KVCache, room: int) -> None:
+        """Run the smallest graph that reads `tokens` [n] and what is before them; `room`: rows for what follows."""
+        n = len(tokens)
+        bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= n)
+        cache.reserve(bucket + room)
+        start = cache.start
+        cache.rollback()
+        self._set_place(cache)
+        (inputs, before, numbers), replay = self._first[bucket]
+        # No upload: what varies are two numbers, and numbers are arguments of a launch.
+        torch.add(numbers[n - 1], numbers[-2], alpha=position, out=inputs.packed)
+        inputs.packed.add_(numbers[-1], alpha=start)
+        inputs.tokens[:n] = tokens
+        if before is not None and features is not None:
+            before[:n] = features
+        replay()
+
+    def _set_place(self, cache: KVCache) -> None:
+        """Let all graphs find `cache`; an upload where it lies elsewhere than the last one."""
+        place = place_of(cache, windowed=self._model.windowed)  # every chosen working set has its positions elsewhere
+        if self._known != place:
+            self._place.copy_(upload(place, self._place.device))
+            self._known = place  # now: an upload that is interrupted is made again
 
     def _begin(self, pending: Pending) -> None:
         """Expand the chain's last token: what `_expand` starts from."""
@@ -86,6 +167,16 @@ class DraftGraphs(PendingGraphs):
         draft_ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
         if level.state is not None:
             torch.index_select(out.states[0], 0, last, out=level.state)
+
+    def _read(self, pending: Pending) -> StepOutput:
+        """The model's forward of what a graph was given."""
+        model, (inputs, features, _) = self._model, pending
+        if model.fuse is not None and features is not None:
+            assert inputs.states is not None
+            inputs.states[: len(features)].copy_(model.fuse(features))
+        inputs.tokens.clamp_(max=model.tokens - 1)
+        inputs.place.copy_(self._place)
+        return model.step(inputs)
 
     def _expand(self, levels: int) -> None:
         """Begin with the root's children; then expand so many levels, the best children of each being the next."""

@@ -175,10 +175,7 @@ class Decoder:
         """Of every layer: the states behind it, their norm for the next one (or `last`), and its queries.
 
         `x` are the states before the first layer, which attends from `read`. `attend`: by the tree kernel, if None.
-        `read` may have more rows than `x`, ahead of its own: of them, every layer computes keys and values only.
         """
-        ahead, every = len(read) - len(x), read
-        behind = read[ahead:] if ahead else None  # where norms go
         seen = fused_ops.windows(inputs, [] if attend else [layer.window for layer in self.layers])
 
         def attend_placed(q: Tensor, index: int) -> Tensor:
@@ -192,7 +189,7 @@ class Decoder:
                 *(qkv, self.heads, self.kv_heads, layer.rope, layer.qk_norms),
                 *(inputs.place, inputs.starts, inputs.positions, index),
             )
-            q = q[ahead:].view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
+            q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
             out = (attend or attend_placed)(q, index)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
             x, normed = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
@@ -201,8 +198,8 @@ class Decoder:
             if after is None:
                 x = normed = x + added * self.factor if self.factor != 1.0 else x + added
             else:
-                x, normed = fused_ops.add_norm(x, added, after, factor=self.factor, out=behind)
-            read = every if ahead else normed
+                x, normed = fused_ops.add_norm(x, added, after, factor=self.factor)
+            read = normed
             yield x, normed, q
 
 

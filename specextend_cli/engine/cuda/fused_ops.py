@@ -84,7 +84,7 @@ def rope_and_store(
     """Queries [rows, heads, d] after norms and RoPE; keys and values go to the cache at `place`.
 
     qkv [rows, (heads + 2 * kv_heads) * d], contiguous; rows are those of the sequences, one after the other, which go
-    to cache rows from `starts` [sequences] on, or each to its own, `starts` [rows]; `positions` [rows].
+    to cache rows from `starts` [sequences] on; `positions` [rows].
     """
     from specextend_cli.engine.cuda.fused_kernels import rotate_and_store
 

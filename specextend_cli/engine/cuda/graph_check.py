@@ -16,21 +16,18 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
-from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda.block_graphs import BlockGraphs
 from specextend_cli.engine.cuda.capture import Capture, cuda_graph, in_turn
-from specextend_cli.engine.cuda.draft_graphs import DraftGraphs
+from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel
-from specextend_cli.engine.cuda.pending_graphs import PENDING_BUCKETS, DraftModel
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
-from specextend_cli.engine.drafters import BlockDrafter, Drafter, EagleDrafter, LMDrafter, model_drafters
+from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.drafters.levels import LevelDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, WholeDrafts
+from specextend_cli.engine.forward import ForwardBackend, ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
@@ -73,8 +70,7 @@ def use_checked_graphs(
         elif isinstance(one, LMDrafter) and not one.is_self:
             refused |= _use_for_model(one.lm, "the draft model", (), capture)
         if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
-            is_block = isinstance(one, BlockDrafter)
-            refused["the draft head runs without CUDA graphs" if is_block else "drafts are grown level by level"] = why
+            refused["drafts are grown level by level"] = why
     return refused
 
 
@@ -84,8 +80,6 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
     for one in model_drafters(drafter) if drafter else ():
         if isinstance(one, LevelDrafter):
             one.model.forward_backend = None
-        elif isinstance(one, BlockDrafter):
-            one.head.drafts = None
 
 
 def _use_for_model(
@@ -258,19 +252,13 @@ def _of_head(head: EagleHead, backend: Backend) -> Results:
 
 def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, capture: Capture) -> str:
     """Let the drafter's model grow whole trees by graphs; why it does not, if so."""
-    holder: BlockHead | GraphedHead | GraphedModel
-    make: Callable[[], WholeDrafts]
     model, backend = _draft_model(target, drafter)
-    if isinstance(drafter, BlockDrafter):
-        holder, make = drafter.head, partial(BlockGraphs, drafter.head, shape, capture)
-    elif isinstance(drafter, LevelDrafter) and model is not None and backend is not None:
-        new_cache = partial(drafter.model.new_cache, max(PENDING_BUCKETS) + MOST_SLOTS)
-        holder, make = backend, lambda: DraftGraphs(model, new_cache(), shape, capture)
-    else:
+    if not isinstance(drafter, LevelDrafter) or model is None or backend is None:
         return ""
     expected = _draft(target, drafter, shape)
     try:
-        holder.drafts = make()
+        scratch = drafter.model.new_cache(max(PENDING_BUCKETS) + MOST_SLOTS)
+        backend.drafts = DraftGraphs(model, scratch, shape, capture)
         found = _draft(target, drafter, shape)
         common = sorted(found.keys() & expected.keys())
         if len(common) < (1 if target.lm.dtype == torch.float32 else _COMMON) * len(expected):
@@ -282,7 +270,7 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
     except Exception as error:  # Triton's errors have no common class
         why = f"{type(error).__name__}: {error}"
     if why:
-        holder.drafts = None
+        backend.drafts = None
     return why
 
 
@@ -291,8 +279,8 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
     if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):
         head, of_head = drafter.head, drafter.head.forward_backend
         states = head.fc.weight.new_empty(0, head.config.hidden)
-        width = len(head.config.feature_layers) * head.config.target_hidden
-        known, most = head.embedding.num_embeddings, head.config.draft_vocabulary
+        known, most = head.embedding.num_embeddings, len(head.vocabulary)
+        width = head.config.fused * head.config.target_hidden
         made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
@@ -303,27 +291,18 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
 
 
 def _draft(target: Target, drafter: ModelDrafter, shape: TreeShape) -> dict[tuple[int, ...], float]:
-    """The scores of drafts behind some tokens, by the number of the draft and the tokens of each path.
-
-    Of a block head, whose forward is checked nowhere else, one for each of its graphs and the keys that it leaves.
-    """
-    lm, more = target.lm, [m // 2 + 1 for m in PENDING_BUCKETS] if isinstance(drafter, BlockDrafter) else []
+    """The scores of a draft behind some tokens, by the tokens of each path."""
+    lm = target.lm
     tokens = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, sum(_READ)).long()
     target.begin(len(tokens) + shape.nodes)
-    drafter.begin(len(tokens) + sum(more) + shape.nodes)
+    drafter.begin(len(tokens) + shape.nodes)
     ids = tokens.to(lm.device)
     logits, features = target.prefill(ids, features=drafter.feature_layers)
     drafter.observe(tokens.tolist(), features, ids)
     choice = logits.argmax(-1)
     drafter.observe(choice.tolist(), None, choice)
-    trees = [drafter.propose(shape)]
-    for n in more:
-        drafter.observe(tokens[:n].tolist(), None if features is None else features[:n], ids[:n])
-        trees.append(drafter.propose(shape))
-    scores = dict[tuple[int, ...], float]()
-    for number, tree in enumerate(trees):
-        paths: list[tuple[int, ...]] = [(number,)]
-        for token, parent in zip(tree.tokens[1:], tree.parents[1:], strict=True):
-            paths.append((*paths[parent], token))
-        scores |= dict(zip(paths, tree.scores, strict=True))
-    return scores
+    tree = drafter.propose(shape)
+    paths: list[tuple[int, ...]] = [()]
+    for token, parent in zip(tree.tokens[1:], tree.parents[1:], strict=True):
+        paths.append((*paths[parent], token))
+    return dict(zip(paths, tree.scores, strict=True))

@@ -48,9 +48,9 @@ class StepInputs:
     """The inputs of one forward of `rows` tokens: a tree's nodes, or one token of each of several sequences.
 
     tokens, positions [rows]; words [rows, WORDS], a tree's mask as bits (None for sequences of one token); `starts`
-    [sequences], the cache row of each sequence's first new token, or [rows], of every row; `lengths` [sequences + 1],
-    the keys that each sees, then how many of them are the tree's; `place` [7 for each of the cache's buffers]; `more`,
-    what the caller wants beside. All int64. `states` [rows, hidden] are what a draft head reads.
+    [sequences], the cache row of each sequence's first new token; `lengths` [sequences + 1], the keys that each sees,
+    then how many of them are the tree's; `place` [7 for each of the cache's buffers]; `more`, what the caller wants
+    beside. All int64. `states` [rows, hidden] are what a draft head reads.
     """
 
     def __init__(
@@ -63,14 +63,9 @@ class StepInputs:
         more: int = 0,
         buffers: int = 1,
         in_tree: bool = False,
-        scattered: bool = False,
     ) -> None:
-        """`states` [.., hidden] tells the head's width and number format; `in_tree`: even one row has a mask.
-
-        `scattered`: the cache rows of a sequence do not lie side by side.
-        """
-        starts = rows if scattered else sequences
-        sizes = (rows, rows, rows * WORDS, starts, sequences + 1, PLACE * buffers, more)
+        """`states` [.., hidden] tells the head's width and number format; `in_tree`: even one row has a mask."""
+        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, PLACE * buffers, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
         self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = self.packed.split(sizes)

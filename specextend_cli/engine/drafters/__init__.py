@@ -3,7 +3,6 @@
 from specextend_cli.engine.drafters.assistant import AssistantDrafter
 from specextend_cli.engine.drafters.base import Drafter, NoDrafter
 from specextend_cli.engine.drafters.blend import BlendDrafter
-from specextend_cli.engine.drafters.block import BlockDrafter
 from specextend_cli.engine.drafters.eagle import EagleDrafter
 from specextend_cli.engine.drafters.lm import LMDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
@@ -13,7 +12,6 @@ from specextend_cli.engine.drafters.ngram_table import NgramTableDrafter
 __all__ = [
     "AssistantDrafter",
     "BlendDrafter",
-    "BlockDrafter",
     "Drafter",
     "EagleDrafter",
     "LMDrafter",

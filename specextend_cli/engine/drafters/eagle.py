@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.block_head import BlockHead
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache
@@ -69,7 +68,7 @@ class EagleDrafter(LevelDrafter):
         return out.logits
 
 
-def check_fits(head: EagleHead | BlockHead, target: Target) -> None:
+def check_fits(head: EagleHead, target: Target) -> None:
     """ModelError unless the head reads this target's states and writes its tokens."""
     config, lm = head.config, target.lm
     hidden = int(lm.config.hidden_size)

@@ -104,16 +104,11 @@ class Candidates:
         self._found = [(self.tokens, self._nodes, self._scores)]
         self._count = 1
 
-    def add_children(self, logits: Tensor, trust: Tensor | None = None) -> None:
-        """The best ones of each node, by logits [w, draft vocabulary]; the best of all are the next level.
-
-        `trust` [w] multiplies the probabilities of a node's children.
-        """
+    def add_children(self, logits: Tensor) -> None:
+        """The best ones of each node, by logits [w, draft vocabulary]; the best of all are the next level."""
         width = self._width
         shares, ids = best_tokens(logits, width, self._vocabulary)
         children = self._scores[:, None] * shares
-        if trust is not None:
-            children = children * trust[:, None]
         self._found.append((ids.flatten(), self._nodes.repeat_interleave(width), children.flatten()))
         # All of them stay candidates for the tree.
         self._scores, chosen = children.flatten().topk(min(width, children.numel()))

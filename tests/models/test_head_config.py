@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from specextend_cli.engine.head import EagleHead, HeadConfig
+from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
+from specextend_cli.models.head_config import read_head_config
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.memory import draft_shape, fits
 from specextend_cli.models.presets import list_presets, load_preset
-from specextend_cli.models.shape import HeadShape
 from specextend_cli.models.source_kinds import LocalSource
 from tests.engine.tiny_heads import VARIANTS
 from tests.engine.tiny_models import tiny
 from tests.helpers.published_heads import LAYOUTS, angelslim
 
 from .test_memory import estimated
-
-
-def shape_of(config: HeadConfig) -> HeadShape:
-    """With an embedding of its own, and an output layer if it is an EAGLE-3 head."""
-    same = {name: getattr(config, name) for name in HeadShape.model_fields if hasattr(config, name)}
-    output = config.draft_vocabulary if config.generation == 3 else 0
-    return HeadShape(**same, fused=len(config.feature_layers), draft_vocab=output, embedding=config.vocabulary)
 
 
 def own(head: EagleHead, *shared: torch.nn.Module) -> int:
@@ -40,10 +34,9 @@ def own(head: EagleHead, *shared: torch.nn.Module) -> int:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_counts_are_those_of_a_real_head(name: str) -> None:
     head = EagleHead(VARIANTS[name])
-    shape = shape_of(head.config)
-    count = own(head, *(() if head.config.generation == 3 else (head.lm_head,)))
-    assert shape.parameters == count
-    assert shape.weight_bytes(4) == 4 * count
+    shape = head.config
+    assert shape.parameters == own(head)
+    assert shape.weight_bytes(4) == 4 * own(head)
     cache = head.new_cache(7)
     cache.reserve(7)
     assert shape.kv_bytes_per_token(4) == 4 * 2 * head.config.layers * head.config.kv_heads * head.config.head_dim
@@ -54,21 +47,21 @@ def test_every_published_layout_tells_its_sizes(layout: Any, tmp_path: Path) -> 
     layout(tmp_path)
     lm = LanguageModel(tiny())
     head = load_head(tmp_path, lm).head
-    assert HeadShape.of(tmp_path).parameters == own(head, lm.model)
-    assert HeadShape.of(tmp_path).kv_bytes_per_token(4) == sum(
+    assert read_head_config(tmp_path).parameters == own(head, lm.model)
+    assert read_head_config(tmp_path).kv_bytes_per_token(4) == sum(
         2 * 4 * layer.self_attn.k_proj.out_features for layer in head.layers
     )
 
 
 def test_a_configuration_without_sizes_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"config\.json"):
-        HeadShape.of(tmp_path)
+        read_head_config(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": 64}))
     with pytest.raises(ModelError, match="does not describe an EAGLE head"):
-        HeadShape.of(tmp_path)
+        read_head_config(tmp_path)
     (tmp_path / "config.json").write_text(json.dumps({"hidden_size": "many", "num_attention_heads": 2}))
     with pytest.raises(ModelError, match="does not describe an EAGLE head"):
-        HeadShape.of(tmp_path)
+        read_head_config(tmp_path)
 
 
 HEADS = {preset.name: preset for preset in list_presets() if preset.draft.head is not None}
@@ -79,16 +72,9 @@ def test_shipped_sizes_are_those_of_a_head_for_their_target(name: str) -> None:
     shape, target = HEADS[name].draft.head, HEADS[name].target.shape
     assert shape is not None
     assert target is not None
-    assert (shape.target_hidden or shape.hidden) == target.hidden
+    assert shape.target_hidden == target.hidden
     assert shape.embedding in (0, target.vocab)
-    sizes = ("generation", "hidden", "heads", "kv_heads", "head_dim", "intermediate", "layers", "fc_bias", "qk_norm")
-    config = HeadConfig(
-        **{name: getattr(shape, name) for name in sizes},
-        target_hidden=target.hidden,
-        vocabulary=target.vocab,
-        draft_vocabulary=shape.draft_vocab or target.vocab,
-        feature_layers=tuple(range(shape.fused if shape.generation == 3 else 1)),
-    )
+    config = replace(shape, embedding=target.vocab, draft_vocab=shape.draft_vocab or target.vocab)
     with torch.device("meta"):
         head = EagleHead(config)
     shared = [] if shape.embedding else [head.embedding]
@@ -135,4 +121,4 @@ def test_a_head_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
     preset = load_preset("llama-3.1-8b-eagle3-paper")
     draft = preset.draft.model_copy(update={"source": LocalSource(kind="local", path=tmp_path)})
     local = estimated(preset.model_copy(update={"draft": draft}))
-    assert local.draft_weights == HeadShape.of(tmp_path).weight_bytes()
+    assert local.draft_weights == read_head_config(tmp_path).weight_bytes()

@@ -1,0 +1,101 @@
+"""Sizes and variants of an EAGLE head. Needs no torch: memory is estimated before anything is fetched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+_SIZES = ("layers", "hidden", "target_hidden", "fused", "heads", "kv_heads", "head_dim", "intermediate")
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeadConfig:
+    """Sizes and variants of a head; every published layout, and a preset's [draft.head], reduces to these.
+
+    `generation` is 1 (EAGLE-1 and -2 differ in how trees grow, not in the head) or 3. `draft_vocab` and `embedding` are
+    the rows of its own output layer and embedding, 0 where it uses the target's. It reads `fused` states of the target
+    of width `target_hidden` (0: `hidden`), which `feature_layers` name where the target is known, as transformers
+    numbers them: i is the input of layer i, the number of layers the state after the final norm. `rope` is
+    transformers' `rope_parameters`.
+    `qkv_bias` belongs to the projections to queries, keys and values, `attention_bias` to attention's output
+    projection. Variants: `norm_before_residual`: the first layer's residual is the normed state;
+    `norm_before_fc`: one norm over all fused states; `fc_norm`: one norm for each of them;
+    `feeds_normed`: the next step reads the output after the final norm; `qk_norm`: queries and keys are normalized, as
+    in Qwen3. It was trained to attend to the newest `sliding_window` positions, its own included; None: to all.
+    ValueError for sizes that no head has.
+    """
+
+    generation: int = 3
+    layers: int = 1
+    hidden: int
+    target_hidden: int = 0
+    fused: int = 3
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    draft_vocab: int = 0
+    embedding: int = 0
+    feature_layers: tuple[int, ...] = ()
+    eps: float = 1e-6
+    activation: str = "silu"
+    rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
+    max_position: int = 2048
+    fc_bias: bool = False
+    qkv_bias: bool = False
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    norm_before_residual: bool = False
+    norm_before_fc: bool = False
+    fc_norm: bool = False
+    feeds_normed: bool = False
+    qk_norm: bool = False
+    sliding_window: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "target_hidden", self.target_hidden or self.hidden)
+        if self.feature_layers or self.generation == 1:
+            object.__setattr__(self, "fused", len(self.feature_layers) or 1)
+        if self.generation not in (1, 3):
+            raise ValueError(f"there is no EAGLE-{self.generation} head here")
+        if self.generation == 1 and (self.hidden != self.target_hidden or self.fused != 1):
+            raise ValueError("an EAGLE-1 head reads one state of its own width")
+        if wrong := next((name for name in _SIZES if getattr(self, name) < 1), None):
+            raise ValueError(f"{wrong} must be at least 1")
+        if self.draft_vocab < 0 or self.embedding < 0:
+            raise ValueError("draft_vocab and embedding must be at least 0")
+
+    @property
+    def joined(self) -> int:
+        """Numbers that its `fc` reads."""
+        return 2 * self.hidden if self.generation == 1 else self.fused * self.target_hidden
+
+    @property
+    def parameters(self) -> int:
+        """Number of its own weights, without those shared with the target.
+
+        Copies of the target's count, and are shared once the weights of both are known.
+        """
+        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
+        layer = (
+            self.hidden * (2 * q + 2 * kv)
+            + self.qkv_bias * (q + 2 * kv)
+            + self.attention_bias * self.hidden
+            + 3 * self.hidden * self.intermediate
+            + self.mlp_bias * (2 * self.intermediate + self.hidden)
+            + 2 * self.hidden  # norms
+            + self.qk_norm * 2 * self.head_dim
+        )
+        # EAGLE-3's first layer reads embedding and state side by side, one norm more; EAGLE-1's has one norm less.
+        first = self.hidden * (q + 2 * kv) + self.hidden if self.generation == 3 else -self.hidden
+        fc = self.joined * self.hidden + self.fc_bias * self.hidden
+        norms = (self.generation == 3) * self.hidden + (self.norm_before_fc + self.fc_norm) * self.joined
+        return fc + self.layers * layer + first + norms + (self.draft_vocab + self.embedding) * self.hidden
+
+    def weight_bytes(self, item: int = 2) -> int:
+        """Bytes of the weights, `item` bytes a number."""
+        return self.parameters * item
+
+    def kv_bytes_per_token(self, item: int = 2) -> int:
+        """Bytes that one token adds to its cache."""
+        return 2 * self.layers * self.kv_heads * self.head_dim * item

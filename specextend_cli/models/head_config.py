@@ -1,0 +1,355 @@
+"""The config.json of an EAGLE head, whichever program wrote it, read as a `HeadConfig`.
+
+SafeAILab (EAGLE-1, -2, -3), AngelSlim, SpecForge, speculators and DeepSpec name the same tensors and sizes differently,
+and leave different things out. Types and ranges are checked: read loosely, `"norm_output": "false"` would be true. What
+contradicts the tensors is refused: a head loaded wrongly would draft at random. Needs neither torch nor weights.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from specextend_cli.engine.head_config import HeadConfig
+from specextend_cli.errors import ModelError
+from specextend_cli.models.checkpoint import read_header, read_object, reason, weight_files
+
+Size: TypeAlias = Annotated[int, Field(gt=0, lt=1 << 31)]
+Positive: TypeAlias = Annotated[float, Field(gt=0)]
+Layers: TypeAlias = list[Annotated[int, Field(ge=0)]]
+Shapes: TypeAlias = Mapping[str, Sequence[int]]
+"""Tensors by their names here; none where they are not known before the weights are read."""
+
+FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout, not quantized"
+_TABLES = ("transformer_layer_config", "eagle_config")
+_NESTED = (
+    "norm_before_residual",
+    "norm_before_fc",
+    "fc_norm",
+    "norm_output",
+    "eagle_aux_hidden_state_layer_ids",
+    "use_aux_hidden_state",
+)
+"""Keys that some programs write at the top and others into the table `eagle_config`."""
+_ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
+_LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
+_LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
+_MOST_LAYERS = 8  # a head of more would be a model
+_OTHERS = ("dflash", "dspark", "domino", "medusa", "mtp", "mlp_speculator", "peagle")
+"""Parts of the names of draft models that are no EAGLE heads."""
+_RENAMED = (
+    (re.compile(r"^(model|eagle_module)\."), ""),
+    (re.compile(r"^midlayer\."), "layers.0."),
+    (re.compile(r"^embed_tokens\."), "embedding."),
+    (re.compile(r"^d2t$"), "draft_to_target"),
+)
+_LAYER = re.compile(r"layers\.(\d{1,3})\.")
+
+
+class _Rope(BaseModel):
+    model_config = ConfigDict(strict=True, extra="allow", allow_inf_nan=False)
+    __pydantic_extra__: dict[str, bool | int | float | str]
+
+    rope_type: Literal["default", "linear", "yarn", "llama3"] = "default"
+    rope_theta: float = Field(default=10000.0, gt=1)
+    factor: Positive | None = None
+    low_freq_factor: Positive | None = None
+    high_freq_factor: Positive | None = None
+    beta_fast: Positive | None = None
+    beta_slow: Positive | None = None
+    mscale: Positive | None = None
+    original_max_position_embeddings: Size | None = None
+    partial_rotary_factor: float | None = Field(default=None, ge=1, le=1)  # only whole heads are rotated here
+
+
+class PublishedHead(BaseModel):
+    """What the configuration says; None where it says nothing. Keys that do not matter here are ignored."""
+
+    model_config = ConfigDict(strict=True, frozen=True, allow_inf_nan=False)
+
+    architectures: Any = None
+    speculators_model_type: Any = None
+    model_type: Any = None
+    layer_types: Any = None
+    sliding_window: Any = None
+    attention_chunk_size: None = None
+    rope_parameters: dict[str, Any] | None = None
+    rope_scaling: dict[str, Any] | None = None
+    rope_theta: Any = None
+    partial_rotary_factor: float | None = Field(default=None, ge=1, le=1)
+    hidden_size: Size
+    target_hidden_size: Size | None = None
+    intermediate_size: Size
+    num_attention_heads: Size
+    num_key_value_heads: Size | None = None
+    num_hidden_layers: Size | None = None
+    head_dim: Size | None = None
+    vocab_size: Size
+    draft_vocab_size: Size | None = None
+    max_position_embeddings: Size | None = None
+    rms_norm_eps: float | None = Field(default=None, gt=0, lt=1)
+    hidden_act: str | None = None
+    norm_before_residual: bool | None = None
+    norm_before_fc: bool | None = None
+    fc_norm: bool | None = None
+    norm_output: bool | None = None
+    tie_word_embeddings: bool | None = None
+    bias: bool | None = None
+    attention_bias: bool | None = None
+    mlp_bias: bool | None = None
+    qkv_bias: bool | None = None
+    use_sliding_window: bool | None = None
+    eagle_aux_hidden_state_layer_ids: Layers | None = None
+    target_layer_ids: Layers | None = None
+    use_aux_hidden_state: bool | None = None
+    logit_scale: float | None = Field(default=None, ge=1, le=1)
+    feeds_normed: bool | None = None
+
+    @classmethod
+    def read(cls, directory: Path) -> PublishedHead:
+        """Of the head in `directory`; ModelError where its configuration cannot be read or says something impossible.
+
+        speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`.
+        """
+        try:
+            data = read_object(directory / "config.json")
+            for name in _TABLES:
+                if not isinstance(data.get(name), dict | None):
+                    raise ValueError(f"its {name} is not an object")
+        except (OSError, ValueError) as error:
+            raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
+        layer, eagle = (data.get(name) or {} for name in _TABLES)
+        parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
+        with _describing(directory):
+            return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
+
+    @property
+    def is_eagle3(self) -> bool:
+        """Whether it says that the head is an EAGLE-3 one; SafeAILab's own do not all say so."""
+        return "eagle3" in json.dumps(self.architectures).lower() or self.speculators_model_type == "eagle3"
+
+    @property
+    def is_speculators(self) -> bool:
+        """Whether the library `speculators` wrote it."""
+        return self.speculators_model_type is not None
+
+    def config(self, shapes: Shapes) -> HeadConfig:
+        """The head's, whose target is not known yet. ValueError where tensors and configuration contradict each other.
+
+        What a checkpoint is, its tensors say. Of a pickle they are not known before it is read: EAGLE-1's have an
+        embedding, EAGLE-3's have none.
+        """
+        self._check_supported()
+        hidden, heads, width = self.hidden_size, self.num_attention_heads, self.target_hidden_size or self.hidden_size
+        kv_heads = self.num_key_value_heads or heads
+        if hidden % heads or heads % kv_heads:
+            raise ValueError(f"{hidden} numbers do not divide among {heads} heads, or these among {kv_heads} with keys")
+        query, fc = shapes.get("layers.0.self_attn.q_proj.weight"), shapes.get("fc.weight")
+        is_third = self.is_eagle3 or self.draft_vocab_size is not None
+        if query and (query[-1] == 2 * hidden) != is_third:
+            if self.is_eagle3:
+                raise ValueError(f"its first layer reads {query[-1]} numbers, an EAGLE-3 head's reads {2 * hidden}")
+            is_third = not is_third
+        rows = (self.draft_vocab_size or self.vocab_size) if is_third else 0
+        if shapes and rows and "lm_head.weight" not in shapes:
+            if self.tie_word_embeddings:
+                raise ValueError("its output layer is its embedding, and only those with one of their own are read")
+            rows = 0
+        ids, layers = self.target_layer_ids or self.eagle_aux_hidden_state_layer_ids or (), self._layers(shapes)
+        return HeadConfig(
+            generation=3 if is_third else 1,
+            layers=layers,
+            hidden=hidden,
+            target_hidden=width,
+            fused=fc[-1] // width if fc and is_third else len(ids) or 3,
+            heads=heads,
+            kv_heads=kv_heads,
+            head_dim=self.head_dim or hidden // heads,
+            intermediate=self.intermediate_size,
+            draft_vocab=rows,
+            embedding=self.vocab_size if ("embedding.weight" in shapes if shapes else not is_third) else 0,
+            eps=self.rms_norm_eps or 1e-6,
+            activation=self.hidden_act or "silu",
+            rope=self._rope(),
+            max_position=self.max_position_embeddings or 2048,
+            fc_bias=_has(shapes, "fc.bias", self.bias if shapes else not is_third and self.bias is not False),
+            qkv_bias=_has(shapes, "layers.0.self_attn.q_proj.bias", self.qkv_bias),
+            attention_bias=_has(shapes, "layers.0.self_attn.o_proj.bias", self.attention_bias),
+            mlp_bias=_has(shapes, "layers.0.mlp.down_proj.bias", self.mlp_bias),
+            norm_before_fc=_has(shapes, "input_norm.weight", self.norm_before_fc, exactly=True),
+            fc_norm=_has(shapes, "fc_norm.0.weight", self.fc_norm, exactly=True),
+            qk_norm=_has(shapes, "layers.0.self_attn.q_norm.weight", None),
+            sliding_window=self._window(layers),
+        )
+
+    def readings(self, config: HeadConfig, layers: int) -> tuple[HeadConfig, ...]:
+        """`config` for a target of so many layers, in every way that it can be read; the likeliest is the first.
+
+        `head_probe` decides between them. ValueError where it reads states that the target has not.
+        """
+        return tuple(
+            replace(config, feature_layers=states, feeds_normed=feed, norm_before_residual=normed)
+            for states, feed, normed in product(
+                self._feature_layers(config, layers), self._feeds_normed(config.fc_norm), self._norm_before_residual()
+            )
+        )
+
+    def _layers(self, shapes: Shapes) -> int:
+        """Decoder layers. A configuration that says more than a head has is a copy of the target's."""
+        said = self.num_hidden_layers if (self.num_hidden_layers or 0) <= _MOST_LAYERS else None
+        numbers = {int(found[1]) for name in shapes if (found := _LAYER.match(name))}
+        if not numbers:
+            return said or 1
+        if numbers != set(range(len(numbers))) or len(numbers) > _MOST_LAYERS:
+            raise ValueError(f"its layers are numbered {sorted(numbers)[:_MOST_LAYERS]}")
+        if said not in (None, len(numbers)):
+            raise ValueError(f"config.json says num_hidden_layers {said}, it has {len(numbers)}")
+        return len(numbers)
+
+    def _feature_layers(self, config: HeadConfig, layers: int) -> tuple[tuple[int, ...], ...]:
+        """The states that a head reads, in every reading of its ids.
+
+        An id is a layer's input to some trainers and its output to others, but for DeepSpec's `target_layer_ids`.
+        """
+        if config.generation == 1:
+            return ((layers,),)
+        outputs = self.target_layer_ids
+        given = tuple(outputs or self.eagle_aux_hidden_state_layer_ids or ())
+        if not given:
+            if config.fused != 3:
+                raise ValueError(f"it fuses {config.fused} states and does not say which")
+            return (default_layers(layers),)
+        if max(given) > layers - bool(outputs):
+            raise ValueError(f"it reads layers {given}, the target has {layers}")
+        if len(given) != config.fused:
+            raise ValueError(f"it names {len(given)} layers and fuses {config.fused} states")
+        shifted = tuple(i + 1 for i in given)
+        if outputs:
+            return (shifted,)
+        if max(shifted) > layers:
+            return (given,)
+        # Ids of outputs begin with 1, those of inputs with 2, where the first state is that after two layers.
+        return (shifted, given) if given[0] == 1 and not self.is_speculators else (given, shifted)
+
+    def _feeds_normed(self, fc_norm: bool) -> tuple[bool, ...]:
+        """EAGLE-3.1's feedback, in every reading of `norm_output`.
+
+        It is that in speculators, and in SpecForge since September 2026 (pull request 879). SpecForge of August trained
+        with the state before the norm, whatever the key says, and wrote it for the norm before lm_head (568); beside
+        `fc_norm` it may also have been left out. Our own heads say it by a key of their own.
+        """
+        if self.feeds_normed is not None:
+            return (self.feeds_normed,)
+        said = self.norm_output
+        if self.is_speculators or said is False or (said is None and not fc_norm):
+            return (said or False,)
+        return (True, False) if fc_norm and said else (False, True)
+
+    def _norm_before_residual(self) -> tuple[bool, ...]:
+        """Left out in speculators' layout it is false to speculators and true to vLLM."""
+        said = self.norm_before_residual
+        if said is None and self.is_speculators:
+            return (True, False)
+        return (said or False,)
+
+    def _check_supported(self) -> None:
+        """ValueError for draft models that are no EAGLE heads, and for layers that are not like Llama's."""
+        names = json.dumps((self.architectures, self.speculators_model_type)).lower()
+        if other := next((name for name in _OTHERS if name in names), None):
+            raise ValueError(f"it is a draft model of the kind {other}; only EAGLE heads are read")
+        if self.use_aux_hidden_state is False:
+            raise ValueError("it reads the target's last state as it is; only those that fuse states are read")
+        # Others write "llama", or leave the target's kind, which says nothing about the head.
+        if (self.is_speculators or self.target_layer_ids) and self.model_type not in (None, *_LLAMA_LIKE):
+            raise ValueError(f"its layers are of the kind {self.model_type!r:.60}; only Llama's are supported")
+
+    def _window(self, layers: int) -> int | None:
+        """The newest tokens that its layers attend to, None for all; ValueError where they differ.
+
+        A window without a list of layers, or a word that it is used, means something to speculators alone: others copy
+        it from the target's configuration, and their layers ignore it.
+        """
+        kinds, size = self.layer_types, self.sliding_window
+        if kinds is None:
+            is_used = self.use_sliding_window
+            if not (size is not None and (self.is_speculators if is_used is None else is_used)):
+                return None
+        elif not isinstance(kinds, list) or any(
+            kind not in ("full_attention", "sliding_attention") or kind != kinds[0] for kind in kinds[:layers]
+        ):
+            raise ValueError(
+                f"layer_types is {kinds!r:.60}; layers of one kind, full_attention or sliding_attention, are supported"
+            )
+        elif kinds[:1] != ["sliding_attention"]:
+            return None
+        if type(size) is not int or size < _LEAST_WINDOW:
+            raise ValueError(f"its sliding_window is {size!r:.60}; {_LEAST_WINDOW} tokens at least are supported")
+        return size
+
+    def _rope(self) -> dict[str, Any]:
+        """transformers' `rope_parameters`. The base is 10,000 unless the head says otherwise, whatever the target's is.
+
+        ValueError for an unknown kind, and for values from which no angle can be computed.
+        """
+        own = self.rope_parameters or self.rope_scaling or {}
+        # transformers may keep one for each kind of layer. A head has one kind; speculators takes this order.
+        kinds = (own.get(kind) for kind in ("sliding_attention", "full_attention"))
+        own = next((each for each in kinds if isinstance(each, dict)), own)
+        table = {"rope_theta": self.rope_theta, **own}
+        given = {key: value for key, value in table.items() if value is not None}
+        if "type" in given:
+            given["rope_type"] = given.pop("type")
+        rope = _Rope(**given)
+        if missing := next((key for key in _ROPE_NEEDS.get(rope.rope_type, ()) if getattr(rope, key) is None), None):
+            raise ValueError(f"its position encoding is {rope.rope_type} and has no {missing}")
+        return rope.model_dump(exclude_none=True)
+
+
+def read_head_config(directory: Path) -> HeadConfig:
+    """Of a head on disk; ModelError where its configuration lacks a size, or contradicts the names of its tensors."""
+    said = PublishedHead.read(directory)
+    files = [file for file in weight_files(directory) if file.suffix == ".safetensors"]
+    headers = [entry for file in files for entry in read_header(file).items()]
+    with _describing(directory):
+        return said.config({renamed(name): entry.get("shape", ()) for name, entry in headers})
+
+
+def default_layers(layers: int) -> tuple[int, ...]:
+    """The states EAGLE-3 reads where a checkpoint does not say: early, middle and late."""
+    return (2, layers // 2, layers - 3)
+
+
+def renamed(name: str) -> str:
+    """What a published tensor is called here."""
+    for pattern, new in _RENAMED:
+        name = pattern.sub(new, name)
+    return name
+
+
+def _has(shapes: Shapes, tensor: str, said: bool | None, *, exactly: bool = False) -> bool:
+    """Whether there is such a tensor, or the configuration says so where none is known.
+
+    ValueError where it says so and there is none; with `exactly`, also where it denies one.
+    """
+    found = tensor in shapes if shapes else said or False
+    if said != found and (said or (said is False and exactly)):
+        raise ValueError(f"config.json says {str(said).lower()} of {tensor}, and its tensors say otherwise")
+    return found
+
+
+@contextmanager
+def _describing(directory: Path) -> Iterator[None]:
+    """ModelError for a configuration that says something impossible of an EAGLE head."""
+    try:
+        yield
+    except (ValueError, TypeError, LookupError, AttributeError) as error:  # a file's header may say anything
+        fault = f"the head in {directory} cannot be used: its config.json does not describe an EAGLE head"
+        raise ModelError(fault, why=reason(error), fix=FITTING) from error
