@@ -47,21 +47,17 @@ class Multipliers(NamedTuple):
 class LanguageModel:
     """A causal language model with our attention and our cache. It has no modelling code of its own.
 
-    Where a model's heads are split over `parts` processes, every process has one (see `tensor_parallel.py`).
     `attention` is the name of its back end; with "auto", the first of those `preferred` by which the model computes
     what it does by its own attention. `refused` has the others, and why.
     """
 
-    def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
+    def __init__(self, model: PreTrainedModel, *, backend: str = "auto") -> None:
         check_supported(model)
-        if parts > 1 and any(kind.recurs for kind in layer_kinds(model.config)):
-            raise _unsupported(model, "its recurrent layers are not split over GPUs here")
         register()
         self.model = model.eval()
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.parts = parts
         self.multipliers = Multipliers.of(self.config)
         self.forward_backend: ForwardBackend[ModelOutput] | None = None
         self.scales: tuple[float, ...] = ()
@@ -80,7 +76,7 @@ class LanguageModel:
         """Up to so many rows of a forward (tree nodes or sequences) rounding does not depend on their number."""
         with on_threads(probing_threads(model)):
             with _refusing(model, "its own attention does not run"):
-                stock = stock_logits(model) if parts == 1 else None
+                stock = stock_logits(model)
             model.set_attn_implementation(NAME)
             self.refused: dict[str, str] = {}
             *others, last = preferred(self.device, backend)
@@ -106,7 +102,7 @@ class LanguageModel:
         full = [index for index in self.keeping if self.windows[index] is None]
         return min(full or self.keeping, key=lambda index: abs(index - layer))
 
-    def _can_attend_by(self, name: str, stock: Tensor | None) -> bool:
+    def _can_attend_by(self, name: str, stock: Tensor) -> bool:
         """`_attend_by`, if it can be done."""
         try:
             self._attend_by(name, stock)
@@ -117,11 +113,11 @@ class LanguageModel:
             return False
         return True
 
-    def _attend_by(self, name: str, stock: Tensor | None) -> None:
-        """Use that back end, compared with the model's own logits (see `stock_logits`) if given. ModelError: wrong."""
+    def _attend_by(self, name: str, stock: Tensor) -> None:
+        """Use that back end, compared with the model's own logits (see `stock_logits`). ModelError: wrong."""
         self.attention, self.backend = name, backend_for(self.device, name)
         self._probe()
-        wrong = None if stock is None else difference(self.model, stock, self._read)
+        wrong = difference(self.model, stock, self._read)
         if wrong is not None:
             raise _unsupported(self.model, wrong)
 
@@ -165,7 +161,7 @@ class LanguageModel:
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` tokens before it has to grow."""
-        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device, parts=self.parts)
+        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
 
     @torch.inference_mode()
     def forward(

@@ -58,8 +58,8 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
 def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
 
-    Where its configuration can be read in several ways, all continue a short text, and the best one is kept. (Not where
-    processes share the target: only the whole drafting loop is shared.) What speaks against it is in its `remarks`.
+    Where its configuration can be read in several ways, all continue a short text, and the best one is kept. What
+    speaks against it is in its `remarks`.
     """
     import torch
 
@@ -72,7 +72,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     head = loaded.head
     if loaded.in_parallel:
         head.remarks += (_IN_PARALLEL,)
-    if len(loaded.readings) > 1 and target.parts == 1:
+    if len(loaded.readings) > 1:
         tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
         share = probe(head, loaded.readings, target, torch.tensor(tokens, device=target.device))
         if share < LEAST:
