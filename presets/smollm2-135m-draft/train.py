@@ -751,7 +751,7 @@ def main() -> None:
     report(f"{len(documents)} documents, {sum(map(len, documents))} tokens")
     stages = list(load_library(model, device))
     dtype = dtype_of(preset.target.dtype, device)
-    lm = load_language_model(preset, preset.target.quantization, device, None, model, dtype)
+    lm = load_language_model(preset, preset.target.quantization, device, model, dtype)
     for stage in (*stages, *run_natively(lm, all_threads=True)):
         report(stage.name)
     before, after = PromptBuilder(preset, encoder, model).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))

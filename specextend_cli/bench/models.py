@@ -157,7 +157,7 @@ class Models:
 
     def _read(self, path: Path, dtype: torch.dtype) -> LanguageModel:
         quantization = self.preset.target.quantization if path == self.directories.target else "none"
-        return load_language_model(self.preset, quantization, self.device, None, path, dtype, self.choices.attention)
+        return load_language_model(self.preset, quantization, self.device, path, dtype, self.choices.attention)
 
 
 @contextmanager

@@ -83,7 +83,7 @@ def _settings(options: Options, models: Models, decoding: Decoding, *, layers: b
         "device": str(models.device),
         "dtype": str(models.dtype).removeprefix("torch."),
         "sampling": asdict(decoding.sampling),
-        "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers), "breaks": len(retrieval.breaks)},
+        "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers)},
         "tree": asdict(models.tree),
         "attention": models.lm.attention,
         "layers": "ours" if layers and models.lm.forward_backend is not None else "transformers'",

@@ -45,13 +45,13 @@ CACHED_SIZES = ("num_key_value_heads", "head_dim")
 """What transformers calls the settings of which the shape of rows follows."""
 
 
-def row_shapes(config: PreTrainedConfig, parts: int = 1) -> list[RowShape]:
-    """Of each layer that attends, in one of `parts` of the heads: in Gemma 4 layers with windows differ from others."""
+def row_shapes(config: PreTrainedConfig) -> list[RowShape]:
+    """Of each layer that attends: in Gemma 4 layers with windows differ from others."""
     own = config.per_layer_config
     layers = (own[number] for number, attends in enumerate(attending(config)) if attends)
     return [
         RowShape(
-            (getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads) // parts,
+            getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads,
             getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
         )
         for layer in layers
@@ -109,7 +109,7 @@ class _Layer(BufferLayer):
 
 
 class KVCache(Cache):
-    """Keys and values of one sequence, of one of `parts` of the heads.
+    """Keys and values of one sequence.
 
     `buffers` are [2, layers, kv_heads, capacity, head_dim], one for each shape of rows that layers have: nearly always
     one. Its layers are those that attend: `attending` has their numbers in the model. Some may attend to the keys of
@@ -126,14 +126,13 @@ class KVCache(Cache):
         capacity: int,
         dtype: torch.dtype,
         device: torch.device | str,
-        parts: int = 1,
     ) -> None:
         attends = attending(config)
         self.attending = [number for number, does in enumerate(attends) if does]
         self.states = RecurrentStates()
         sources = key_sources(config)
         owners = {number: i for i, number in enumerate(self.attending) if sources[number] == number}
-        shapes = [shape for i, shape in enumerate(row_shapes(config, parts)) if i in owners.values()]
+        shapes = [shape for i, shape in enumerate(row_shapes(config)) if i in owners.values()]
         distinct = list(dict.fromkeys(shapes))
         places = [(distinct.index(one), shapes[:i].count(one)) for i, one in enumerate(shapes)]
         of_owners = dict(zip(owners, places, strict=True))

@@ -74,8 +74,7 @@ class Retrieval:
 
     `full` shows all of them; `streaming` the first `sinks` and the newest tokens (StreamingLLM); `retrieval` the sinks,
     the newest `recent` tokens, and the `top_k` chunks of `chunk` tokens that the target attends to most. Streaming and
-    retrieval show the same number of tokens, `size`, so that they can be compared. With `breaks`, the tokens that end
-    sentences, chunks end after those; they are then shorter, and more of them are taken (see `Chunks`).
+    retrieval show the same number of tokens, `size`, so that they can be compared.
 
     The set is chosen after prefill and, where it leaves anything out, again every `every` drafted steps (0: never), or
     as soon afterwards as the gate affords it (see `DraftGate`). `positions` re-indexes the visible keys densely
@@ -91,7 +90,6 @@ class Retrieval:
     every: int = 4
     positions: Positions = "absolute"
     layers: tuple[int, ...] = (-1,)
-    breaks: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         _check_at_least(self, chunk=1, top_k=0, recent=1, sinks=0, every=0)

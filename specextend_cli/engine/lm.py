@@ -47,23 +47,19 @@ class Multipliers(NamedTuple):
 class LanguageModel:
     """A causal language model with our attention and our cache. It has no modelling code of its own.
 
-    Where a model's heads are split over `parts` processes, every process has one (see `tensor_parallel.py`).
     `attention` is the name of its back end; with "auto", the first of those `preferred` by which the model computes
     what it does by its own attention. `refused` has the others, and why.
     """
 
-    def __init__(self, model: PreTrainedModel, *, backend: str = "auto", parts: int = 1) -> None:
+    def __init__(self, model: PreTrainedModel, *, backend: str = "auto") -> None:
         silence_advice()
         with refusing(model, "its configuration is of another kind"):
             check_supported(model)
-        if parts > 1 and not all(attending(model.config)):
-            raise unsupported(model, "its recurrent layers are not split over GPUs here")
         register()
         self.model = model.eval()
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.parts = parts
         self.multipliers = Multipliers.of(self.config)
         self.forward_backend: ForwardBackend[ModelOutput] | None = None
         self.scales: tuple[float, ...] = ()
@@ -84,7 +80,7 @@ class LanguageModel:
         try:
             with on_threads(probing_threads(model)):
                 with refusing(model, "its own attention does not run"):
-                    stock = stock_logits(model) if parts == 1 else None
+                    stock = stock_logits(model)
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
                 *others, last = preferred(self.device, backend)
@@ -113,7 +109,7 @@ class LanguageModel:
         full = [index for index in self.keeping if self.windows[index] is None]
         return min(full or self.keeping, key=lambda index: abs(index - layer))
 
-    def _can_attend_by(self, name: str, stock: Tensor | None) -> bool:
+    def _can_attend_by(self, name: str, stock: Tensor) -> bool:
         """`_attend_by`, if it can be done."""
         try:
             self._attend_by(name, stock)
@@ -124,11 +120,11 @@ class LanguageModel:
             return False
         return True
 
-    def _attend_by(self, name: str, stock: Tensor | None) -> None:
-        """Use that back end, compared with the model's own logits (see `stock_logits`) if given. ModelError: wrong."""
+    def _attend_by(self, name: str, stock: Tensor) -> None:
+        """Use that back end, compared with the model's own logits (see `stock_logits`). ModelError: wrong."""
         self.attention, self.backend = name, backend_for(self.device, name)
         self._probe()
-        wrong = None if stock is None else difference(self.model, stock, self._read)
+        wrong = difference(self.model, stock, self._read)
         if wrong is not None:
             raise unsupported(self.model, wrong)
 
@@ -175,7 +171,7 @@ class LanguageModel:
 
     def new_cache(self, capacity: int) -> KVCache:
         """An empty cache with room for `capacity` tokens before it has to grow."""
-        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device, parts=self.parts)
+        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
 
     @torch.inference_mode()
     def forward(

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from specextend_cli.engine.lazy import LazyModule
-from specextend_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from specextend_cli.engine import drafters
@@ -65,8 +64,6 @@ def make_drafter(name: str, setup: DrafterSetup) -> Drafter:
 
 
 def _self(setup: DrafterSetup) -> Drafter:
-    if setup.target.lm.parts > 1:
-        raise UsageError("a target that is split over several processes cannot draft for itself", fix="--draft ngram")
     return drafters.LMDrafter(setup.target.lm, setup.target, setup.retrieval)
 
 

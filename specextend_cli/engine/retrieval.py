@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import Retrieval
-from specextend_cli.engine.transfer import upload
 
 
 def working_set(
@@ -16,15 +15,13 @@ def working_set(
     length: int,
     scores: Tensor | None,
     device: torch.device | str = "cpu",
-    starts: Tensor | None = None,
 ) -> Tensor:
     """The ascending positions [m] that stay visible of the first `length` committed ones; m is `config.size`, or all.
 
     `scores` [>= length] is the target's attention over the committed positions; without scores, retrieval falls back
-    to streaming. A chunk's score is its mean attention. With `breaks`, chunks begin at `starts` on the host (see
-    `Chunks`), else every `chunk` tokens; they are taken up to the number of tokens in `top_k` chunks of full size. What
-    room they leave goes to the newest tokens: then the host knows how many there are without reading from the device.
-    ValueError: a policy that does not exist.
+    to streaming. A chunk's score is its mean attention. Chunks are taken up to the number of tokens in `top_k` of full
+    size. What room they leave goes to the newest tokens: then the host knows how many there are without reading from
+    the device. ValueError: a policy that does not exist.
     """
     if config.policy == "full" or length <= config.size:
         return torch.arange(length, device=device)
@@ -35,10 +32,7 @@ def working_set(
         raise ValueError(f"there is no retrieval policy {config.policy!r}")
     # Sinks and recent tokens do not count in chunks' scores: they are visible anyway. The last chunk may be short.
     end = length - config.recent
-    if starts is None or not config.breaks:
-        bounds = torch.arange(0, end + config.chunk, config.chunk, device=device).clamp_(max=end)
-    else:
-        bounds = upload([*starts[starts < end].tolist(), end], torch.device(device))
+    bounds = torch.arange(0, end + config.chunk, config.chunk, device=device).clamp_(max=end)
     sizes = bounds.diff()
     chunk_of = torch.arange(len(sizes), device=device).repeat_interleave(sizes, output_size=end)
     others = scores[:end].clone()
@@ -56,39 +50,6 @@ def working_set(
     newer = hidden.flip(0).cumsum(0).flip(0)  # hidden positions from each one on
     seen |= hidden & (newer <= config.size - seen.sum())
     return seen.int().topk(config.size).indices.sort().values
-
-
-class Chunks:
-    """Cuts a growing sequence every `chunk` tokens or, with `breaks`, where sentences end.
-
-    A chunk ends after the first of `breaks` in its second half, else after the last one in its first half, else after
-    `chunk` tokens. Chunks are cut from the start, so that a position stays in the same one as the sequence grows; only
-    the last chunk changes.
-    """
-
-    def __init__(self, config: Retrieval) -> None:
-        self._longest, self._breaks = config.chunk, config.breaks
-        self._starts = [0]
-        self._length = self._break = 0
-
-    def add(self, tokens: Sequence[int]) -> None:
-        """The next tokens of the sequence."""
-        if not self._breaks:
-            return
-        for at, token in enumerate(tokens, self._length + 1):
-            if token in self._breaks:
-                self._break = at
-            size = at - self._starts[-1]
-            if size == self._longest or (2 * size >= self._longest and self._break == at):
-                self._starts.append(self._break if self._break > self._starts[-1] else at)
-        self._length += len(tokens)
-
-    def starts(self, length: int) -> Tensor:
-        """Ascending first positions [c] of the chunks of the first `length` tokens, in the host's memory."""
-        if not self._breaks:
-            return torch.arange(0, length, self._longest)
-        starts = torch.tensor(self._starts)
-        return starts[starts < length]
 
 
 class Schedule:

@@ -30,8 +30,6 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
     weights = [file for file in checked_weights(directory, name) if file.suffix == ".safetensors"]
     if not weights:
         raise _refused(directory, "it is not in safetensors")
-    if target.parts > 1:
-        raise _refused(directory, "a target that is split over several processes has parts of its keys only")
     try:
         data = read_object(directory / "config.json")
         if (kind := data.get("model_type")) not in KINDS:

@@ -16,14 +16,12 @@ from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedMod
 from transformers.utils import logging as transformers_logging
 
 from specextend_cli.engine.four_bit import use_four_bit
-from specextend_cli.engine.tensor_parallel import ProcessGroup
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
 from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.skip_init import SkipInit
-from specextend_cli.models.splitting import split
 from specextend_cli.models.text_part import KEY_MAPPING
 
 
@@ -34,15 +32,13 @@ def load_model(
     dtype: Dtype | torch.dtype = "auto",
     quantization: Quantization = "none",
     name: str = "NAME",
-    group: ProcessGroup | None = None,
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
     Of a model that also reads images or sound it is the text model, and nothing else is read (see `text_part.py`).
-    `name` is the preset's name for error messages, "" for the user's own model. With a `group` of processes that all
-    call this, each keeps its part of the model (see `split`). ModelError: damaged or missing weights, an unknown
-    architecture, one that needs code from its repository or whose text part cannot be loaded alone, weights that
-    contradict the configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
+    `name` is the preset's name for error messages, "" for the user's own model. ModelError: damaged or missing weights,
+    an unknown architecture, one that needs code from its repository or whose text part cannot be loaded alone, weights
+    that contradict the configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
     """
     weights = checked_weights(directory, name)
     safe = [file for file in weights if file.suffix == ".safetensors"]
@@ -88,12 +84,10 @@ def load_model(
     model: PreTrainedModel = loaded[0]
     if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided
         model.config.tie_word_embeddings = head.weight is model.get_input_embeddings().weight
-    if group is not None:
-        split(model, group)
     if quantization == "none":  # a quantized model is on its device already, and must not be moved
         model.to(device)  # type: ignore[arg-type]  # its decorators hide its signature
     model.eval()
-    if quantization == "none" and group is None and (codes := directory / FILE).exists():
+    if quantization == "none" and (codes := directory / FILE).exists():
         _read_four_bit(model, codes, name)
     return model
 

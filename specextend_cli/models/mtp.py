@@ -26,8 +26,6 @@ def load_mtp(target: LanguageModel) -> MtpHead:
     """
     model: Any = target.model
     directory = Path(str(model.name_or_path))
-    if target.parts > 1:
-        raise _refused(directory, "a target that is split over several processes cannot draft by it")
     count = layers_in(directory, target.layers)
     if not count:
         raise _refused(directory, "its checkpoint has no such layer, or only in another format than safetensors")

@@ -146,8 +146,8 @@ def _trained(data: dict[str, Any]) -> int | None:
     return preset_defaults.HEAD_TRAINED if "eagle" in {data["kind"], *data["of"]} else None
 
 
-_INTERNAL = ("breaks", "forwards", "floor")
-"""Fields of the two that the engine alone sets: they are not in a preset, and refused there."""
+_INTERNAL = ("forwards", "floor")
+"""Fields of a tree that the engine alone sets: they are not in a preset, and refused there."""
 
 
 class Window(Table):

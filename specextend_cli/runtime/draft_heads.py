@@ -54,8 +54,8 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
 def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """The head in `directory`; `name` is what the user calls the preset. ModelError as `load_head`.
 
-    Where its configuration can be read in several ways, all continue a short text, and the best one is kept. (Not where
-    processes share the target: only the whole drafting loop is shared.) What speaks against it is in its `remarks`.
+    Where its configuration can be read in several ways, all continue a short text, and the best one is kept. What
+    speaks against it is in its `remarks`.
     """
     import torch
 
@@ -65,7 +65,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     from specextend_cli.models.tokens import TextEncoder
 
     head, readings = load_head(directory, target, name=name)
-    if len(readings) > 1 and target.parts == 1:
+    if len(readings) > 1:
         tokens = TextEncoder.of(Path(target.model.name_or_path)).encode(_WARM_UP)
         share = probe(head, readings, target, torch.tensor(tokens, device=target.device))
         if share < LEAST:

@@ -33,7 +33,7 @@ def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
     """
     if lm.state_bytes and not _may_take_graphs(lm):
         return replace(shape, width=1)
-    if not _may_take_graphs(lm) or lm.parts > 1 or lm.state_bytes or len(lm.keeping) < lm.layers:
+    if not _may_take_graphs(lm) or lm.state_bytes or len(lm.keeping) < lm.layers:
         return shape
     from specextend_cli.engine.attention.triton_tree import WORD
     from specextend_cli.engine.cuda.step import MOST_SLOTS
@@ -44,7 +44,6 @@ def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
 
 
 def _may_take_graphs(lm: LanguageModel) -> bool:
-    """Whether it does, in a process of its own."""
     return lm.device.type == "cuda" and BACKENDS[lm.attention].graphed and are_wanted()
 
 
@@ -58,9 +57,6 @@ def run_by_graphs(target: Target, drafter: Drafter, shape: TreeShape, *, batch: 
     for name, why in lm.refused.items():
         yield Stage(f"attention by {lm.attention} instead of {name}: {_first_line(why)}")
     if not _may_take_graphs(lm):
-        return
-    if lm.parts > 1:
-        yield Stage(f"the model runs without CUDA graphs: {lm.parts} processes share it")
         return
     yield Stage("preparing the GPU")
     from specextend_cli.engine.cuda.graph_check import use_checked_graphs

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +20,6 @@ from specextend_cli.runtime.devices import check_attention, device_of, dtype_of,
 from specextend_cli.runtime.draft_heads import load_eagle, with_head
 from specextend_cli.runtime.graphs import are_wanted
 from specextend_cli.runtime.options import Engine
-from specextend_cli.runtime.process_group import process_group
 
 if TYPE_CHECKING:
     import torch
@@ -31,14 +29,13 @@ if TYPE_CHECKING:
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.engine.target import Target
-    from specextend_cli.engine.tensor_parallel import ProcessGroup
     from specextend_cli.engine.transformers_target import TransformersModel, TransformersTarget
 
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
 
 def load_target(preset: Preset, directories: Directories, options: Engine) -> Target | TransformersTarget:
-    """The preset's target, or this process's part of it; errors as `writer.load_writer`.
+    """The preset's target; errors as `writer.load_writer`.
 
     What the engine's forward does not run is run plainly by transformers' own: UsageError where drafts were asked for.
     """
@@ -48,12 +45,12 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
     from specextend_cli.engine.target import Target
     from specextend_cli.engine.transformers_target import TransformersTarget
 
-    group = process_group()
+    device, quantization = device_of(options.device), preset.target.quantization
+    dtype = dtype_of(_target_dtype(preset, options), device)
+    check_memory(preset, device, options)
     try:
-        lm = _load(preset, directories, options, group)
+        lm = load_language_model(preset, quantization, device, directories.target, dtype, options.attention)
     except UnsupportedModelError as error:
-        if group:
-            raise
         if options.draft_head is not None or options.draft not in (None, "none"):
             what = f"preset {preset.name} cannot be drafted for: it runs plainly by transformers"
             fix = "leave out --draft and --draft-head"
@@ -69,24 +66,7 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
             why=f"it has layers 0 to {lm.layers - 1}",
             fix="name others under [retrieval]: specextend bench --experiment needle says what they find",
         )
-    if group and group.rank == 0:
-        from specextend_cli.engine.tensor_parallel import LeadingTarget
-
-        return LeadingTarget(lm, group, score_layers=scored)
     return Target(lm, score_layers=scored)
-
-
-def _load(
-    preset: Preset,
-    directories: Directories,
-    options: Engine,
-    group: ProcessGroup | None,
-) -> LanguageModel:
-    device, quantization = device_of(options.device), preset.target.quantization
-    dtype = dtype_of(_target_dtype(preset, options), device)
-    check_memory(preset, device, options, parts=group.size if group else 1)
-    path, attention = directories.target, options.attention
-    return load_language_model(preset, quantization, device, group, path, dtype, attention)
 
 
 def _target_dtype(preset: Preset, options: Engine) -> str:
@@ -97,7 +77,6 @@ def load_language_model(
     preset: Preset,
     quantization: Quantization,
     device: torch.device,
-    group: ProcessGroup | None,
     path: Path,
     dtype: torch.dtype,
     attention: str = "auto",
@@ -117,25 +96,10 @@ def load_language_model(
     made = isinstance(preset.target.source, (GgufSource, OllamaSource))  # then the preset's name is no argument
     name = "" if path in own else str(preset.target.source) if made else preset.name
     try:
-        with group.one_at_a_time() if group else nullcontext():
-            model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name, group=group)
-        return LanguageModel(model, backend=attention, parts=group.size if group else 1)
+        model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name)
+        return LanguageModel(model, backend=attention)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
-
-
-def follow(group: ProcessGroup) -> None:
-    """Load what the first process loads, and compute along, until it has no more to do."""
-    from specextend_cli.engine import tensor_parallel
-    from specextend_cli.engine.target import Target
-    from specextend_cli.models.fast_import import import_transformers
-
-    order = group.receive()
-    while order[0] == "load":
-        import_transformers()
-        target = load_target(*order[1:])
-        assert isinstance(target, Target)  # no other is shared
-        order = tensor_parallel.follow(target, group)
 
 
 def drafter_of(
@@ -249,19 +213,14 @@ def is_exact(preset: Preset, options: Engine) -> bool:
     return _target_dtype(preset, options) == "float32"
 
 
-def check_memory(
-    preset: Preset, device: torch.device, options: Engine, *, context: int | None = None, parts: int = 1
-) -> None:
-    """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free.
-
-    Of the target, one of `parts` equal parts has to.
-    """
+def check_memory(preset: Preset, device: torch.device, options: Engine, *, context: int | None = None) -> None:
+    """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free."""
     dtype = None if options.dtype == "auto" else cast(Dtype, options.dtype)
     need = estimate(preset, context=context, dtype=dtype, on_cpu=device.type == "cpu")
     if need is None:
         return
-    graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" and parts == 1 and are_wanted() else 0
-    total = need.total + graphs - (need.weights + need.kv) * (parts - 1) // parts
+    graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" and are_wanted() else 0
+    total = need.total + graphs
     if total > HEADROOM * free_memory(device):
         gc.collect()  # what was closed: models and what runs them hold each other
     if total > HEADROOM * (free := free_memory(device)):

@@ -68,7 +68,7 @@ def run_natively(
     from specextend_cli.engine.cpu import native_head, native_model
     from specextend_cli.engine.native import is_loaded
 
-    if lm.device.type != "cpu" or lm.parts > 1 or not is_loaded():
+    if lm.device.type != "cpu" or not is_loaded():
         return
     yield from _or_why("the model", lambda: native_model.run_natively(lm, exact=exact))
     if not all_threads:

@@ -26,7 +26,6 @@ from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of, s
 from specextend_cli.runtime.machine import device_kind, may_be_cuda
 from specextend_cli.runtime.native import load_library
 from specextend_cli.runtime.options import Engine
-from specextend_cli.runtime.process_group import is_shared
 from specextend_cli.runtime.threads import fit_threads
 from specextend_cli.summarize.answers import CachedGenerator
 from specextend_cli.summarize.cache import GenerationCache, RunStore, results_file
@@ -208,9 +207,7 @@ class Summarizer:
         """
         if self.mode(request) == "extractive" or not may_be_cuda(self.engine.device):
             return  # on processors, imports would share the interpreter with reading
-        if is_shared():
-            in_thread(lambda put: import_transformers())
-        elif self._generator is None and self._loading is None:
+        if self._generator is None and self._loading is None:
             self._loading = self._finish(in_thread(self._begin))
 
     def load(self) -> Generator[Event, None, TextGenerator]:

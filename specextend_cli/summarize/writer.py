@@ -33,7 +33,6 @@ from specextend_cli.runtime.graphs import run_by_graphs, tree_for
 from specextend_cli.runtime.loading_thread import Stage
 from specextend_cli.runtime.native import run_natively
 from specextend_cli.runtime.options import DRAFTING, Engine
-from specextend_cli.runtime.process_group import process_group
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.sentences import Sentences
@@ -182,11 +181,8 @@ def load_writer(
     """Load both models, check them, and let them run natively or by graphs.
 
     The sizes of caches and batches come from the preset, the options and the memory that is free, none from a document.
-    Where several processes share the target, all of them load their parts of it now; only this one drafts. Raises what
-    `loading.load_target` and `loading.drafter_of` raise.
+    Raises what `loading.load_target` and `loading.drafter_of` raise.
     """
-    if group := process_group():
-        group.broadcast("load", preset, directories, engine)
     target = loading.load_target(preset, directories, engine)
     device, window, retrieval = target.lm.device, preset.window, loading.retrieval_of(preset, engine)
     generator = TextGenerator(
@@ -202,14 +198,13 @@ def load_writer(
         generator.problem = f"{preset.name} runs plainly by transformers: {target.lm.why}"
         return generator
     lm = target.lm
-    load = partial(loading.load_language_model, preset, "none", device, None)
+    load = partial(loading.load_language_model, preset, "none", device)
     drafter = loading.drafter_of(preset, engine, target, retrieval, directories.draft, load)
     heads = loading.heads_of(drafter)
     if engine.compile:
         yield from run_natively(lm, heads, exact=loading.is_exact(preset, engine))
     shape, drafted = tree_for(lm, preset.tree), any(getattr(engine, name) is not None for name in DRAFTING)
-    # Other processes cannot follow a batch.
-    slots = 1 if group else slots_for(lm, window.chunk + 2 * window.chunk_summary_tokens, free_memory(device) // 4)
+    slots = slots_for(lm, window.chunk + 2 * window.chunk_summary_tokens, free_memory(device) // 4)
     batch_size = min(slots, batch or (1 if drafted else window.batch))
     if (rows := lm.exact_rows) is not None:  # as many as the target computes with the rounding of a single row
         shape, batch_size = replace(shape, nodes=min(shape.nodes, rows)), min(batch_size, rows)

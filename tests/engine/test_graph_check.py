@@ -347,7 +347,7 @@ def test_a_window_that_begins_elsewhere_is_found(
 @pytest.fixture
 def on_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[SimpleNamespace]:
     """A model that says it is on a GPU; `asked` is what graphs were asked for."""
-    lm = SimpleNamespace(device=torch.device("cuda"), parts=1, attention="triton", refused={}, asked=None)
+    lm = SimpleNamespace(device=torch.device("cuda"), attention="triton", refused={}, asked=None)
 
     def use(target: Any, drafter: Any, shape: Any, *, batch: int) -> dict[str, str]:
         target.lm.asked = drafter, shape, batch
@@ -383,18 +383,9 @@ def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> N
 
 @pytest.mark.parametrize("changed", [{"device": CPU}, {"attention": "torch"}, {"attention": "flash_attn"}], ids=str)
 def test_no_graphs_on_other_devices_and_back_ends(on_gpu: SimpleNamespace, changed: dict[str, Any]) -> None:
-    for on_gpu.parts in (1, 2):
-        vars(on_gpu).update(changed)
-        assert stages(on_gpu) == []
-        assert on_gpu.asked is None
-
-
-def test_no_graphs_of_a_model_that_processes_share(on_gpu: SimpleNamespace, monkeypatch: pytest.MonkeyPatch) -> None:
-    on_gpu.parts = 2
-    assert stages(on_gpu) == ["the model runs without CUDA graphs: 2 processes share it"]
-    assert on_gpu.asked is None
-    monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")
+    vars(on_gpu).update(changed)
     assert stages(on_gpu) == []
+    assert on_gpu.asked is None
 
 
 @pytest.mark.parametrize(
@@ -412,7 +403,7 @@ def test_trees_are_larger_where_their_nodes_cost_little(
     on_gpu.state_bytes, on_gpu.layers, on_gpu.keeping = 0, 2, (0, 1)
     lm: Any = on_gpu
     assert tree_for(lm, given) == larger
-    without: dict[str, Any] = {"device": CPU, "parts": 2, "attention": "torch", "state_bytes": 9, "keeping": (0,)}
+    without: dict[str, Any] = {"device": CPU, "attention": "torch", "state_bytes": 9, "keeping": (0,)}
     for name, value in without.items():
         assert tree_for(SimpleNamespace(**{**vars(on_gpu), name: value}), given) == given  # type: ignore[arg-type]
     monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")

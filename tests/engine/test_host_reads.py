@@ -21,7 +21,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download
-from tests.engine.tiny_models import VOCABULARY, prompt, tiny
+from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import Pretend, PretendDevice
@@ -61,12 +61,11 @@ def steps(
     gate: bool = False,
     graphs: Repeated | None = None,
     name: str = "llama",
-    **changes: object,
 ) -> Iterator[Counted]:
     """Every step but the first ones, as nobody looks at its events but the meter."""
     attention = "auto" if graphs is None else "triton"
     target = Target(LanguageModel(tiny(name).to("cuda"), backend=attention))
-    retrieval = small("retrieval", **changes)
+    retrieval = small("retrieval")
     made, meter = DRAFTERS[drafter](target, retrieval), Meter()
     shape = replace(SHAPE, threshold=0.15)
     if graphs is not None:
@@ -122,21 +121,6 @@ def graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Repeated:
 
 BY_GRAPHS = {**dict.fromkeys(READS, 2), "none": 1, "ngram": 1}
 """Uploads of a step at most, as without: the tree in one piece, and the path that was accepted, where rows move."""
-
-
-@pytest.mark.parametrize("by_graphs", [False, True], ids=["model", "graphs"])
-def test_chunks_that_end_with_sentences_are_uploaded_when_they_are_chosen(
-    pretend: PretendDevice, graphs: Repeated, by_graphs: bool
-) -> None:
-    ends, capture = range(0, VOCABULARY, 9), graphs if by_graphs else None
-    found = list(steps(pretend, "eagle3", SAMPLED, breaks=frozenset(ends), graphs=capture))
-    places = [{place.split(":")[0]: n for place, n in one.uploads.items()} for one in found]
-    assert {one.chosen for one in found} == {False, True}
-    tree = "engine/cuda/step.py" if by_graphs else "engine/tree.py"
-    for one, uploads in zip(found, places, strict=True):
-        assert uploads.pop(tree) == 1
-        assert one.chosen <= uploads.pop("engine/transfer.py", 0) <= one.chosen + 1
-        assert not uploads
 
 
 @pairs(("self", "eagle3"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))

@@ -105,13 +105,6 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
     assert made.feature_layers == reads
 
 
-@pytest.mark.parametrize("drafter", but_for(("lm", "lm-window", "eagle3"), DRAFTERS))
-def test_chunks_that_end_with_sentences_change_no_token(drafter: str) -> None:
-    target = Target(LanguageModel(tiny()))
-    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)))
-    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW)
-
-
 @pairs(
     name=ARCHITECTURES, drafter=["none", "ngram", "self", "lm", "blend", "random", "eagle1", "eagle3"], policy=POLICIES
 )

@@ -151,9 +151,8 @@ def test_sampling_and_penalties(pretend: PretendDevice, drafter: str, sampling: 
 
 
 @pytest.mark.parametrize("drafter", but_for(("eagle3-window",), DRAFTERS))
-def test_with_the_gate_and_chunks_that_end_with_sentences(pretend: PretendDevice, drafter: str) -> None:
-    retrieval = small("retrieval", breaks=frozenset(range(0, 100, 5)))
-    assert written(there(), drafter, retrieval, gate=True) == by_generate(NEW, len(PROMPT))
+def test_with_the_gate(pretend: PretendDevice, drafter: str) -> None:
+    assert written(there(), drafter, small("retrieval"), gate=True) == by_generate(NEW, len(PROMPT))
 
 
 def test_working_sets_are_the_processor_s(pretend: PretendDevice) -> None:

@@ -22,7 +22,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
-from tests.engine.tiny_models import COMMON, MAMBA, RECURRENT, VOCABULARY, by_generate, generate, make, prompt, tiny
+from tests.engine.tiny_models import COMMON, MAMBA, RECURRENT, VOCABULARY, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.decoding import decode_together as run_batch
 from tests.helpers.grid import but_for, pairs
@@ -269,12 +269,6 @@ def test_others_are_refused(config: type[transformers.PreTrainedConfig], why: st
     with pytest.raises(ModelError) as caught:
         LanguageModel(net)
     assert why in caught.value.why
-
-
-def test_heads_are_not_split() -> None:
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(make(RECURRENT["lfm2"]()), parts=2)
-    assert "not split" in caught.value.why
 
 
 def test_a_retrieval_s_layers_are_named_as_in_the_model() -> None:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -18,7 +17,7 @@ from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_freque
 from specextend_cli.engine.drafters.lm import LMDrafter
 from specextend_cli.engine.events import Retrieved, Step
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.retrieval import Chunks, Schedule, working_set
+from specextend_cli.engine.retrieval import Schedule, working_set
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
@@ -73,12 +72,11 @@ def test_a_working_set_is_ascending_within_bounds_and_keeps_both_ends(
     assert set(range(length - config.recent, length)) <= set(chosen)
 
 
-@pytest.mark.parametrize("starts", [None, torch.arange(0, 90, 3)], ids=["chunks", "sentences"])
-def test_nothing_is_added_in_any_order(starts: torch.Tensor | None) -> None:
+def test_nothing_is_added_in_any_order() -> None:
     """GPUs add by index in another order each time, so that the same text would get other working sets."""
-    config = Retrieval(policy="retrieval", chunk=4, top_k=3, recent=9, sinks=2, breaks=frozenset((7,)))
+    config = Retrieval(policy="retrieval", chunk=4, top_k=3, recent=9, sinks=2)
     with Operations() as seen:
-        working_set(config, 90, torch.rand(90), starts=starts)
+        working_set(config, 90, torch.rand(90))
     assert not [name for name in seen.names if any(part in name for part in ("_add", "scatter", "bincount", "histc"))]
     assert "aten.cumsum.default" in seen.names
 
@@ -91,34 +89,6 @@ def test_retrieval_takes_the_chunks_with_most_attention() -> None:
     scores[30] = 0.4  # chunk 7
     chosen = working_set(config, 40, scores)
     assert spans(chosen) == ((0, 1), (8, 12), (20, 24), (36, 40))
-
-
-@given(st.lists(st.lists(st.integers(0, 9), max_size=40), max_size=6), st.integers(1, 12), st.sets(st.integers(0, 9)))
-def test_chunks_end_where_sentences_do_or_when_they_are_full(
-    pieces: list[list[int]], chunk: int, breaks: set[int]
-) -> None:
-    chunks = Chunks(Retrieval(chunk=chunk, breaks=frozenset(breaks)))
-    for piece in pieces:
-        chunks.add(piece)
-    tokens = [token for piece in pieces for token in piece]
-    starts = chunks.starts(len(tokens)).tolist()
-    assert starts[:1] == ([0] if tokens else [])
-    for start, end in pairwise(starts):
-        ends = [at for at in range(start + 1, start + chunk + 1) if tokens[at - 1 : at] and tokens[at - 1] in breaks]
-        late = [at for at in ends if 2 * (at - start) >= chunk]
-        assert end == (late[0] if late else ends[-1] if ends else start + chunk)
-    assert len(tokens) - max(starts, default=0) <= chunk
-
-
-def test_retrieval_takes_whole_sentences_as_long_as_there_is_room() -> None:
-    config = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=4, sinks=1, breaks=frozenset({0}))
-    scores = torch.full((60,), 0.001)
-    scores[20:25], scores[30:38], scores[43:48], scores[5] = 0.1, 0.08, 0.06, 0.3
-    starts = torch.tensor([0, 4, 9, 15, 20, 25, 30, 38, 43, 48, 55])
-    # Sentences of 5, 5, 8 and 5 tokens, by their means; 16 have room, and the third does not fit: newer tokens do.
-    assert spans(working_set(config, 60, scores, starts=starts)) == ((0, 1), (20, 25), (30, 38), (53, 60))
-    scores[5] = 0.6
-    assert spans(working_set(config, 60, scores, starts=starts)) == ((0, 1), (4, 9), (20, 25), (50, 60))
 
 
 @given(st.lists(st.integers(0, 60), unique=True))
@@ -226,10 +196,9 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     assert torch.equal(shown[1], working.full.buffer[1][:, :, chosen])
 
 
-@pytest.mark.parametrize("breaks", [(), range(0, 100, 3)])
-def test_the_visible_positions_follow_the_sequence(breaks: Sequence[int]) -> None:
+def test_the_visible_positions_follow_the_sequence() -> None:
     target = Target(LanguageModel(tiny()))
-    config = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=4, sinks=1, breaks=frozenset(breaks))
+    config = Retrieval(policy="retrieval", chunk=8, top_k=2, recent=4, sinks=1)
     for lm in (target.lm, LanguageModel(tiny())):
         drafter = LMDrafter(lm, target, config)
         target.begin(200)
@@ -244,9 +213,7 @@ def test_the_visible_positions_follow_the_sequence(breaks: Sequence[int]) -> Non
         scores = target.attention_from(-1)
         drafter.retrieve(scores)
         read = 80 if drafter.is_self else 79
-        chunks = Chunks(config)
-        chunks.add(tokens)
-        expected = working_set(config, read, scores, starts=chunks.starts(read)).tolist()
+        expected = working_set(config, read, scores).tolist()
         assert drafter.visible().tolist() == (expected if drafter.is_self else [*expected, 79])
 
 

@@ -102,7 +102,7 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         (END, "[retrieval]\nlayers = [1.5]\n", "retrieval.layers.0: Input should be a valid", "change"),
         (END, "[retrieval]\ntop_k = 0\n", "top_k under [retrieval]", "change"),
         (END, '[retrieval]\ncut = "sentences"\n', "retrieval.cut: unknown key", "remove"),
-        (END, "[retrieval]\nbreaks = [1]\n", "retrieval: 'breaks' cannot be set", "change"),
+        (END, "[tree]\nforwards = 1\n", "tree: 'forwards' cannot be set", "change"),
         (END, "[tree]\nnods = 4\n", "tree.nods: unknown key", "nodes"),
         (END, "[tree]\nthreshold = -0.1\n", "tree: threshold must be at least 0", "change"),
         (END, "[tree]\ndepth = 0\n", "depth under [tree] must be at least 1", "change"),

@@ -189,7 +189,7 @@ def opened(one: Case, root: Path) -> Iterator[tuple[Target, Callable[[Draft], Dr
     preset = load_preset(PAIR if one.model == "pair" else folder / "preset.toml")
     pair = fetch_pair(preset)
     target = load_target(preset, pair, options)
-    load = cache(partial(load_language_model, preset, "none", target.lm.device, None))
+    load = cache(partial(load_language_model, preset, "none", target.lm.device))
     load_head = cache(partial(load_eagle, target=target.lm, name=preset.name))
 
     def make_drafter(draft: Draft) -> Drafter:

@@ -15,7 +15,7 @@ from specextend_cli.engine.assistant import Assistant
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafters.opt_tree import grow
-from specextend_cli.engine.retrieval import Chunks, working_set
+from specextend_cli.engine.retrieval import working_set
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 
@@ -56,7 +56,6 @@ class AssistantDrafter(Drafter):
     def _forget(self) -> None:
         self._last, self._state, self._seen = 0, torch.empty(0), 0
         self._chosen: Tensor | None = None  # of the first `_seen` positions
-        self._chunks = Chunks(self.config)
 
     def suspend(self) -> None:
         """See `Drafter`."""
@@ -65,7 +64,6 @@ class AssistantDrafter(Drafter):
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         self._last = tokens[-1]
-        self._chunks.add(tokens)
         if features is not None and len(features):
             self._state = features[-1:].clone()
 
@@ -79,8 +77,7 @@ class AssistantDrafter(Drafter):
     def retrieve(self, scores: Tensor) -> None:
         """See `Drafter`."""
         self._seen = self.target.length
-        starts = self._chunks.starts(self._seen)
-        self._chosen = working_set(self.config, self._seen, scores, self.target.lm.device, starts)
+        self._chosen = working_set(self.config, self._seen, scores, self.target.lm.device)
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""

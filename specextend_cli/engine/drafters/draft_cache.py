@@ -7,7 +7,7 @@ rotation by the difference. The result equals keys stored before RoPE, without u
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -15,7 +15,7 @@ from torch import Tensor
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.retrieval import Chunks, working_set
+from specextend_cli.engine.retrieval import working_set
 from specextend_cli.errors import ModelError
 
 
@@ -43,7 +43,6 @@ class DraftCache:
         self._full = new_cache(0) if shared is None else shared
         self.cache = self._full if self._is_whole else new_cache(0)
         self._chosen = self._rotated_at = self._range(0, 0)
-        self._chunks = Chunks(config)
 
     def begin(self, capacity: int) -> None:
         """Start a new sequence of at most `capacity` tokens."""
@@ -53,7 +52,6 @@ class DraftCache:
             self.cache.rollback(0)
         self.read = 0
         self._chosen = self._rotated_at = self._range(0, 0)
-        self._chunks = Chunks(self.config)
 
     @property
     def full(self) -> KVCache:
@@ -64,10 +62,6 @@ class DraftCache:
             at = start if self.config.re_indexes else self.read - rows
             self._rotated_at = torch.cat((self._rotated_at, self._range(at, at + rows)))
         return self._full
-
-    def note(self, tokens: Sequence[int]) -> None:
-        """The next committed tokens, which determine where chunks end; their keys come later."""
-        self._chunks.add(tokens)
 
     @property
     def stale(self) -> bool:
@@ -118,8 +112,7 @@ class DraftCache:
         """Show the positions that the policy chooses by the target's attention."""
         if self._is_shared:
             self.read = self._full.length
-        device = self._full.device
-        self.show(working_set(self.config, self.read, scores, device, self._chunks.starts(self.read)))
+        self.show(working_set(self.config, self.read, scores, self._full.device))
 
     def commit(self, rows: int) -> None:
         """The first `rows` rows after the working set's committed ones belong to the sequence."""

@@ -45,7 +45,6 @@ class LMDrafter(LevelDrafter):
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
         if self.is_self and not self._is_idle:
-            self.working.note(tokens)
             self._last = tokens[-1]
             self._pending = (upload(tokens, self.device) if ids is None else ids)[-1:]  # the target has read the others
         else:

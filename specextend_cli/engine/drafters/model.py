@@ -96,7 +96,6 @@ class ModelDrafter(ABC):
         self._last = tokens[-1]
         if self._is_idle:
             return
-        self.working.note(tokens)
         if features is not None:
             self._features.append(features)
         new = upload(tokens, self.device) if ids is None else ids
