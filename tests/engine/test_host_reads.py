@@ -61,11 +61,12 @@ def steps(
     gate: bool = False,
     graphs: Repeated | None = None,
     name: str = "llama",
+    **changes: object,
 ) -> Iterator[Counted]:
     """Every step but the first ones, as nobody looks at its events but the meter."""
     attention = "auto" if graphs is None else "triton"
     target = Target(LanguageModel(tiny(name).to("cuda"), backend=attention))
-    retrieval = small("retrieval")
+    retrieval = small("retrieval", **changes)
     made, meter = DRAFTERS[drafter](target, retrieval), Meter()
     shape = replace(SHAPE, threshold=0.15)
     if graphs is not None:
