@@ -8,7 +8,6 @@ from specextend_cli.engine.attention import hybrid as hybrid_module
 from specextend_cli.engine.attention.hybrid import Kernel, flash, hybrid, merge, take_failure
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.attention.tiled import tiled
 from specextend_cli.engine.attention_backends import backend_for
 from tests.helpers import pretend_device
 from tests.helpers.attention_inputs import inputs, random_tree_mask
@@ -127,39 +126,6 @@ def test_a_size_that_cudnn_refuses_is_read_by_flash(pretend: PretendDevice, monk
     error = torch.OutOfMemoryError("CUDA out of memory")
     with pytest.raises(torch.OutOfMemoryError):
         hybrid(q, k, v, 0.11, None)
-
-
-@pytest.mark.parametrize("scores", [1, 64 * 100, 1 << 22])
-@pytest.mark.parametrize("d", [64, 96])
-@pytest.mark.parametrize(("heads", "kv_heads"), [(4, 4), (6, 2), (8, 1)])
-@pytest.mark.parametrize(("n", "prefix"), [(2, 0), (64, 0), (100, 1), (130, 257)])
-def test_tiled_attention_equals_the_reference(
-    monkeypatch: pytest.MonkeyPatch, scores: int, heads: int, kv_heads: int, n: int, prefix: int, d: int
-) -> None:
-    monkeypatch.setattr("specextend_cli.engine.attention.tiled._SCORES", scores)
-    q, k, v = inputs(heads, kv_heads, n, prefix + n, d, torch.float32)
-    expected = reference(q, k, v, d**-0.5, None)
-    assert (tiled(q, k, v, d**-0.5) - expected).abs().max() < TOLERANCE[torch.float32]
-    narrow = [x.bfloat16() for x in (q, k, v)]
-    expected = reference(*(x.float() for x in narrow), d**-0.5, None)
-    out = SplitKV()(*narrow, d**-0.5, None)
-    assert out.dtype == torch.bfloat16
-    assert out.equal(tiled(*narrow, d**-0.5))
-    assert (out.float() - expected).abs().max() < TOLERANCE[torch.bfloat16]
-
-
-def test_tiles_round_finely_near_the_largest_score() -> None:
-    """Keys with a large part in common make large scores, whose own rounding would drown what tells them apart."""
-    q, k, v = (x.bfloat16() for x in inputs(4, 2, 90, 200, 64, torch.float32))
-    common = torch.ones(64).bfloat16()
-    q, k = q + 4 * common, k + 8 * common
-    wide = [x.float() for x in (q, k, v)]
-    expected = reference(*wide, 0.125, None)
-    assert (tiled(q, k, v, 0.125).float() - expected).abs().max() < 0.06
-    rounded = torch.matmul(wide[0], wide[1].repeat_interleave(2, 1).transpose(2, 3)).mul(0.125).bfloat16().float()
-    rounded += torch.full((90, 200), -torch.inf).triu(111)
-    unshifted = rounded.softmax(-1) @ wide[2].repeat_interleave(2, 1)
-    assert (unshifted - expected).abs().max() > 0.2
 
 
 def test_one_level_of_a_growing_tree_sees_earlier_levels() -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext, flash_packages
+from specextend_cli.engine.attention import ForwardContext, flash_package
 from specextend_cli.engine.attention import hybrid as hybrid_module
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
@@ -24,31 +21,25 @@ from tests.helpers.torch_kernels import replace_attention
 
 @pytest.fixture(autouse=True)
 def windows(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
-    """The windows that torch's kernel, or flash-attn, was called with."""
-    found, package, function = list[tuple[int, int]](), ModuleType("flash_attn"), pretend_device.flash_attn_func
+    """The windows that torch's kernel was called with."""
+    found, function = list[tuple[int, int]](), pretend_device.flash_attn_func
 
     def noting(*given: Any, **how: Any) -> Any:
         found.append(how.get("window_size", (-1, -1)))
         return function(*given, **how)
 
-    package.__spec__, package.flash_attn_func = ModuleSpec("flash_attn", None), noting
-    monkeypatch.setitem(sys.modules, "flash_attn", package)
     monkeypatch.setattr(pretend_device, "flash_attn_func", noting)
     replace_attention(monkeypatch)
     return found
 
 
 @pytest.mark.parametrize("sinks", [False, True])
-@pytest.mark.parametrize(
-    ("backend", "package"), [("torch", False), ("flash_attn", True), ("triton", True), ("triton", False)]
-)
+@pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_prompts_through_windows_are_read_in_one_piece(
-    windows: list[tuple[int, int]], backend: str, package: bool, sinks: bool, monkeypatch: pytest.MonkeyPatch
+    windows: list[tuple[int, int]], backend: str, sinks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without masks. What is no prompt, or has gaps, or capped scores, is cut into blocks."""
-    monkeypatch.setattr(flash_packages, "installed", lambda: (flash_packages.FLASH_ATTN,) * package)
-    by_torch: Any = hybrid_module._windowed
-    monkeypatch.setattr(hybrid_module, "_windowed", by_torch if not package else None)
+    monkeypatch.setattr(flash_package, "is_installed", lambda: False)
     made = BACKENDS[backend].make()
     generator, device = torch.Generator().manual_seed(1), torch.device("cuda:0")
     softmax = SoftmaxOptions(None, torch.linspace(-2, 2, 4) if sinks else None)
@@ -83,7 +74,7 @@ def test_prompts_through_windows_are_read_in_one_piece(
 
 def test_a_kernel_without_windows_is_not_used(windows: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes them for something else, or not at all."""
-    monkeypatch.setattr(flash_packages, "installed", lambda: ())
+    monkeypatch.setattr(flash_package, "is_installed", lambda: False)
     device, right = torch.device("cuda:0"), hybrid_module._windowed
 
     def longer(*given: Any, causal: bool, window: int) -> Any:

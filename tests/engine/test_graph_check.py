@@ -17,7 +17,7 @@ from transformers import MistralConfig
 
 from specextend_cli.engine import attention_backends as table
 from specextend_cli.engine import lm as lm_module
-from specextend_cli.engine.attention import flash_packages
+from specextend_cli.engine.attention import flash_package
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
@@ -434,7 +434,7 @@ def test_the_names_are_those_of_the_table() -> None:
 def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"triton", "torch"}
     monkeypatch.setattr(table, "find_spec", lambda name: name in here or None)
-    monkeypatch.setattr(flash_packages, "installed", lambda: (flash_packages.FLASH_ATTN,) * ("flash_attn" in here))
+    monkeypatch.setattr(flash_package, "is_installed", lambda: "flash_attn" in here)
     assert preferred(torch.device("cuda")) == ("triton", "torch")
     here |= {"flash_attn"}
     assert preferred(torch.device("cuda", 1)) == ("triton", "flash_attn", "torch")

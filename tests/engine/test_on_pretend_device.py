@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import flash_packages
+from specextend_cli.engine.attention import flash_package
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL
 from specextend_cli.engine.attention_backends import BACKENDS
@@ -45,7 +45,7 @@ def packages(monkeypatch: pytest.MonkeyPatch) -> None:
     package = ModuleType("flash_attn")
     package.__spec__, package.flash_attn_func = ModuleSpec("flash_attn", None), flash_attn_func
     monkeypatch.setitem(sys.modules, "flash_attn", package)
-    monkeypatch.setattr(flash_packages, "installed", lambda: (flash_packages.FLASH_ATTN,))
+    monkeypatch.setattr(flash_package, "is_installed", lambda: True)
     replace_attention(monkeypatch)
 
 

@@ -23,7 +23,7 @@ from specextend_cli.bench.formats import Cell
 from specextend_cli.bench.prefilled import Prefilled, read, wait
 from specextend_cli.engine.acceptance import accept
 from specextend_cli.engine.attention import Backend
-from specextend_cli.engine.attention.flash_packages import flash_attn, installed
+from specextend_cli.engine.attention.flash_package import flash_attn, is_installed
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.batch import BatchRequest, decode_batch
@@ -376,7 +376,7 @@ def prompts(models: SyntheticModels, *, fused: bool) -> Iterator[dict[str, Cell]
         kernels["cuDNN"] = partial(hybrid, kernel="cudnn")
         kernels["FlashAttention of torch"] = partial(hybrid, kernel="flash")
         kernels["memory-efficient"] = partial(hybrid, kernel="efficient")
-        kernels |= {"flash-attn": flash_attn} if installed() else {}
+        kernels |= {"flash-attn": flash_attn} if is_installed() else {}
     prompt = torch.arange(sizes.read).remainder(sizes.vocabulary).tolist()
     reader = _FusedReader(FusedModel(lm)) if fused else None
     for name, target.prefill_backend in kernels.items():

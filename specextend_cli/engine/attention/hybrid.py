@@ -6,7 +6,7 @@ need one. Two softmaxes over disjoint keys merge exactly by their log-sum-exps:
     out = w * prefix + (1 - w) * tree,   w = sigmoid(lse_prefix - lse_tree)
 
 Grouped queries are folded into the query axis instead of repeating keys, as the prefix has no order to keep. The flash
-kernels are torch's own, cuDNN's among them; `flash_packages` has others.
+kernels are torch's own, cuDNN's among them; `flash_package` has others.
 """
 
 from __future__ import annotations
@@ -167,14 +167,8 @@ def _windowed(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool, wi
 @cache
 def _has_windows(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     """Whether torch's kernel is there for such heads, and attends through windows as it should."""
-    return attends_through_windows(_windowed, device, dtype, head_dim)
-
-
-def attends_through_windows(
-    attend: Callable[..., tuple[Tensor, Tensor]], device: torch.device, dtype: torch.dtype, head_dim: int
-) -> bool:
-    """Whether `attend` gives for a prompt's piece, behind a prefix and through a `window`, what attention is."""
-    return all(is_attention(attend, device, dtype, head_dim, causal=True, window=window) for window in _WINDOWS)
+    sizes = (is_attention(_windowed, device, dtype, head_dim, causal=True, window=size) for size in _WINDOWS)
+    return all(sizes)
 
 
 def is_attention(

@@ -5,8 +5,7 @@ make enough tasks; the parts' softmaxes merge by their log-sum-exps. The tree's 
 few hundred kilobytes at 8K tokens, and cheaper here than hybrid tree attention's second softmax over the tree, whose
 many small operations cost more to call than to compute.
 
-Our own kernels do the same in one operation where they are loaded (`native/attention.h`). Without them a prompt's
-attention in bfloat16 is matrix products (`tiled.py`).
+Our own kernels do the same in one operation where they are loaded (`native/attention.h`).
 """
 
 from __future__ import annotations
@@ -19,7 +18,6 @@ from torch import Tensor
 from specextend_cli.engine import native
 from specextend_cli.engine.attention.hybrid import flash, hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
-from specextend_cli.engine.attention.tiled import tiled
 from specextend_cli.engine.native.kernels import FORMATS, attend, attend_causal
 
 MOST = 64
@@ -97,9 +95,7 @@ def additive(tree_mask: Tensor | None) -> Tensor:
 
 def _prefill(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     """A prompt's chunk."""
-    if _has_kernel(q):
-        return attend_causal(q, k, v, scale)
-    return tiled(q, k, v, scale) if q.dtype == torch.bfloat16 else hybrid(q, k, v, scale, None)
+    return attend_causal(q, k, v, scale) if _has_kernel(q) else hybrid(q, k, v, scale, None)
 
 
 def _has_kernel(q: Tensor) -> bool:

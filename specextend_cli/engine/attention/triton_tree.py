@@ -17,11 +17,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import flash_packages
-from specextend_cli.engine.attention.flash_packages import flash_attn, reads_prompts
+from specextend_cli.engine.attention.flash_package import flash_attn, reads_prompts
 from specextend_cli.engine.attention.function import reading_windows
-from specextend_cli.engine.attention.hybrid import hybrid
-from specextend_cli.engine.attention.hybrid import through_window as torch_through_window
+from specextend_cli.engine.attention.hybrid import hybrid, through_window
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
@@ -43,11 +41,8 @@ class Window(NamedTuple):
 def _read_through_window(
     q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
 ) -> Tensor | None:
-    """See `ReadsWindows`. As without windows: what the kernel does not take goes to a package or to torch's."""
-    if _takes(q, None):
-        return None
-    other = flash_packages.through_window if reads_prompts(q) else torch_through_window
-    return other(q, k, v, scale, window, softmax)
+    """See `ReadsWindows`. What the kernel does not take goes to torch's."""
+    return None if _takes(q, None) else through_window(q, k, v, scale, window, softmax)
 
 
 @reading_windows(_read_through_window)
