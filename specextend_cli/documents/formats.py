@@ -124,7 +124,7 @@ _FORMATS = (
     Format(
         *("docx", "a Word document (DOCX)", "Word (DOCX)", (".docx",)),
         member="word/",
-        parser=_PACKAGE + "word.read:parse",
+        parser=_PACKAGE + "word:parse",
         empty="it may hold only pictures",
     ),
     Format(
@@ -155,11 +155,11 @@ _FORMATS = (
     ),
     Format(
         *("markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb")),
-        parser=_PACKAGE + "text.read:parse",
+        parser=_PACKAGE + "text:parse",
     ),
     Format(
         *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc")),
-        parser=_PACKAGE + "text.read:parse",
+        parser=_PACKAGE + "text:parse",
         empty="what it has is control characters, encoded data or page furniture only",
     ),
     Format(

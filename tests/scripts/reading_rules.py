@@ -98,8 +98,8 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "running: few pages": ("repairs.running", "_repeated", result(())),
     "compounds": ("repairs.hyphens", "compounds", lambda pages: Joined()),
     "formulas: pages": ("html.read", "formula", plain_text),
-    "formulas: Word": ("word.read", "formula", plain_text),
-    "numbering": ("word.read", "Numbering.label", result(None)),
+    "formulas: Word": ("word", "formula", plain_text),
+    "numbering": ("word", "Numbering.label", result(None)),
     "note marks (marked up)": ("cleaning", "remove_note_marks", same),
     "article": ("html.read", "outside_of_article", result(frozenset())),
 }

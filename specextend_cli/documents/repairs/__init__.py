@@ -16,9 +16,8 @@ from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.interruptions import interruptions
 from specextend_cli.documents.repairs.line_numbers import line_numbers
-from specextend_cli.documents.repairs.list_markers import list_markers
 from specextend_cli.documents.repairs.notes import note_marks
-from specextend_cli.documents.repairs.order import reading_order, side_headings
+from specextend_cli.documents.repairs.order import list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows
 from specextend_cli.documents.repairs.running import running_lines, watermarks
 

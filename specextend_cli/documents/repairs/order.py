@@ -1,9 +1,9 @@
-"""Put blocks and headings that a file holds out of order in the order of their positions on the page."""
+"""Put blocks, headings and list markers that a file holds out of order in the order of their positions on the page."""
 
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,6 +21,11 @@ _SHARED = 0.3  # of the width of the narrower of two blocks: least overlap in on
 _BLOCK = 100  # added to the characters of a block, so that few blocks move rather than short ones
 _LARGER = 1.05  # times the body size: a heading
 _MOVED = 0.4  # of the characters of a page: where more would move, it is not in columns
+
+_MARKER = re.compile(r"[•●▪■□◦‣∙○➢✓▸–—*-]|[(\[]?(?:\d{1,3}|[a-zA-Z]|[ivxlcIVXLC]{2,6})[.)\]]")
+_NEAR = 2.5  # sizes from a marker to its item
+_LEVEL = 0.1  # sizes between their base lines
+_MOST = 4  # lines at one height that are closely to the right of a marker
 
 
 @dataclass(slots=True)
@@ -154,3 +159,33 @@ def _side_lines(page: Sequence[Line]) -> list[Line]:
     large = [line for line in beside if line.bold or line.size > _LARGER * body]
     headings = [line for line in large if sum(map(str.isalpha, line.text)) > 2]
     return headings if len(beside) - len(headings) < 4 else []  # with more text it is a column, not a margin
+
+
+@page_by_page
+def list_markers(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    """Move each marker that is a line of its own before the line closely to the right of it.
+
+    WeasyPrint draws all markers of a list after its text, so that in the order of the file they follow the page.
+    """
+    markers = [at for at, line in enumerate(page) if _MARKER.fullmatch(line.text)]
+    if not markers:
+        return list(page)
+    rows = defaultdict[int, list[int]](list)  # the places of the other lines by their height, from left to right
+    for at in sorted(set(range(len(page))).difference(markers), key=lambda at: page[at].left):
+        for height in range(-1, 2):
+            rows[round(page[at].base) + height].append(at)
+    moved: dict[int, int] = {}  # from the place of a line to that of its marker
+    for at in markers:
+        marker, row = page[at], rows[round(page[at].base)]
+        first = bisect_right(row, marker.right, key=lambda place: page[place].left)
+        item = next((place for place in row[first : first + _MOST] if _is_beside(marker, page[place])), at + 1)
+        if item != at + 1 and item not in moved:
+            moved[item] = at
+            edits.append(Edit("list marker", marker.page, marker.text, f"{marker.text} {page[item].text}"))
+    rest = set(range(len(page))).difference(moved.values())
+    return [page[place] for at in sorted(rest) for place in ((moved[at], at) if at in moved else (at,))]
+
+
+def _is_beside(marker: Line, line: Line) -> bool:
+    level = abs(marker.base - line.base) < _LEVEL * marker.size and marker.turn == line.turn
+    return level and line.left - marker.right < _NEAR * marker.size

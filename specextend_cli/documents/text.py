@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import csv
+import json
 import re
+from collections.abc import Iterator
 from io import StringIO
 from pathlib import PurePath
-from typing import Literal
+from typing import Any, Literal
 
 from specextend_cli.documents.decode import HEAD, decode
 from specextend_cli.documents.errors import argument
 from specextend_cli.documents.line import CELL_SEPARATOR
 from specextend_cli.documents.paged import Typed
 from specextend_cli.documents.source import Source
-from specextend_cli.documents.text.notebook import SUFFIX, as_markdown
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
 _TEXT_SUFFIXES = frozenset(("", ".txt", ".text"))
@@ -37,6 +38,8 @@ _DELIMITERS = ",;\t|"
 _SAMPLE = 4_096  # characters
 _ROWS, _LEAST_ROWS, _LEAST_CELLS = 50, 3, 3
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
+
+SUFFIX = ".ipynb"
 
 
 def parse(source: Source) -> Typed:
@@ -84,3 +87,51 @@ def _table_rows(text: str) -> str:
     except csv.Error:
         return text
     return "\n".join(CELL_SEPARATOR.join(" ".join(cell.split()) for cell in row) for row in rows)
+
+
+def as_markdown(text: str) -> tuple[str, int] | None:
+    """The Markdown of a notebook, and the number of pictures in it; None for other texts."""
+    try:
+        book = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    # Notebooks of before 2015 have sheets of cells.
+    sheets = [book, *_list(book, "worksheets")] if isinstance(book, dict) and "nbformat" in book else []
+    cells = [cell for sheet in sheets for cell in _list(sheet, "cells")]
+    if not cells:
+        return None
+    outputs = [output for cell in cells for output in _list(cell, "outputs")]
+    pictures = sum(_is_picture(output) for output in outputs)
+    return "\n\n".join(part for cell in cells for part in _parts(cell)), pictures
+
+
+def _parts(cell: dict[str, Any]) -> Iterator[str]:
+    source = _joined(cell.get("source", cell.get("input", "")))
+    if cell.get("cell_type") != "code":
+        level = cell.get("level") if cell.get("cell_type") == "heading" else 0
+        yield "#" * level + " " * (level > 0) + source if isinstance(level, int) else source
+        return
+    for block in (source, *map(_printed, _list(cell, "outputs"))):
+        if block.strip():
+            fence = "```" if "```" not in block else "~~~~~~"
+            yield f"{fence}\n{block.rstrip()}\n{fence}"
+
+
+def _printed(output: dict[str, Any]) -> str:
+    """The text that an output is or has beside a picture or a table."""
+    data = output.get("data")
+    return _joined(data.get("text/plain", "") if isinstance(data, dict) else output.get("text", ""))
+
+
+def _is_picture(output: dict[str, Any]) -> bool:
+    data = output.get("data")
+    return isinstance(data, dict) and any(kind.startswith("image/") for kind in data)
+
+
+def _joined(lines: Any) -> str:
+    return "".join(filter(lambda line: isinstance(line, str), lines)) if isinstance(lines, list | str) else ""
+
+
+def _list(element: dict[str, Any], key: str) -> list[dict[str, Any]]:
+    found = element.get(key)
+    return [entry for entry in found if isinstance(entry, dict)] if isinstance(found, list) else []

@@ -22,7 +22,6 @@ from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Table
 from specextend_cli.documents.source import Source
 from specextend_cli.documents.transcripts.read import add_turns, is_transcript
-from specextend_cli.documents.word.symbols import symbol, with_symbols
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"))
@@ -31,6 +30,16 @@ _OUTLINE_LEVELS = tuple("012345678")
 _CONTEXT = 8  # characters before a superscript that determine its meaning
 _SCRIPTS = {"superscript": superscript, "subscript": subscript}
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
+
+_SYMBOL = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
+_SYMBOL |= dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
+_SYMBOL |= dict(zip(range(0xA3, 0xA6), "≤⁄∞", strict=True)) | dict(zip(range(0xD1, 0xD8), "∇®©™∏√⋅", strict=True))
+_SYMBOL |= dict(zip(range(0xAB, 0xBF), "↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯", strict=True))
+_SYMBOL |= {0x22: "∀", 0x24: "∃", 0x2D: "−", 0xCE: "∈", 0xCF: "∉", 0xDB: "⇔", 0xDE: "⇒", 0xE5: "∑", 0xF2: "∫"}
+_WINGDINGS = {0x6F: "☐", 0xA8: "☐", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"}
+_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
+_OTHER = "•"
+_PRIVATE = re.compile("[\uf020-\uf0ff]")
 
 
 def parse(source: Source) -> Parsed:
@@ -262,3 +271,19 @@ def _heading_styles(root: Any) -> set[str]:
         if _HEADING.fullmatch(value(style, "name")) or value(style, "pPr/outlineLvl") in _OUTLINE_LEVELS:
             found.add(attribute(style, "styleId"))
     return found
+
+
+def symbol(font: str, code: str) -> str:
+    """The character with a code (hexadecimal) in Symbol or Wingdings, whose codes are those of other letters.
+
+    A bullet where it is not known.
+    """
+    characters = _FONTS.get(font.lower(), {})
+    return characters.get(int(code, 16) & 0xFF, _OTHER) if re.fullmatch("[0-9A-Fa-f]{1,4}", code) else _OTHER
+
+
+def with_symbols(font: str, text: str) -> str:
+    """A text of which a file has the symbols at codes for private use."""
+    if font.lower() not in _FONTS:
+        return text
+    return _PRIVATE.sub(lambda match: symbol(font, f"{ord(match[0]):x}"), text)
