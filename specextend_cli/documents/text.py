@@ -90,7 +90,10 @@ def _table_rows(text: str) -> str:
 
 
 def as_markdown(text: str) -> tuple[str, int] | None:
-    """The Markdown of a notebook, and the number of pictures in it; None for other texts."""
+    """The Markdown of a Jupyter notebook, and the number of pictures in it; None for other texts.
+
+    Its cells are in their order; code and what it printed are in fences.
+    """
     try:
         book = json.loads(text)
     except (ValueError, RecursionError):
