@@ -3,8 +3,8 @@
 One token's product with a matrix reads every weight once; with 4 bits per weight that takes about a quarter of the
 time. A prompt's many rows are bound by arithmetic: they gain where a processor multiplies bytes faster than the model's
 numbers, and the whole forward is native (`native/prompt_forward.h`). Elsewhere they read the full weights. Both hold
-the same values (see `models/four_bit.py`), so the output depends on the choice only by rounding: our kernel rounds its
-inputs to eight bits, unless the model is in float32.
+the same values (see `models/four_bit.py`), so the output depends on the choice only by rounding: the kernel, which is
+the native library's, rounds its inputs to eight bits, unless the model is in float32.
 """
 
 from __future__ import annotations
@@ -22,13 +22,9 @@ from specextend_cli.engine.transfer import in_large_pages
 
 GROUP = 32  # weights that share a scale and a zero; of eight bits, maybe half as many
 MOST_ROWS = 32
-"""Rows of an input up to which our own kernels read packed weights; for more, the full ones are read."""
-_FEW = 16  # the same for torch's kernel: two cores with bfloat16 products are then as fast with the full weights
-_FEW_OF_EIGHT = 4  # the same for eight bits, in two halves
-_ROWS = 16  # kernels take multiples of so many rows of a matrix
-_BLOCK = 64  # rows that torch's kernel packs together; only whole blocks of several matrices can be joined
+"""Rows of an input up to which packed weights are read; for more, the full ones are."""
+_ROWS = 16  # the kernel takes multiples of so many rows of a matrix
 _LINE = 64  # bytes of a line of the processor's cache
-_SIBLINGS = (("q_proj", "k_proj", "v_proj"), ("gate_proj", "up_proj"))  # as transformers' models call them
 
 
 class FourBitLinear(nn.Linear):
@@ -46,54 +42,36 @@ class FourBitLinear(nn.Linear):
         if self.weight.dtype != torch.bfloat16 and not keep:
             full = sum(_full(codes, scales) for codes, scales in parts)
             self.weight = nn.Parameter(torch.as_tensor(full).to(self.weight.dtype), requires_grad=False)
-        packed = _layout().of(parts, self.weight.dtype)
-        self.packed: Tiles | Blocks | None = packed
-        self.limit = self.few = packed.most_rows  # rows up to which packed weights are read
-        self.joined: JoinedLinears | None = None
-        """Computes this layer, at `place`, together with others that read the same input."""
-        self.place = 0
+        self.packed = Tiles.of(parts)
+        self.few = MOST_ROWS  # rows up to which packed weights are read
 
     def forward(self, x: Tensor) -> Tensor:
         """x [.., columns] -> [.., rows]."""
         if x.numel() > self.few * self.in_features:
             return linear(x, self.weight, self.bias)
-        if self.packed is None:
-            assert self.joined is not None
-            out = self.joined.part(x, self.place)
-        else:
-            out = self.packed(x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
+        out: Tensor = self.packed(x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
         return out if self.bias is None else out + self.bias
 
 
-class Packed(nn.Module):
-    """A matrix of four bits per weight, or the sum of two, in a kernel's layout.
-
-    For inputs of up to `most_rows` rows it is faster than the full weights.
-    """
-
-    codes: Tensor
-    scales: Tensor
-    most_rows: int
-
-    def __init__(self, codes: Tensor, scales: Tensor) -> None:
-        super().__init__()
-        self.register_buffer("codes", codes, persistent=False)
-        self.register_buffer("scales", scales, persistent=False)
-
-
-class Tiles(Packed):
-    """For our own kernel (`native/int4_matmul.h`): tiles of sixteen rows.
+class Tiles(nn.Module):
+    """A matrix of four or eight bits a weight as the kernel takes it (`native/int4_matmul.h`): tiles of sixteen rows.
 
     Codes [rows / 16, columns / 8, 16 * bits] hold eight columns of every row, of eight bits the upper halves first.
     Scales [rows / 16, columns / 32, 2, 16] are scale and zero; of eight bits the scales of one or two parts of the 32
     columns, [rows / 16, columns / 32, 1 or 2, 16].
     """
 
-    most_rows = MOST_ROWS
+    codes: Tensor
+    scales: Tensor
+
+    def __init__(self, codes: Tensor, scales: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("codes", codes, persistent=False)
+        self.register_buffer("scales", scales, persistent=False)
 
     @classmethod
-    def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Tiles:
-        """From `parts` as `FourBitLinear` takes them; the `dtype` of inputs does not matter."""
+    def of(cls, parts: Sequence[tuple[Tensor, Tensor]]) -> Tiles:
+        """From `parts` as `FourBitLinear` takes them."""
         codes, scales = zip(*parts, strict=True)
         last = scales[-1].bfloat16()
         if len(parts) == 2:  # 16 * scale * (upper - 8) + scale * (lower - 8) + 8 * scale
@@ -113,88 +91,9 @@ class Tiles(Packed):
         """Four or eight."""
         return self.codes.shape[2] // _ROWS
 
-    @classmethod
-    def joined(cls, matrices: Sequence[Packed]) -> Tiles | None:
-        """One matrix with the rows of all; None where they cannot be joined."""
-        codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
-        # Four and eight bits, or other groups
-        if len({(one.shape[2], other.shape[2]) for one, other in zip(codes, scales, strict=True)}) > 1:
-            return None
-        return cls(torch.cat(codes), torch.cat(scales))
-
     def forward(self, rows: Tensor) -> Tensor:
         """Rows [n, columns] -> [n, rows]."""
         return int4_matmul(rows, self.codes, self.scales)
-
-
-class Blocks(Packed):
-    """For torch's kernel: blocks of up to 64 rows, in its own layout; scales [columns / 32, rows, 2].
-
-    It has no groups of less than 32 columns.
-    """
-
-    def __init__(self, codes: Tensor, scales: Tensor, second: Blocks | None = None) -> None:
-        super().__init__(codes, scales)
-        self.second = second
-        self.most_rows = _FEW if second is None else _FEW_OF_EIGHT
-
-    @classmethod
-    def of(cls, parts: Sequence[tuple[Tensor, Tensor]], dtype: torch.dtype) -> Blocks:
-        """From `parts` as `FourBitLinear` takes them, for inputs of `dtype`."""
-        (codes, scales), *others = parts
-        return cls(
-            torch.ops.aten._convert_weight_to_int4pack_for_cpu(_unpacked(codes).int(), 1),
-            scales.to(dtype).transpose(0, 1).contiguous(),
-            cls.of(others, dtype) if others else None,
-        )
-
-    @classmethod
-    def joined(cls, matrices: Sequence[Packed]) -> Blocks | None:
-        """See `Tiles`."""
-        if any(matrix.scales.shape[1] % _BLOCK or matrix.second for matrix in matrices):
-            return None
-        codes, scales = zip(*(matrix.buffers() for matrix in matrices), strict=True)
-        return cls(torch.cat(codes), torch.cat(scales, 1))
-
-    def forward(self, rows: Tensor) -> Tensor:
-        """Rows [n, columns] -> [n, rows]."""
-        # The kernel needs contiguous rows, which a chunk of wider states, in the check of a model, is not.
-        out: Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows.contiguous(), self.codes, GROUP, self.scales)
-        return out if self.second is None else out + self.second(rows)
-
-
-class JoinedLinears(nn.Module):
-    """Layers that read the same input, as one product: queries, keys and values; gate and up.
-
-    The model calls each of them with the same tensor object. The first call computes all of them, and each result is
-    returned once; after the last one nothing is kept. Until then the tensor must not change.
-    """
-
-    def __init__(self, layers: Sequence[FourBitLinear], matrix: Tiles | Blocks) -> None:
-        """Takes over the layers' packed weights."""
-        super().__init__()
-        self._sizes = [layer.out_features for layer in layers]
-        self.matrix = matrix
-        self._input: Tensor | None = None
-        self._computed: list[Tensor | None] = []
-        for place, layer in enumerate(layers):
-            layer.joined, layer.place, layer.packed = self, place, None
-
-    def first(self, place: int) -> int:
-        """The row of `matrix` at which the layer at `place` begins."""
-        return sum(self._sizes[:place])
-
-    def part(self, x: Tensor, place: int) -> Tensor:
-        """x [.., columns] -> [.., rows of the layer at `place`]."""
-        if x is not self._input or self._computed[place] is None:
-            out = self.matrix(x.reshape(-1, x.shape[-1]))
-            self._input = x
-            self._computed = list(out.reshape(*x.shape[:-1], -1).split(self._sizes, -1))
-        part, self._computed[place] = self._computed[place], None
-        if not any(other is not None for other in self._computed):
-            self._input = None
-        assert part is not None
-        return part
 
 
 def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
@@ -214,8 +113,7 @@ def use_four_bit(model: nn.Module, weights: Mapping[str, Tensor]) -> bool:
         groups, least = {scales.shape[1] for _, scales in parts}, stock.in_features // GROUP
         if groups not in [{least}, {len(parts) * least}]:
             raise ValueError(f"{name} has scales of {sorted(groups)} groups")
-        if _layout() is Tiles or groups == {least}:
-            model.set_submodule(name, FourBitLinear(stock, *parts))
+        model.set_submodule(name, FourBitLinear(stock, *parts))
     _lay_out(model)
     return True
 
@@ -232,9 +130,8 @@ def round_to_four_bit(model: nn.Module) -> None:
 
 
 def _lay_out(model: nn.Module) -> None:
-    """Join what reads the same input, and lay all packed weights into one piece of memory, in the layers' order."""
-    _join(model)
-    matrices = [module for module in model.modules() if isinstance(module, Packed)]
+    """Lay all packed weights into one piece of memory, in the layers' order."""
+    matrices = [module for module in model.modules() if isinstance(module, Tiles)]
     places = [(matrix, name) for matrix in matrices for name, _ in matrix.named_buffers(recurse=False)]
     sizes = [-(-matrix.get_buffer(name).nbytes // _LINE) * _LINE for matrix, name in places]
     memory = in_large_pages(torch.empty(sum(sizes), dtype=torch.uint8))
@@ -243,28 +140,10 @@ def _lay_out(model: nn.Module) -> None:
         setattr(matrix, name, part[: buffer.nbytes].view(buffer.dtype).view(buffer.shape).copy_(buffer))
 
 
-def _join(model: nn.Module) -> None:
-    for module in list(model.modules()):
-        for names in _SIBLINGS:
-            layers = [getattr(module, name, None) for name in names]
-            packed = [layer.packed if isinstance(layer, FourBitLinear) else None for layer in layers]
-            matrices = [matrix for matrix in packed if matrix is not None]
-            if len(matrices) == len(layers) and (matrix := _layout().joined(matrices)):
-                JoinedLinears(layers, matrix)  # type: ignore[arg-type]
-
-
-def _layout() -> type[Tiles | Blocks]:
-    return Tiles if native.is_loaded() else Blocks
-
-
 def _is_able(model: nn.Module) -> bool:
     parameter = next(model.parameters())
-    stock = torch.backends.cpu.get_cpu_capability() in ("AVX2", "AVX512")
-    return (
-        (stock or native.is_loaded())
-        and parameter.device.type == "cpu"
-        and parameter.dtype in (torch.bfloat16, torch.float32)
-    )
+    formats = (torch.bfloat16, torch.float32)
+    return native.is_loaded() and parameter.device.type == "cpu" and parameter.dtype in formats
 
 
 @contextmanager
@@ -277,7 +156,7 @@ def full_weights(model: nn.Module) -> Iterator[None]:
         yield
     finally:
         for layer in layers:
-            layer.few = layer.limit
+            layer.few = MOST_ROWS
 
 
 def _unpacked(codes: Tensor) -> Tensor:

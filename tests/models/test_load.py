@@ -9,7 +9,7 @@ import pytest
 from safetensors.torch import save_file
 
 from specextend_cli.engine import native
-from specextend_cli.engine.four_bit import Blocks, FourBitLinear
+from specextend_cli.engine.four_bit import FourBitLinear, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
 from specextend_cli.engine.native import shared_library as native_library
@@ -21,7 +21,7 @@ from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import load_tokenizer
 from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
-from tests.helpers.four_bit_weights import four_bit
+from tests.helpers.four_bit_weights import random_weights
 
 from .test_memory import SIZES
 
@@ -48,9 +48,9 @@ def test_kernels_of_another_test_are_not_used(library: Library) -> None:
     library.load()
     assert native_library.is_loaded()
     assert not native.is_loaded()
-    layer = four_bit().get_submodule("model.layers.0.mlp.down_proj")
-    assert isinstance(layer, FourBitLinear)
-    assert isinstance(layer.packed, Blocks)
+    model = tiny()
+    assert not use_four_bit(model, random_weights(model))
+    assert not any(isinstance(module, FourBitLinear) for module in model.modules())
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from specextend_cli.engine.four_bit import FourBitLinear, Tiles
+from specextend_cli.engine.four_bit import FourBitLinear
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import KINDS
 from specextend_cli.engine.native.shared_library import Layer, Matrix
@@ -64,18 +64,16 @@ class Weights:
         if not isinstance(module, nn.Linear) or module.in_features % _COLUMNS:
             raise CannotCompileError(f"{type(module).__name__} is no linear layer of a multiple of {_COLUMNS} columns")
         rows, columns, bias = module.out_features, module.in_features, self.at(module.bias)
-        packed, first = _packed(module)
-        if packed is None:
+        if not isinstance(module, FourBitLinear):
             self.are_packed = False
             kind = _BFLOAT16 if self.dtype == torch.bfloat16 else _FLOAT32
             return Matrix(kind, rows, columns, self.at(module.weight), None, bias)
-        codes, scales = packed.codes, packed.scales
+        packed, codes, scales = module.packed, module.packed.codes, module.packed.scales
         self._read.add(id(module.weight))
         self.kept += (codes, scales)
-        if rows % _TILE or first % _TILE:
+        if rows % _TILE:
             raise CannotCompileError(f"{rows} packed rows are no multiple of {_TILE}")
-        tile, kind = first // _TILE, KINDS[packed.bits, scales.shape[2]]
-        return Matrix(kind, rows, columns, codes[tile].data_ptr(), scales[tile].data_ptr(), bias)
+        return Matrix(KINDS[packed.bits, scales.shape[2]], rows, columns, codes.data_ptr(), scales.data_ptr(), bias)
 
     def layer(self, module: Any, *, hidden: int, head_dim: int, epsilon: float, scale: float) -> Layer:
         """A decoder layer: attention and a gated MLP, each behind an RMS norm."""
@@ -109,13 +107,3 @@ class Weights:
             1,
             scale,
         )
-
-
-def _packed(module: nn.Linear) -> tuple[Tiles | None, int]:
-    """A layer's packed weights, and its first row among them."""
-    if not isinstance(module, FourBitLinear):
-        return None, 0
-    found, first = module.packed, 0
-    if module.joined is not None:
-        found, first = module.joined.matrix, module.joined.first(module.place)
-    return (found, first) if isinstance(found, Tiles) else (None, 0)
