@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from shlex import quote
 
 from specextend_cli.cli.options import AUTO
@@ -17,8 +16,7 @@ from specextend_cli.models.configuration import configuration_file, configure, r
 from specextend_cli.models.preset import DEFAULT
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair, offline_by_environment
-from specextend_cli.runtime.loading_thread import result_of
-from specextend_cli.runtime.machine import measured_speed, this_machine
+from specextend_cli.runtime.machine import this_machine
 from specextend_cli.summarize.cache import RunStore, results_file
 from specextend_cli.ui.output import Output, format_error
 from specextend_cli.ui.panel import open_view
@@ -44,8 +42,8 @@ def chosen_model(
 ) -> Choice:
     """The choice for this machine; a `model` that was named is taken. It needs no torch.
 
-    `tokens` reads the document, where its size matters. With `asking`, the speed of a processor is measured where it is
-    not known, and on a terminal the best model that is not on disk is offered and fetched with consent.
+    `tokens` reads the document, where its size matters. With `asking`, the best model that is not on disk is offered on
+    a terminal, and fetched with consent.
     """
     if model not in (None, AUTO):
         return Choice(model, "named")
@@ -53,10 +51,8 @@ def chosen_model(
     choice = _choose(machine, None)
     may_ask = asking is not None and not (offline or offline_by_environment()) and _may_ask(asking)
     if machine.device == "cpu" and (choice.reason == "on disk" or choice.hindered or (choice.offer and may_ask)):
-        machine = machine if asking is None else _measured(asking, machine)
-        if machine.speed is not None:
-            count = tokens()
-            choice = _choose(machine, count)
+        count = tokens()
+        choice = _choose(machine, count)
     if asking is not None and may_ask and choice.offer and _agrees(asking, choice.offer):
         if _fetched(asking, choice.offer.name):
             return _choose(machine, count)
@@ -100,14 +96,6 @@ def _choose(machine: Machine, tokens: int | None) -> Choice:
     rates = {name: (one.read, one.written) for name, one in known.items()}
     found = candidates(machine, tokens=tokens or USUAL_TOKENS, gguf=configuration.gguf, rates=rates)
     return choose(machine, found)
-
-
-def _measured(output: Output, machine: Machine) -> Machine:
-    """The machine with its speed, measured where it is not known."""
-    if machine.speed is not None:
-        return machine
-    with open_view(output, "this machine") as view:
-        return replace(machine, speed=result_of(measured_speed(), view.add))
 
 
 def _may_ask(output: Output) -> bool:

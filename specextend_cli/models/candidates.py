@@ -116,10 +116,9 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
         disk=2 * source.file_bytes + shape.weight_bytes() if isinstance(source, HubFileSource) else None,
     )
     known = rates.get(preset.name)
-    if known is None and machine.speed is not None:
-        known = expected_rates(preset, shape, machine.speed, packed or shape.weight_bytes())
-    if known is None or machine.device != "cpu":
+    if machine.device != "cpu":
         return one
+    known = known or expected_rates(packed or shape.weight_bytes())
     return replace(one, seconds=expected_seconds(preset, tokens, *known), rate=1 / known[1])
 
 

@@ -15,12 +15,14 @@ from typing import Literal, NamedTuple, TypeAlias
 from specextend_cli.humanize import format_bytes, format_seconds
 from specextend_cli.models.footprint import HEADROOM
 from specextend_cli.models.preset import Preset
-from specextend_cli.models.shape import Shape
 
 LIMIT = 600.0
 """Seconds that reading and writing a document may take on a processor."""
 USUAL_TOKENS = 12_000
 """Tokens of a document that is not known yet: some twenty pages."""
+BANDWIDTH = 20e9
+"""Bytes of weights that a processor reads in a second as it decodes: of two cores, and of a laptop's memory."""
+_READ_TOGETHER = 10  # tokens of a prompt in the time of one that is written
 _FRAME = 200  # tokens of a prompt around its part of the document
 _WRITTEN = 0.8  # of the tokens that a text has room for: how many it usually has
 
@@ -39,16 +41,8 @@ Reason: TypeAlias = Literal["named", "none asked", "configured", "on disk", "non
 
 
 @dataclass(frozen=True, slots=True)
-class Speed:
-    """What a processor does in a second: bytes of weights read to decode a token, multiply-adds to read prompts."""
-
-    weight_bytes: float
-    multiply_adds: float
-
-
-@dataclass(frozen=True, slots=True)
 class Machine:
-    """The device that would run a model, bytes of its memory that are free, and a processor's measured speed.
+    """The device that would run a model, and bytes of its memory that are free.
 
     `has_bfloat16`: whether it multiplies such numbers; else they take twice the memory.
     """
@@ -56,7 +50,6 @@ class Machine:
     device: Device
     free: int
     has_bfloat16: bool = True
-    speed: Speed | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,13 +141,10 @@ def obstacle(machine: Machine, one: Candidate) -> Passed | None:
     return None
 
 
-def expected_rates(preset: Preset, shape: Shape, speed: Speed, weight_bytes: int) -> tuple[float, float]:
-    """Seconds for a token read and for one written, on a processor, by its speed and the model's sizes."""
-    window = preset.window
-    seen = min(window.chunk, window.context)  # half of it, twice
-    attention = shape.attending_layers * shape.heads * shape.head_dim * seen
-    read = (shape.linear_parameters + attention) / speed.multiply_adds
-    return read, weight_bytes / speed.weight_bytes
+def expected_rates(weight_bytes: int) -> tuple[float, float]:
+    """Seconds for a token read and for one written, on a processor that did not run the model before."""
+    written = weight_bytes / BANDWIDTH
+    return written / _READ_TOGETHER, written
 
 
 def expected_seconds(preset: Preset, tokens: int, read: float, written: float) -> float:

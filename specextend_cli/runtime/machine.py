@@ -1,40 +1,26 @@
-"""The machine as `models/choice.py` sees it: device, free memory, and how fast a processor is, measured once."""
+"""The machine as `models/choice.py` sees it: its device, and the memory that is free."""
 
 from __future__ import annotations
 
-import json
 import os
 import platform
 import subprocess
-from collections.abc import Callable, Generator
 from contextlib import suppress
-from dataclasses import asdict
-from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, distribution
 from math import inf
 from pathlib import Path
 from re import MULTILINE, fullmatch, search
-from time import perf_counter
-from typing import Any
 
 import psutil
 
-from specextend_cli.models.choice import Machine, Speed
-from specextend_cli.models.store import cache_root, write_whole
+from specextend_cli.models.choice import Machine
 from specextend_cli.runtime.devices import multiplies_bfloat16
-from specextend_cli.runtime.loading_thread import Stage
 
-_FILE = "speed.json"
 _NVIDIA, _GROUPS = Path("/dev/nvidiactl"), Path("/sys/fs/cgroup")
-_ROUNDS = 7
-_WEIGHTS = (32_768, 4_096)
-"""Rows and columns of a matrix of four bits that no processor's cache holds: 64 MB."""
-_PROMPT = (256, 2_048, 6_144)
-"""Rows of a piece of a prompt, and the matrix that it meets."""
 
 
 def this_machine(device: str = "auto") -> Machine:
-    """The device that `device` means, without importing torch; its speed where it was measured before."""
+    """The device that `device` means, without importing torch."""
     number = int(device.partition(":")[2] or 0)
     if device == "auto" or device.startswith("cuda"):
         found = _gpu_memory(number) if built_for_cuda() else None
@@ -45,7 +31,7 @@ def this_machine(device: str = "auto") -> Machine:
     free = int(min(psutil.virtual_memory().available, _group_memory(_GROUPS)))
     if device == "mps":
         return Machine("mps", free)
-    return Machine("cpu", free, multiplies_bfloat16(), _stored())
+    return Machine("cpu", free, multiplies_bfloat16())
 
 
 def may_be_cuda(device: str) -> bool:
@@ -106,64 +92,6 @@ def built_for_cuda() -> str | None:
     return found[1] if found else None
 
 
-def measured_speed() -> Generator[Stage, None, Speed]:
-    """The processor's speed: stored, or measured now, which takes a second or two, and stored."""
-    if (known := _stored(final=psutil.getloadavg()[0] < (os.cpu_count() or 1))) is not None:
-        return known
-    from specextend_cli.runtime.native import make_library
-
-    yield from make_library()
-    yield Stage("measuring this processor, once")
-    speed = _measure()
-    # That of a machine with other work to do counts until it has less.
-    _store(speed, is_busy=psutil.getloadavg()[0] >= 1.5 * (os.cpu_count() or 1))
-    return speed
-
-
-def _measure() -> Speed:
-    import torch
-
-    from specextend_cli.engine.native import is_loaded
-    from specextend_cli.engine.native.kernels import int4_matmul
-    from specextend_cli.runtime.devices import dtype_of
-    from specextend_cli.runtime.threads import fit_threads
-
-    fit_threads()
-    dtype = dtype_of("auto", torch.device("cpu"))
-    rows, columns = _WEIGHTS
-    x = torch.full((1, columns), 0.5, dtype=dtype)
-    if is_loaded():
-        codes = torch.full((rows // 16, columns // 8, 64), 0x5A, dtype=torch.uint8)
-        scales = torch.full((rows // 16, columns // 32, 2, 16), 0.01, dtype=torch.bfloat16)
-        decoding = codes.nbytes + scales.nbytes, _seconds(lambda: int4_matmul(x, codes, scales))
-    else:
-        weight = torch.full((rows // 4, columns), 0.01, dtype=dtype)
-        decoding = weight.nbytes, _seconds(lambda: torch.nn.functional.linear(x, weight))
-    n, columns, rows = _PROMPT
-    read, matrix = torch.full((n, columns), 0.5, dtype=dtype), torch.full((rows, columns), 0.01, dtype=dtype)
-    reading = _seconds(lambda: torch.nn.functional.linear(read, matrix))
-    return Speed(decoding[0] / decoding[1], n * columns * rows / reading)
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    call()
-    times = []
-    for _ in range(_ROUNDS):
-        began = perf_counter()
-        call()
-        times.append(perf_counter() - began)
-    return min(times)
-
-
-def _key() -> str:
-    """What the speed depends on: a home directory may be shared by several machines."""
-    from specextend_cli.engine.native import version
-    from specextend_cli.engine.native.compiler import processor
-
-    digest = sha256("\n".join(processor()).encode()).hexdigest()[:12]
-    return json.dumps((processor_name(), os.cpu_count(), digest, version()[:12]))
-
-
 def processor_name() -> str:
     """The processor's model, or what the system calls it; "" if that is not known."""
     try:
@@ -171,28 +99,3 @@ def processor_name() -> str:
     except OSError:  # no Linux
         model = None
     return model[1] if model else platform.processor()
-
-
-def _stored(*, final: bool = False) -> Speed | None:
-    """What was kept; only if it is `final`, where the machine had no other work."""
-    found: Any = _file().get(_key())
-    try:
-        speed = Speed(float(found["weight_bytes"]), float(found["multiply_adds"]))
-        is_usable = not (final and found.get("is_busy"))
-    except (LookupError, TypeError, ValueError, AttributeError):
-        return None
-    return speed if is_usable and all(0 < one < inf for one in (speed.weight_bytes, speed.multiply_adds)) else None
-
-
-def _store(speed: Speed, *, is_busy: bool = False) -> None:
-    """Keep it beside other machines'; a cache that cannot be written keeps nothing."""
-    with suppress(OSError):
-        write_whole(cache_root() / _FILE, json.dumps({**_file(), _key(): {**asdict(speed), "is_busy": is_busy}}))
-
-
-def _file() -> dict[str, Any]:
-    try:
-        found = json.loads((cache_root() / _FILE).read_text())
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}

@@ -6,11 +6,9 @@ import re
 
 import pytest
 
-from specextend_cli.models.choice import Speed
 from specextend_cli.models.configuration import configuration_file
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import is_present
-from specextend_cli.runtime import machine
 from tests.cli.shell import Terminal
 from tests.helpers.hub_server import StandInHub
 from tests.summarize.tiny_preset import text
@@ -46,7 +44,6 @@ class User:
         preset = folder / "config" / "specextend" / "presets" / "a-tiny.toml"
         preset.parent.mkdir(parents=True)
         preset.write_text("rank = 1\n" + own)
-        machine._store(Speed(20e9, 200e9))  # else every test would measure it
 
     @property
     def command(self):
