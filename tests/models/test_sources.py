@@ -96,13 +96,12 @@ def test_no_network(source: WheelSource, tmp_path: Path, monkeypatch: pytest.Mon
     assert leftovers() == []
 
 
-def test_without_pip_it_comes_from_the_index(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Over HTTPS: see `tests/untrusted/test_package_index.py`. Where that fails, too, there is a way by hand."""
-    monkeypatch.setattr("importlib.metadata.distributions", lambda **named: ())
-    monkeypatch.setenv("UV_DEFAULT_INDEX", "http://127.0.0.1:9/simple")
-    with pytest.raises(ModelError, match=r"could not fetch tiny-parcel.* from http://127\.0\.0\.1:9/simple") as caught:
+def test_a_disk_that_fills_up_while_pip_writes(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "ERROR: Could not install packages due to an OSError: [Errno 28] No space left on device"
+    monkeypatch.setattr(pypi_source, "_PIP", f"print({said!r}); raise SystemExit(1)")
+    with pytest.raises(FitError, match="disk is too full to fetch tiny-parcel") as caught:
         fetch(source)
-    assert caught.value.fix.endswith(f"uv pip install --python {sys.executable} --no-deps tiny-parcel==1.0")
+    assert "No space left on device" in caught.value.why
     assert leftovers() == []
 
 
