@@ -17,7 +17,8 @@ from types import MappingProxyType
 from specextend_cli.errors import SpecextendError
 from specextend_cli.models import ollama
 from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
-from specextend_cli.models.memory import estimate, graph_bytes, packed_bytes, target_shape
+from specextend_cli.models.footprint import GRAPHS
+from specextend_cli.models.memory import estimate, packed_bytes, target_shape
 from specextend_cli.models.preset import Dtype, Preset
 from specextend_cli.models.presets import load_preset, preset_files, read_preset
 from specextend_cli.models.shape import Shape
@@ -107,7 +108,7 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     lacks = "" if not needs_cuda(preset) or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
     one = replace(
         one,
-        need=need.total + (graph_bytes(preset) if machine.device == "cuda" else 0),
+        need=need.total + (GRAPHS if machine.device == "cuda" else 0),
         gated=preset.gated and not _logged_in(),
         needs_cuda=needs_cuda(preset),
         is_slow_on_cpu=is_slow_on_cpu(preset),

@@ -12,17 +12,16 @@ from specextend_cli.models.shape import Shape
 HEADROOM = 0.92
 """The share of a device's memory that a preset may need; the rest is for the driver and fragmentation."""
 
-_TREES, _BATCH_ROWS = (1, 2, 4, 8, 12, 16, 32, 64), 62  # graphs of trees by rows; rows of all those of batches
-_TREE_ROWS, _MOST_ROWS = sum(_TREES), max(_TREES)
-_STATES = 4  # of a sequence at once, by graphs: two that take turns, one that was read last, and one to spare
-_CUBLAS = 32 << 20  # its workspace for the stream of captures, on Hopper; elsewhere it is smaller
+GRAPHS = 256 << 20
+"""Bytes that CUDA graphs of a pair keep. Counted by shapes they are 70 to 730 MB; headroom has the rest."""
+_STATES = 4  # of a sequence at once: two that take turns, one that was read last, and one to spare
 PREFILL = 1024
 """Tokens of the smallest prefill step, which bound its activations."""
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Bytes, by use. `workspace` bounds the activations of a prefill step, a tree's logits, and its nodes' states.
+    """Bytes, by use. `workspace` bounds the activations of a prefill step, a tree's logits, and recurrent states.
 
     `packed` are the target's codes of four or eight bits, which a processor keeps beside its full weights. Not
     `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
@@ -64,6 +63,7 @@ class Footprint:
         """With a cache of so many tokens."""
         working = 0 if self.retrieval.policy == "full" else min(tokens, self.retrieval.size)
         draft_kv = self.draft.kv_bytes_per_token(self.draft_item) * (tokens + working) if self.draft else 0
+        logits = self.tree.nodes * 2 * 4 * self.target.vocab
         draft_weights = self.draft.weight_bytes(self.draft_item) if self.draft else 0
         if self.own:
             draft_kv += self.target.kv_bytes_per_token(self.item) * working
@@ -72,47 +72,12 @@ class Footprint:
             draft_weights += self.target.prediction_parameters * self.item
         return Estimate(
             weights=self.target.weight_bytes(self.item, self.quantization),
-            kv=self.target.kv_bytes_per_token(self.item) * tokens + self.target.state_bytes,
+            kv=self.target.kv_bytes_per_token(self.item) * tokens,
             draft_weights=draft_weights,
             draft_kv=draft_kv,
-            workspace=self.prefill(PREFILL) + self.tree.nodes * (2 * 4 * self.target.vocab + self.target.state_bytes),
+            workspace=self.prefill(PREFILL) + logits + _STATES * self.target.state_bytes,
             complete=self.complete,
         )
-
-    @property
-    def graphs(self) -> int:
-        """Bytes that CUDA graphs of target and draft keep (`engine/cuda`), beyond those that `at` counts.
-
-        All outputs; of what is computed on the way, which lies in one pool, as much as a forward takes; a workspace.
-        By graphs, no node of a tree has a state of its own: either those are kept, or what is counted for the states.
-        """
-        drafts, shared = self._draft_outputs, self.prefill(_MOST_ROWS) + _CUBLAS
-        spare = max(self.tree.nodes - _STATES, 0) * self.target.state_bytes
-        return max(self.graph_outputs + shared - spare, drafts + shared if drafts else 0)
-
-    @property
-    def graph_outputs(self) -> int:
-        """Bytes of all graphs' outputs: each row's logits, and all layers' states and queries, or a head's two states.
-
-        One of these two is an input; other inputs, numbers and what whole drafts begin with, are small.
-        """
-        target, rows = self.target, _TREE_ROWS
-        if target.state:  # graphs of trees up to the preset's
-            most = min((n for n in _TREES if n >= self.tree.nodes), default=_MOST_ROWS)
-            rows = sum(n for n in _TREES if n <= most)
-        numbers = (rows + _BATCH_ROWS) * _outputs(target) + rows * _recorded(target)
-        return numbers * self.item + self._draft_outputs
-
-    @property
-    def _draft_outputs(self) -> int:
-        target, draft, size = self.target, self.draft, 0
-        if isinstance(draft, Shape):
-            size += _TREE_ROWS * _outputs(draft) * self.draft_item
-        if isinstance(draft, HeadConfig):
-            size += _TREE_ROWS * ((draft.draft_vocab or target.vocab) + 2 * draft.hidden) * self.draft_item
-        if self.predicts:
-            size += _TREE_ROWS * (target.vocab + 2 * target.hidden) * self.item
-        return size
 
     def prefill(self, tokens: int) -> int:
         """Activations of a prefill step of so many tokens in one layer.
@@ -124,13 +89,3 @@ class Footprint:
         reads = self.predicts or isinstance(self.draft, (HeadConfig, AssistantShape))
         states = (shape.layers + 1) * shape.hidden if reads else 0
         return tokens * self.item * (row + states)
-
-
-def _outputs(model: Shape) -> int:
-    """Numbers that a graph of a language model keeps of a row."""
-    return (model.layers + 1) * model.hidden + model.attending_layers * model.heads * model.head_dim + model.vocab
-
-
-def _recorded(model: Shape) -> int:
-    """Numbers kept of a tree's row for states: as many as recurrent layers project a state of the model to."""
-    return (model.layers - model.attending_layers) * (model.recurrence // model.hidden)

@@ -45,12 +45,6 @@ def packed_bytes(preset: Preset) -> int:
     return int(size * (_MIXED if "q4_k_m" in name.lower() else 1.0))
 
 
-def graph_bytes(preset: Preset, *, dtype: Dtype | None = None) -> int:
-    """What CUDA graphs of the preset's target and draft keep; 0 where the target's size is unknown."""
-    footprint = _footprint(preset, dtype)
-    return footprint.graphs if footprint else 0
-
-
 def prefill_bytes(preset: Preset, tokens: int, *, dtype: Dtype | None = None) -> int:
     """Activations of a prefill step of so many tokens; 0 where the target's size is unknown."""
     footprint = _footprint(preset, dtype)

@@ -6,7 +6,7 @@ A preset file says only what is particular to it; `specextend models show` print
 from __future__ import annotations
 
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.models.footprint import HEADROOM, Footprint
+from specextend_cli.models.footprint import GRAPHS, HEADROOM, Footprint
 
 TREE = TreeShape(nodes=50, depth=10, width=10, threshold=0.7)
 RETRIEVAL = Retrieval(recent=128, positions="compact")
@@ -53,7 +53,7 @@ def context(footprint: Footprint | None, gpu_memory: int | None) -> int:
     """
     if gpu_memory is None or footprint is None:
         return _ANY_MACHINE
-    room = HEADROOM * gpu_memory * 10**9 - footprint.graphs  # a GPU's GB are larger: the rest is its driver's
+    room = HEADROOM * gpu_memory * 10**9 - GRAPHS  # a GPU's GB are larger: the rest is its driver's
     sizes = range(_LARGEST_CONTEXT, _STEP, -_STEP)
     found = next((tokens for tokens in sizes if footprint.at(tokens).total <= room), None)
     if found is None:

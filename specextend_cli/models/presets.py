@@ -29,8 +29,6 @@ else:
 
 _LARGEST = 1 << 20  # bytes
 _UNKNOWN = ("extra_forbidden", "unexpected_keyword_argument")  # of a pydantic model, and of a dataclass
-_OF_GUIDED_MODE = ("mode", "ranker")
-"""Keys that presets had while there was a mode "guided"."""
 OLLAMA = "ollama:"
 """What the argument for a model of ollama's begins with."""
 
@@ -89,10 +87,6 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     places = zip(first["loc"], ("", *first["loc"]), strict=False)
     keys = [str(part) for part, before in places if before != "source" or part not in kinds]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
-    if where in _OF_GUIDED_MODE and first["type"] in _UNKNOWN:
-        why = "a preset no longer names a mode: guided mode, which ranked sentences by a model's states, is gone"
-        fix = f"remove {where!r}; --mode extractive quotes the document, --mode abstractive writes"
-        return UsageError(f"{path}: {where}: no longer a key", why=why, fix=fix)
     if first["type"] in _UNKNOWN:
         near = difflib.get_close_matches(keys[-1], _keys(keys[:-1]), n=1)
         fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.models.footprint import HEADROOM, PREFILL
-from specextend_cli.models.memory import estimate, graph_bytes, prefill_bytes
+from specextend_cli.models.footprint import GRAPHS, HEADROOM, PREFILL
+from specextend_cli.models.memory import estimate, prefill_bytes
 from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, Preset, Quantization
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
@@ -219,7 +219,7 @@ def check_memory(preset: Preset, device: torch.device, options: Engine, *, conte
     need = estimate(preset, context=context, dtype=dtype, on_cpu=device.type == "cpu")
     if need is None:
         return
-    graphs = graph_bytes(preset, dtype=dtype) if device.type == "cuda" and are_wanted() else 0
+    graphs = GRAPHS if device.type == "cuda" and are_wanted() else 0
     total = need.total + graphs
     if total > HEADROOM * free_memory(device):
         gc.collect()  # what was closed: models and what runs them hold each other

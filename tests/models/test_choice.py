@@ -16,7 +16,8 @@ from specextend_cli.models.choice import (
     expected_seconds,
     obstacle,
 )
-from specextend_cli.models.memory import estimate, graph_bytes
+from specextend_cli.models.footprint import GRAPHS
+from specextend_cli.models.memory import estimate
 from specextend_cli.models.presets import load_preset
 
 GB = 1_000_000_000
@@ -165,4 +166,4 @@ def test_a_preset_that_is_chosen_is_not_refused_when_it_is_loaded() -> None:
         preset = load_preset(one.name)
         need = estimate(preset)
         assert need is not None
-        assert one.need == need.total + graph_bytes(preset)
+        assert one.need == need.total + GRAPHS

@@ -8,7 +8,7 @@ import pytest
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.footprint import HEADROOM, Estimate
-from specextend_cli.models.memory import estimate, fits, graph_bytes, prefill_bytes, target_shape
+from specextend_cli.models.memory import estimate, fits, prefill_bytes, target_shape
 from specextend_cli.models.preset import Draft, Preset, Target
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Shape
@@ -168,8 +168,10 @@ def test_a_prediction_layer_and_states_are_counted() -> None:
     assert with_.draft_kv - without.draft_kv == 2 * 4 * 256 * 2 * working  # one layer's keys and values
     short, long = estimated(preset, context=4096), estimated(preset, context=8192)
     assert long.kv - short.kv == 4096 * 8 * 2 * 4 * 256 * 2  # of 8 of 32 layers
-    assert short.kv - 4096 * shape.kv_bytes_per_token() == shape.state_bytes == 24 * 4 * (32 * 128 * 128 + 8192 * 4)
-    assert graph_bytes(plain) == 0 < graph_bytes(preset)  # of the layer's graphs; the target's take the nodes' states
+    assert shape.state_bytes == 24 * 4 * (32 * 128 * 128 + 8192 * 4)
+    target = preset.target.model_copy(update={"shape": shape.model_copy(update={"state": 0})})
+    without_states = preset.model_copy(update={"target": target})
+    assert short.workspace - estimated(without_states, context=4096).workspace == 4 * shape.state_bytes
 
 
 def test_the_shapes_of_recurrent_presets_are_those_of_their_configurations() -> None:

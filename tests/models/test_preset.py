@@ -69,8 +69,6 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
     [
         ("licence", "license", "license: unknown key", "licence"),
         ("context = 1024", "context = 1024\ncontent = 2", "window.content: unknown key", "context"),
-        ("licence", 'mode = "guided"\nlicence', "mode: no longer a key", "--mode extractive quotes"),
-        (END, '[ranker]\npath = "x"\n', "ranker: no longer a key", "--mode abstractive writes"),
         ("context = 1024", 'context = "1024"', "window.context: Input should be a valid integer", "change"),
         ("context = 1024", "", "window.context: missing", "context"),
         ("chunk = 256", "chunk = 1000", "window: chunk and the new tokens", "change"),

@@ -283,7 +283,8 @@ CODES, SCALES = torch.zeros(96, 32, dtype=torch.uint8), torch.ones(96, 2, 2, dty
     ],
     ids=range(11),
 )
-def test_packed_weights_that_fit_nothing(tensors: dict[str, Tensor], model: Path) -> None:
+@pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module")
+def test_packed_weights_that_fit_nothing(kernels: str, tensors: dict[str, Tensor], model: Path) -> None:
     """Kernels read them without looking twice."""
     save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, model / "four_bit.safetensors")
     with pytest.raises(ModelError):
