@@ -200,14 +200,13 @@ class Summarizer:
         return PromptBuilder(self.preset, *self._tokenizer, request=request)
 
     def load_ahead(self, request: Request) -> None:
-        """Begin in threads what `run` waits for where it needs models: imports, and `load` where a GPU is to write.
+        """Begin `load` in a thread where a GPU is to write; on processors, it would share the interpreter with reading.
 
         For programs that read a document meanwhile, and end without shutting Python down while `is_busy`. Whether it is
         needed only the document says: one that is short, or whose texts are stored, waits for nothing.
         """
-        if self.mode(request) == "extractive" or not may_be_cuda(self.engine.device):
-            return  # on processors, imports would share the interpreter with reading
-        if self._generator is None and self._loading is None:
+        is_begun = self._generator is not None or self._loading is not None
+        if not is_begun and self.mode(request) != "extractive" and may_be_cuda(self.engine.device):
             self._loading = self._finish(in_thread(self._begin))
 
     def load(self) -> Generator[Event, None, TextGenerator]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import torch
@@ -76,19 +76,16 @@ class TextStream:
 
 @dataclass
 class TextGenerator:
-    """Generates with one target and one drafter; at most `batch_size` texts in a batch.
-
-    `problem` is to be told once.
-    """
+    """Generates with one target and one drafter; at most `batch_size` texts in a batch. `problem` is told once."""
 
     target: Target | TransformersTarget
-    drafter: Drafter
     tokenizer: Tokenizer
     sampling: Sampling
     retrieval: Retrieval
-    draft_gate: DraftGate
     eos: frozenset[int]
     prefill_chunk: int = PREFILL
+    drafter: Drafter = field(default_factory=NoDrafter)
+    draft_gate: DraftGate = field(default_factory=lambda: DraftGate(TreeShape(nodes=1)))
     batch_size: int = 1
     problem: str = ""
 
@@ -140,11 +137,10 @@ class TextGenerator:
 
     def take_problem(self) -> str:
         """What failed at load or while prompts were read, and was done otherwise, told once; "" if nothing did."""
-        if self.problem:
-            problem, self.problem = self.problem, ""
-            return problem
+        problem, self.problem = self.problem, ""
         first = (take_failure().splitlines() or [""])[0]
-        return first and f"cuDNN's attention failed ({first}): PyTorch's reads prompts, and the summary is not affected"
+        failed = f"cuDNN's attention failed ({first}): PyTorch's reads prompts, and the summary is not affected"
+        return problem or (first and failed)
 
     def resampled(self, attempt: int) -> TextGenerator:
         """A generator for a retry: it samples and penalizes repetition more, by the seed and `attempt` alone."""
@@ -187,11 +183,9 @@ def load_writer(
     device, window, retrieval = target.lm.device, preset.window, loading.retrieval_of(preset, engine)
     generator = TextGenerator(
         target=target,
-        drafter=NoDrafter(),
         tokenizer=load_tokenizer(directories.target),
         sampling=loading.sampling_of(preset, engine),
         retrieval=retrieval,
-        draft_gate=DraftGate(TreeShape(nodes=1)),
         eos=loading.end_tokens(target.lm),
     )
     if isinstance(target, TransformersTarget):
@@ -211,11 +205,7 @@ def load_writer(
     yield from run_by_graphs(target, drafter, shape, batch=batch_size)
     yield Stage(f"drafts: {loading.describe(drafter)}")
     yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
-    batch_size = lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size
-    return replace(
-        generator,
-        drafter=drafter,
-        draft_gate=DraftGate(shape),
-        prefill_chunk=loading.prefill_step(preset, device, engine),
-        batch_size=batch_size,
-    )
+    generator.drafter, generator.draft_gate = drafter, DraftGate(shape)
+    generator.prefill_chunk = loading.prefill_step(preset, device, engine)
+    generator.batch_size = lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size
+    return generator

@@ -34,7 +34,7 @@ def write(tokenizer, monkeypatch):
 
         monkeypatch.setattr(module, "decode", decode)
         draft_gate = SimpleNamespace()
-        made = TextGenerator(None, None, tokenizer, None, None, draft_gate, frozenset(), 64)
+        made = TextGenerator(None, tokenizer, None, None, frozenset(), 64, None, draft_gate)
         generating = made.generate(Prompt(Part(1, 1, 1, (1, 1), 1, True), [1], max_tokens=1000))
         deltas = []
         while True:

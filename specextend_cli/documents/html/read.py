@@ -15,8 +15,7 @@ from lxml import etree
 from specextend_cli.documents.decode import codec, decode
 from specextend_cli.documents.html.article import OUTSIDE, outside_of_article, warn
 from specextend_cli.documents.html.formulas import formula, subscript, superscript
-from specextend_cli.documents.html.marks import HEADINGS, NOTE_MARK, is_note_reference
-from specextend_cli.documents.html.visibility import VisibilityFilter
+from specextend_cli.documents.html.visibility import HEADINGS, NOTE_MARK, VisibilityFilter, is_note_reference
 from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
 from specextend_cli.documents.numbering import FORMS, figure
 from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Table

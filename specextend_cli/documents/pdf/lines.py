@@ -15,11 +15,10 @@ from typing import Any, TypedDict
 
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.cells import find_cells, parts
-from specextend_cli.documents.pdf.drawn_letters import put_together
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
-from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
+from specextend_cli.documents.pdf.legibility import UNREAD, put_together, read_ligatures
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
 from specextend_cli.documents.pdf.struck import strokes_of, without_struck
 from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
