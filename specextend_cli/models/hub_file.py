@@ -1,7 +1,7 @@
 """One GGUF file of a Hugging Face Hub repository in the standard Hub cache, pinned by its size and hash.
 
-`hf_hub_download` starts again after an interruption. Here what was fetched stays in the cache, as `blobs/….incomplete`,
-and the next call continues it; a file is checked before it gets the name under which the cache is searched.
+`hf_hub_download` resumes within a call, and starts again in the next one. Here what was fetched stays in the cache, as
+`blobs/….incomplete`, and the next call continues it; a file is checked before it gets the name that is searched for.
 """
 
 from __future__ import annotations

