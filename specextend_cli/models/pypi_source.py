@@ -27,7 +27,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv.pop(1)),) * 2)
 sys.path[:] = filter(None, sys.path)
 runpy.run_module("pip", run_name="__main__")
 """
-"""`python -m pip` without the working directory in the path, which may have a `pip.py`, and with a limit on its files."""
+"""`python -m pip` without the working directory in the path, which may have a `pip.py`; no file may exceed a limit."""
 _MORE = 1 << 20  # bytes beside the wheel, for the headers that pip keeps with it
 
 
