@@ -29,6 +29,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from files import save_head, table_file
 from torch import Tensor, nn
 from torch.nn.functional import linear, scaled_dot_product_attention
 from transformers import DynamicCache
@@ -48,8 +49,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import InputError, ModelError, SpecextendError, UsageError
 from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.heads import save_head
-from specextend_cli.models.ngram_table import FILE, table_file
+from specextend_cli.models.ngram_table import FILE
 
 COPIES, TEMPERATURE = 4, 0.7  # answers to a prompt; the first is decoded as in use, the others at this temperature
 PROMPTS_AT_ONCE, CACHE_BYTES = 8, 4 << 30  # of a batch that the target answers

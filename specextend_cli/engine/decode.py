@@ -9,7 +9,6 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.acceptance import accept
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
@@ -21,6 +20,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.transformers_target import TransformersTarget
+from specextend_cli.engine.tree import accept
 
 
 @torch.inference_mode()

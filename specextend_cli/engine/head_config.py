@@ -1,4 +1,4 @@
-"""Sizes and variants of an EAGLE head. Needs no torch: memory is estimated before anything is fetched."""
+"""Sizes and variants of an EAGLE head."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _SIZES = ("layers", "hidden", "target_hidden", "fused", "heads", "kv_heads", "he
 
 @dataclass(frozen=True, kw_only=True)
 class HeadConfig:
-    """Sizes and variants of a head; every published layout, and a preset's [draft.head], reduces to these.
+    """Sizes and variants of a head; every published layout reduces to these.
 
     `generation` is 1 (EAGLE-1 and -2 differ in how trees grow, not in the head) or 3. `draft_vocab` and `embedding` are
     the rows of its own output layer and embedding, 0 where it uses the target's. It reads `fused` states of the target
@@ -71,31 +71,6 @@ class HeadConfig:
         return 2 * self.hidden if self.generation == 1 else self.fused * self.target_hidden
 
     @property
-    def parameters(self) -> int:
-        """Number of its own weights, without those shared with the target.
-
-        Copies of the target's count, and are shared once the weights of both are known.
-        """
-        q, kv = self.heads * self.head_dim, self.kv_heads * self.head_dim
-        layer = (
-            self.hidden * (2 * q + 2 * kv)
-            + self.qkv_bias * (q + 2 * kv)
-            + self.attention_bias * self.hidden
-            + 3 * self.hidden * self.intermediate
-            + self.mlp_bias * (2 * self.intermediate + self.hidden)
-            + 2 * self.hidden  # norms
-            + self.qk_norm * 2 * self.head_dim
-        )
-        # EAGLE-3's first layer reads embedding and state side by side, one norm more; EAGLE-1's has one norm less.
-        first = self.hidden * (q + 2 * kv) + self.hidden if self.generation == 3 else -self.hidden
-        fc = self.joined * self.hidden + self.fc_bias * self.hidden
-        norms = (self.generation == 3) * self.hidden + (self.norm_before_fc + self.fc_norm) * self.joined
-        return fc + self.layers * layer + first + norms + (self.draft_vocab + self.embedding) * self.hidden
-
-    def weight_bytes(self, item: int = 2) -> int:
-        """Bytes of the weights, `item` bytes a number."""
-        return self.parameters * item
-
-    def kv_bytes_per_token(self, item: int = 2) -> int:
-        """Bytes that one token adds to its cache."""
-        return 2 * self.layers * self.kv_heads * self.head_dim * item
+    def cached(self) -> int:
+        """Numbers that one token adds to its cache."""
+        return 2 * self.layers * self.kv_heads * self.head_dim

@@ -10,8 +10,8 @@ from typing import Any
 from specextend_cli.engine.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.assistant_shape import KINDS
 from specextend_cli.models.checkpoint import checked_weights, damaged, read_header, read_object
+from specextend_cli.models.head_config import ASSISTANTS
 from specextend_cli.models.load import quiet_transformers
 from specextend_cli.models.model_config import check_sizes, check_tensors, check_unexpected
 
@@ -32,8 +32,8 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
         raise _refused(directory, "it is not in safetensors")
     try:
         data = read_object(directory / "config.json")
-        if (kind := data.get("model_type")) not in KINDS:
-            raise ValueError(f"its config.json says {kind!r:.40}, not {' or '.join(KINDS)}")
+        if (kind := data.get("model_type")) not in ASSISTANTS:
+            raise ValueError(f"its config.json says {kind!r:.40}, not {' or '.join(ASSISTANTS)}")
         for sizes in (data, data.get("text_config")):
             if isinstance(sizes, dict):
                 check_sizes(sizes)

@@ -17,11 +17,10 @@ from types import MappingProxyType
 from specextend_cli.errors import SpecextendError
 from specextend_cli.models import ollama
 from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
-from specextend_cli.models.footprint import GRAPHS
 from specextend_cli.models.memory import estimate, packed_bytes, target_shape
 from specextend_cli.models.preset import Dtype, Preset
 from specextend_cli.models.presets import load_preset, preset_files, read_preset
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import GRAPHS, Shape
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import is_present, locate
 from specextend_cli.models.store import cache_root, write_whole
@@ -64,7 +63,7 @@ def _files(ranked: Sequence[Preset], gguf: Sequence[str]) -> Iterator[Preset]:
 
 def ollama_models(sizes: Collection[object]) -> Iterator[str]:
     """Names of ollama's models that have one of the `sizes`. Each file's are read once, and kept by its digest."""
-    file = cache_root() / "ollama-sizes.json"
+    file = cache_root() / "ollama-shapes.json"
     try:
         kept: dict[str, list[int] | None] = json.loads(file.read_text())
     except (OSError, ValueError):
@@ -89,7 +88,7 @@ def _sizes(shape: Shape | None) -> tuple[int, ...] | None:
     """What two conversions of one model have in common."""
     if shape is None:
         return None
-    return (shape.layers, shape.hidden, shape.heads, shape.kv_heads, shape.intermediate, shape.vocab)
+    return (shape.layers, shape.hidden, shape.cached, shape.vocab)
 
 
 def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> Candidate:
@@ -131,7 +130,7 @@ def needs_cuda(preset: Preset) -> bool:
 def is_slow_on_cpu(preset: Preset) -> bool:
     """Whether it is a large one whose weights are not in four or eight bits."""
     shape = target_shape(preset.target)
-    return shape is not None and shape.parameters > _LARGE and not packed_bytes(preset)
+    return shape is not None and shape.weights > _LARGE and not packed_bytes(preset)
 
 
 def _missing(preset: Preset) -> int | None:
@@ -145,10 +144,10 @@ def _missing(preset: Preset) -> int | None:
         elif isinstance(source, WheelSource):
             total += source.wheel_bytes
         else:
-            sizes = preset.target.shape if role == "target" else preset.draft.shape or preset.draft.head
+            sizes = preset.target.shape if role == "target" else preset.draft.shape
             if sizes is None:
                 return None
-            total += sizes.weight_bytes()
+            total += 2 * sizes.weights
     return total
 
 

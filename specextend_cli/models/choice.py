@@ -13,8 +13,8 @@ from math import ceil
 from typing import Literal, NamedTuple, TypeAlias
 
 from specextend_cli.humanize import format_bytes, format_seconds
-from specextend_cli.models.footprint import HEADROOM
 from specextend_cli.models.preset import Preset
+from specextend_cli.models.shape import HEADROOM
 
 LIMIT = 600.0
 """Seconds that reading and writing a document may take on a processor."""
@@ -28,7 +28,6 @@ _WRITTEN = 0.8  # of the tokens that a text has room for: how many it usually ha
 
 Device: TypeAlias = Literal["cuda", "mps", "cpu"]
 Obstacle: TypeAlias = Literal[
-    "not on disk",
     "too large",
     "too slow",
     "gated",
@@ -93,13 +92,12 @@ class Passed(NamedTuple):
 class Choice:
     """The preset that writes, None where none does, and why; `offer` is the best one that could be fetched.
 
-    `passed` has those that would have been preferred, by rank; `hindered` the first of them that is on disk.
+    `hindered` is the first that is on disk and cannot be taken.
     """
 
     preset: str | None
     reason: Reason
     offer: Candidate | None = None
-    passed: tuple[Passed, ...] = ()
     hindered: Passed | None = None
 
 
@@ -107,19 +105,17 @@ def choose(machine: Machine, candidates: Sequence[Candidate], configured: str | 
     """The preset for this machine; `configured` is what the user's configuration names."""
     if configured is not None:
         return Choice(configured, "configured")
-    passed: list[Passed] = []
     offer: Candidate | None = None
     hindered: Passed | None = None
     for one in sorted(candidates, key=lambda one: (one.rank, not one.is_present, one.name)):
         why = obstacle(machine, one)
         if why is None and one.is_present:
-            return Choice(one.name, "on disk", passed=tuple(passed))
+            return Choice(one.name, "on disk")
         if why is None and offer is None:
             offer = one
         if why is not None and one.is_present:
             hindered = hindered or why
-        passed.append(why or Passed(one.name, "not on disk"))
-    return Choice(None, "none fits", offer, tuple(passed), hindered)
+    return Choice(None, "none fits", offer, hindered)
 
 
 def obstacle(machine: Machine, one: Candidate) -> Passed | None:

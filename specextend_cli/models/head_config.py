@@ -45,6 +45,8 @@ _LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
 _MOST_LAYERS = 8  # a head of more would be a model
 _OTHERS = ("dflash", "dspark", "domino", "medusa", "mtp", "mlp_speculator", "peagle")
 """Parts of the names of draft models that are no EAGLE heads."""
+ASSISTANTS = ("gemma4_assistant", "gemma4_unified_assistant")
+"""Values of `model_type` of assistant models, which are none either."""
 _RENAMED = (
     (re.compile(r"^(model|eagle_module)\."), ""),
     (re.compile(r"^midlayer\."), "layers.0."),
@@ -311,6 +313,14 @@ class PublishedHead(BaseModel):
         if missing := next((key for key in _ROPE_NEEDS.get(rope.rope_type, ()) if getattr(rope, key) is None), None):
             raise ValueError(f"its position encoding is {rope.rope_type} and has no {missing}")
         return rope.model_dump(exclude_none=True)
+
+
+def is_assistant(directory: Path) -> bool:
+    """Whether the config.json there describes an assistant model."""
+    try:
+        return read_object(directory / "config.json").get("model_type") in ASSISTANTS
+    except (OSError, ValueError):
+        return False
 
 
 def read_head_config(directory: Path) -> HeadConfig:

@@ -1,4 +1,4 @@
-"""Loading EAGLE heads in every layout that `head_config` reads, and saving them in the common one.
+"""Loading EAGLE heads in every layout that `head_config` reads.
 
 What a checkpoint is, its tensors say; a configuration that contradicts them is refused, and so are unknown tensors: a
 head loaded wrongly would draft at random.
@@ -6,7 +6,6 @@ head loaded wrongly would draft at random.
 
 from __future__ import annotations
 
-import json
 import pickle
 import re
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from specextend_cli.engine.head import EagleHead
@@ -25,8 +24,8 @@ from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, reason
-from specextend_cli.models.head_config import FITTING, PublishedHead, default_layers, renamed
-from specextend_cli.models.skip_init import SkipInit
+from specextend_cli.models.head_config import FITTING, PublishedHead, renamed
+from specextend_cli.models.load import SkipInit
 
 _COMPARED = 4096  # rows of two matrices that are compared at a time
 _IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
@@ -166,63 +165,3 @@ def _fill(head: EagleHead, tensors: dict[str, Tensor], vocabulary: int) -> None:
     if missing := [key for key in expected if key not in tensors and not key.startswith(shared)]:
         raise ValueError(f"{len(missing)} tensors are missing, {missing[0]} first")
     head.load_state_dict(tensors, strict=False)
-
-
-def save_head(head: EagleHead, directory: Path, *, target_layers: int = 0, dtype: torch.dtype | None = None) -> None:
-    """Write an EAGLE-3 head in the layout that SafeAILab published and serving engines read.
-
-    The embedding is the target's and is left out, and so are the layer ids where they are the default ones for
-    `target_layers`: engines disagree about the meaning of explicit ids only. Floating-point tensors become `dtype`.
-    ValueError for EAGLE-1 and for what this layout cannot say.
-    """
-    config = head.config
-    if config.generation != 3:
-        raise ValueError("only EAGLE-3 heads are written")
-    if config.sliding_window or (config.feeds_normed and not config.fc_norm):
-        raise ValueError("this layout has no sliding windows, and fed back normed states with fc_norm only")
-    published = _published(config, head.embedding.num_embeddings)
-    if config.feature_layers == default_layers(target_layers):
-        del published["eagle_config"]
-    tensors = {}
-    for key, tensor in head.state_dict().items():
-        kept = tensor.detach().to("cpu", dtype if tensor.is_floating_point() else None).contiguous()
-        key = re.sub(r"^layers\.0\.", "midlayer.", key)
-        tensors["d2t" if key == "draft_to_target" else key] = kept
-    del tensors["embedding.weight"]
-    tensors["t2d"] = torch.zeros(head.embedding.num_embeddings, dtype=torch.bool)
-    tensors["t2d"][head.vocabulary.cpu()] = True
-    directory.mkdir(parents=True, exist_ok=True)
-    partial = directory / "model.safetensors.partial"
-    save_file(tensors, partial, metadata={"format": "pt"})
-    (directory / "config.json").write_text(json.dumps(published, indent=2, sort_keys=True) + "\n", encoding="utf-8")
-    partial.replace(directory / "model.safetensors")
-
-
-def _published(config: HeadConfig, vocabulary: int) -> dict[str, Any]:
-    published = {
-        "architectures": ["LlamaForCausalLMEagle3"],
-        "model_type": "llama",
-        "hidden_size": config.hidden,
-        "num_attention_heads": config.heads,
-        "num_key_value_heads": config.kv_heads,
-        "head_dim": config.head_dim,
-        "intermediate_size": config.intermediate,
-        "num_hidden_layers": config.layers,
-        "vocab_size": vocabulary,
-        "rms_norm_eps": config.eps,
-        "hidden_act": config.activation,
-        "max_position_embeddings": config.max_position,
-        "attention_bias": config.attention_bias,
-        "tie_word_embeddings": False,
-        "target_hidden_size": config.target_hidden,
-        "draft_vocab_size": config.draft_vocab,
-        "rope_theta": config.rope["rope_theta"],
-        "rope_scaling": None if config.rope["rope_type"] == "default" else dict(config.rope),
-        "qkv_bias": config.qkv_bias,
-        "mlp_bias": config.mlp_bias,
-        "norm_before_residual": config.norm_before_residual,
-        "eagle_config": {"eagle_aux_hidden_state_layer_ids": list(config.feature_layers)},
-    }
-    if config.fc_norm:
-        published |= {"fc_norm": True, "norm_output": config.feeds_normed, "feeds_normed": config.feeds_normed}
-    return published

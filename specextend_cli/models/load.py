@@ -12,6 +12,7 @@ from typing import Any
 import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
+from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
@@ -21,7 +22,6 @@ from specextend_cli.models.checkpoint import checked_weights, damaged, read_head
 from specextend_cli.models.four_bit import FILE
 from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
 from specextend_cli.models.preset import Dtype, Quantization
-from specextend_cli.models.skip_init import SkipInit
 from specextend_cli.models.text_part import KEY_MAPPING
 
 
@@ -133,3 +133,26 @@ def quiet_transformers() -> Iterator[None]:
         logging.set_verbosity(verbosity)
         if bars:
             logging.enable_progress_bar()
+
+
+class SkipInit(TorchFunctionMode):
+    """Builds models on the meta device without importing torch's compiler, which takes a fifth of a run's start.
+
+    Within, `torch.nn.init` leaves tensors on the meta device as they are, and `torch.arange` is never there.
+
+    `anywhere`: it leaves all tensors as they are, for modules all of whose parameters are read from files.
+    """
+
+    def __init__(self, *, anywhere: bool = False) -> None:
+        super().__init__()
+        self._anywhere = anywhere
+
+    def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = dict(kwargs or {})
+        if getattr(function, "__module__", None) == "torch.nn.init":
+            tensor = kwargs["tensor"] if "tensor" in kwargs else args[0]
+            if tensor.is_meta or self._anywhere:
+                return tensor
+        if function is torch.arange and str(kwargs.get("device")) == "meta":
+            kwargs["device"] = "cpu"
+        return function(*args, **kwargs)

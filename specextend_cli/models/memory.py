@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.errors import ModelError
-from specextend_cli.models.assistant_shape import AssistantShape
-from specextend_cli.models.footprint import HEADROOM, Estimate, Footprint
 from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.head_config import read_head_config
-from specextend_cli.models.preset import Dtype, Preset, Target
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.preset import Dtype, Preset, Target, footprint
+from specextend_cli.models.shape import HEADROOM, Estimate, Footprint, Shape, Sizes
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import locate
 
 _MIXED = 1.2  # bytes of codes to those of a Q4_K_M file: its tensors of six bits are kept as eight
-_ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 
 
 def estimate(
@@ -52,22 +48,10 @@ def prefill_bytes(preset: Preset, tokens: int, *, dtype: Dtype | None = None) ->
 
 
 def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
-    target, draft = target_shape(preset.target), draft_shape(preset)
-    if target is None:
+    shape, sizes = target_shape(preset.target), draft_sizes(preset)
+    if shape is None:
         return None
-    item = _ITEM[dtype or preset.target.dtype]
-    return Footprint(
-        target,
-        draft,
-        preset.retrieval,
-        preset.tree,
-        quantization=preset.target.quantization,
-        item=item,
-        draft_item=item if preset.draft.has_head else _ITEM[dtype or preset.draft.dtype],
-        own="self" in preset.draft.drafters,
-        predicts="mtp" in preset.draft.drafters,
-        complete=draft is not None or not preset.draft.has_model,
-    )
+    return footprint(preset.target, preset.draft, preset.retrieval, preset.tree, shape=shape, sizes=sizes, dtype=dtype)
 
 
 def fits(preset: Preset, memory: int, *, on_cpu: bool = False) -> bool | None:
@@ -93,15 +77,12 @@ def target_shape(target: Target) -> Shape | None:
         raise
 
 
-def draft_shape(preset: Preset) -> Shape | HeadConfig | AssistantShape | None:
+def draft_sizes(preset: Preset) -> Sizes | None:
     """The sizes of a draft, likewise; None where there is none, or none are known."""
     draft = preset.draft
-    if draft.source is None:
-        return None
-    if (directory := locate(draft.source, tokenizer=False)) is None:
-        return draft.sizes
-    if draft.model == "assistant":
-        return AssistantShape.of(directory)
-    if draft.has_head:
-        return read_head_config(directory)
-    return Shape.of(directory)
+    if draft.source is None or (directory := locate(draft.source, tokenizer=False)) is None:
+        return draft.shape
+    if draft.model == "lm":
+        return Shape.of(directory)
+    head = None if draft.model == "assistant" else read_head_config(directory)
+    return Sizes.counted(directory, head.cached if head else 0)

@@ -11,15 +11,12 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
-from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.humanize import format_or
 from specextend_cli.models import preset_defaults, prompt_templates
-from specextend_cli.models.assistant_shape import AssistantShape
-from specextend_cli.models.footprint import Footprint
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import check_names, check_prompt
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import Footprint, Shape, Sizes
 from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
@@ -28,12 +25,7 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 ModelKind: TypeAlias = Literal["lm", "eagle", "assistant"]
 MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "assistant")
-_SIZES: dict[ModelKind, tuple[str, str]] = {
-    "lm": ("shape", "a language model"),
-    "eagle": ("head", "an EAGLE head"),
-    "assistant": ("assistant", "an assistant"),
-}
-"""The table under [draft] with the sizes of a model, by its kind, and what it is called."""
+_ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 Quantization: TypeAlias = Literal["none", "nf4"]
 Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
 
@@ -62,8 +54,8 @@ class Target(Table):
 class Draft(Table):
     """The drafter: none, n-grams, a model, a head, an assistant, the target on a working set, or a blend `of` some.
 
-    `shape` has the sizes of a small model; `head` and `assistant` those of models that read the target's
-    states, and compute in its number format.
+    `shape` has the sizes of its model, or of the target's own prediction layer. A head and an assistant compute in the
+    target's number format.
     `trained` is the number of tokens that a model or head was trained on, None: as many as the target. One with a
     `window` (tokens, by default half of `trained`: a tree and more fit) reads the prompt in pieces of that length, at
     positions it knows.
@@ -73,9 +65,7 @@ class Draft(Table):
     of: tuple[DrafterName, ...] = ()
     source: Source | None = None
     dtype: Dtype = "auto"
-    shape: Shape | None = None
-    head: HeadConfig | None = None
-    assistant: AssistantShape | None = None
+    shape: Sizes | None = None
     trained: int | None = Field(default_factory=lambda data: _trained(data), ge=256)
     window: int | None = Field(default_factory=lambda data: data["trained"] and data["trained"] // 2, ge=16)
 
@@ -90,11 +80,6 @@ class Draft(Table):
         return self.model in ("eagle", "assistant")
 
     @property
-    def sizes(self) -> Shape | HeadConfig | AssistantShape | None:
-        """Those of the model, where they are stated."""
-        return self.shape or self.head or self.assistant
-
-    @property
     def drafters(self) -> tuple[DrafterName, ...]:
         """The drafter, or those that are blended."""
         return self.of or (self.kind,)
@@ -103,15 +88,6 @@ class Draft(Table):
     def has_model(self) -> bool:
         """Whether a model is loaded besides the target."""
         return self.model is not None
-
-    @field_serializer("head")
-    def _stated(self, head: HeadConfig | None) -> dict[str, object] | None:
-        """What a preset states: the sizes, and variants that it has."""
-        if head is None:
-            return None
-        sizes = {key: getattr(head, key) for key in ("hidden", "heads", "kv_heads", "head_dim", "intermediate")}
-        usual = HeadConfig(**sizes)
-        return sizes | {key: value for key, value in asdict(head).items() if value != getattr(usual, key)}
 
     @model_validator(mode="after")
     def _consistent(self) -> Draft:
@@ -129,9 +105,8 @@ class Draft(Table):
             raise ValueError("a model as draft needs a [draft.source]")
         if not self.has_model and self.source is not None:
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
-        for kind, (table, what) in _SIZES.items():
-            if getattr(self, table) is not None and self.model != kind:
-                raise ValueError(f"[draft.{table}] has the sizes of {what}, and the draft has none")
+        if self.shape is not None and not self.has_model and "mtp" not in self.drafters:
+            raise ValueError("[draft.shape] has the sizes of a model, and the draft has none")
         if not self.has_head:
             return self
         if not isinstance(self.source, (HubSource, LocalSource)):
@@ -232,18 +207,37 @@ def _retrieval(data: dict[str, Any]) -> Retrieval:
 
 
 def _window(data: dict[str, Any]) -> Window:
-    target, draft = data["target"], data["draft"]
-    footprint = target.shape and Footprint(
-        target.shape,
-        draft.sizes,
-        data["retrieval"],
-        data["tree"],
+    found = footprint(**{key: data[key] for key in ("target", "draft", "retrieval", "tree")})
+    return Window(**preset_defaults.window_sizes(preset_defaults.context(found, data["gpu_memory"])))
+
+
+def footprint(
+    target: Target,
+    draft: Draft,
+    retrieval: Retrieval,
+    tree: TreeShape,
+    *,
+    shape: Shape | None = None,
+    sizes: Sizes | None = None,
+    dtype: Dtype | None = None,
+) -> Footprint | None:
+    """What a pair takes, of the stated sizes unless others are given, in `dtype`; None: no sizes of its target."""
+    shape, sizes, item = shape or target.shape, sizes or draft.shape, _ITEM[dtype or target.dtype]
+    if shape is None:
+        return None
+    reads_states = draft.has_head or "mtp" in draft.drafters
+    return Footprint(
+        shape,
+        sizes,
+        working=0 if retrieval.policy == "full" else retrieval.size,
+        nodes=tree.nodes,
         quantization=target.quantization,
-        item=4 if target.dtype == "float32" else 2,
+        item=item,
+        draft_item=item if reads_states else _ITEM[dtype or draft.dtype],
         own="self" in draft.drafters,
-        predicts="mtp" in draft.drafters,
+        reads_states=reads_states,
+        complete=sizes is not None or not (draft.has_model or reads_states),
     )
-    return Window(**preset_defaults.window_sizes(preset_defaults.context(footprint, data["gpu_memory"])))
 
 
 class Preset(Table):

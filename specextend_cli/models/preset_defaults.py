@@ -6,7 +6,7 @@ A preset file says only what is particular to it; `specextend models show` print
 from __future__ import annotations
 
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.models.footprint import GRAPHS, HEADROOM, Footprint
+from specextend_cli.models.shape import GRAPHS, HEADROOM, Footprint
 
 TREE = TreeShape(nodes=50, depth=10, width=10, threshold=0.7)
 RETRIEVAL = Retrieval(recent=128, positions="compact")

@@ -1,8 +1,12 @@
-"""Devices, number formats and free memory, by torch."""
+"""Devices, number formats, free memory and threads, by torch."""
 
 from __future__ import annotations
 
+import os
 import platform
+from functools import cache
+from math import ceil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import psutil
@@ -88,3 +92,49 @@ def free_memory(device: torch.device) -> int:
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + kept
     return int(psutil.virtual_memory().available)
+
+
+_OVERRULED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+@cache
+def _threads() -> int:
+    """What torch took in the beginning."""
+    import torch
+
+    return torch.get_num_threads()
+
+
+def fit_threads() -> int:
+    """Give torch as many threads as it took in the beginning, or fewer where that is too many; returns the number.
+
+    torch takes a thread a physical core. Two things it does not see: a container's share of the processors, whose
+    threads are stopped when they have used it up, and, in builds without MKL, which processors are halves of one core.
+    """
+    import torch
+
+    if are_chosen():
+        return torch.get_num_threads()
+    able = (_threads(), psutil.cpu_count(logical=False), share(_GROUPS))
+    fitting = min(count for count in able if count)
+    if fitting != torch.get_num_threads():
+        torch.set_num_threads(fitting)
+    return fitting
+
+
+def are_chosen() -> bool:
+    """Whether the user says how many."""
+    return any(os.environ.get(name) for name in _OVERRULED)
+
+
+def share(groups: Path) -> int | None:
+    """Processors that a container may use, rounded up, by Linux' control groups; None where nothing says so."""
+    try:
+        if (groups / "cpu.max").exists():  # version 2: microseconds of processor time, and in how many
+            quota, period = (groups / "cpu.max").read_text().split()
+        else:
+            quota, period = ((groups / "cpu" / f"cpu.cfs_{name}_us").read_text() for name in ("quota", "period"))
+        return max(ceil(int(quota) / int(period)), 1) if int(quota) > 0 else None
+    except (OSError, ValueError, ZeroDivisionError):
+        return None

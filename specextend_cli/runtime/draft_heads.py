@@ -7,9 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
-from specextend_cli.models.assistant_shape import is_assistant
 from specextend_cli.models.checkpoint import checked_weights
-from specextend_cli.models.head_config import read_head_config
+from specextend_cli.models.head_config import is_assistant, read_head_config
 from specextend_cli.models.ngram_table import has_table
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.source_kinds import LocalSource

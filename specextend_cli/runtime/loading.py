@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
-from specextend_cli.models.footprint import GRAPHS, HEADROOM, PREFILL
 from specextend_cli.models.memory import estimate, prefill_bytes
 from specextend_cli.models.ngram_table import load_table
 from specextend_cli.models.preset import Dtype, Preset, Quantization
+from specextend_cli.models.shape import GRAPHS, HEADROOM, PREFILL
 from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSource
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current

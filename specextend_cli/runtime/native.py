@@ -13,8 +13,8 @@ from filelock import FileLock
 from specextend_cli.engine.private_files import make_private
 from specextend_cli.models.checkpoint import weight_files
 from specextend_cli.models.store import cache_root, write_whole
+from specextend_cli.runtime.devices import are_chosen
 from specextend_cli.runtime.loading_thread import Stage
-from specextend_cli.runtime.threads import are_chosen
 
 if TYPE_CHECKING:
     import torch

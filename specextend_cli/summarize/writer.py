@@ -23,8 +23,8 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import FitError
-from specextend_cli.models.footprint import PREFILL
 from specextend_cli.models.preset import Preset
+from specextend_cli.models.shape import PREFILL
 from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading

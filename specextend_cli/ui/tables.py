@@ -15,8 +15,8 @@ from specextend_cli.humanize import format_bytes, format_count, format_seconds
 from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
-    from specextend_cli.models.footprint import Estimate
     from specextend_cli.models.preset import Preset
+    from specextend_cli.models.shape import Estimate
     from specextend_cli.summarize.events import Plan
 
 

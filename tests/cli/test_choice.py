@@ -15,12 +15,10 @@ from tests.summarize.tiny_preset import text
 
 SHAPE = """
 [target.shape]
+weights = 132000
+cached = 192
 layers = 3
 hidden = 64
-heads = 4
-kv_heads = 2
-head_dim = 16
-intermediate = 96
 vocab = 600
 """
 QUESTION = b"Fetch it? [Y/n/never] "

@@ -8,7 +8,7 @@ import psutil
 import pytest
 import torch
 
-from specextend_cli.runtime import threads
+from specextend_cli.runtime import devices as threads
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from specextend_cli.engine.acceptance import accept
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import BlendDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.drafters.opt_tree import _on_device, _on_host
-from specextend_cli.engine.tree import DraftTree, root
+from specextend_cli.engine.tree import DraftTree, accept, root
 from tests.helpers.draft_trees import trees
 
 
@@ -107,7 +106,7 @@ class Scripted:
 class ScriptedModel(Scripted, ModelDrafter):
     """A model with forwards to count."""
 
-    _grown = _remember = None  # type: ignore[assignment]
+    _forward = _expand = _remember = None  # type: ignore[assignment]
 
     def __init__(self, tree: DraftTree) -> None:
         Scripted.__init__(self, tree)

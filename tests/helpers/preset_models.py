@@ -10,7 +10,6 @@ import torch
 import transformers
 from transformers.modeling_layers import MtpLayer
 
-from specextend_cli.models.shape import Shape
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
 from tests.engine.tiny_assistants import ASSISTANT, tiny_assistant
 from tests.helpers import published_mtp
@@ -96,8 +95,17 @@ FAMILIES: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-def save_model(directory: Path, source: object, shape: Shape, *, layers: int, seed: int) -> None:
-    """A random model of the source's architecture, position encoding and layout, with the traits of `shape`."""
+_SMALL_QWEN3 = ("Qwen/Qwen3-0.6B", "Qwen/Qwen3-4B", "Qwen/Qwen3.5-4B")
+TIED = ("google/", "ibm-granite/", "LiquidAI/", "unsloth/", "ggml-org/", "Qwen/Qwen3-1.7B", *_SMALL_QWEN3)
+WIDE = ("google/", "Qwen/Qwen3-30B", "Qwen/Qwen3-32B", "Qwen/Qwen3.5-27B", "Qwen/Qwen3.8", *_SMALL_QWEN3)
+"""Repositories whose heads together are wider than the model."""
+UNGROUPED = ("lmsys/", "JackFram/", "double7/")
+"""Repositories whose heads have keys of their own."""
+
+
+def save_model(directory: Path, source: object, *, layers: int, seed: int) -> None:
+    """A random model of the source's architecture, position encoding, layout and traits."""
+    repo = getattr(source, "repo", "")
     (family, traits), rope = found(FAMILIES, source, ("Llama", {})), found(ROPE, source, DEFAULT_ROPE)
     tokenizer = tiny_preset.tokenizer()
     config = getattr(transformers, f"{family}Config")(
@@ -106,11 +114,11 @@ def save_model(directory: Path, source: object, shape: Shape, *, layers: int, se
         intermediate_size=96,
         num_hidden_layers=layers,
         num_attention_heads=4,
-        num_key_value_heads=4 if shape.kv_heads == shape.heads else 2,
-        head_dim=16 if shape.heads * shape.head_dim == shape.hidden else 32,
+        num_key_value_heads=4 if repo.startswith(UNGROUPED) else 2,
+        head_dim=32 if repo.startswith(WIDE) else 16,
         max_position_embeddings=1024,
         initializer_range=0.2,
-        tie_word_embeddings=shape.tied,
+        tie_word_embeddings=not repo or repo.startswith(TIED),
         rope_parameters=dict(rope),
         bos_token_id=0,
         eos_token_id=tiny_preset.END,

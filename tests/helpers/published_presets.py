@@ -45,8 +45,7 @@ def publish(hub: StandInHub, preset: Preset, folder: Path) -> None:
         changed = {"source": target.source.model_copy(update=pinned)}
     else:
         assert isinstance(target.source, HubSource)
-        assert target.shape is not None
-        save_model(folder / "target", target.source, target.shape, layers=3, seed=0)
+        save_model(folder / "target", target.source, layers=3, seed=0)
         template = CHAT if preset.name.startswith(("qwen3-30b-a3b-2507", "lfm2-")) else _THINKS
         settings = json.loads((folder / "target" / "tokenizer_config.json").read_text())
         (folder / "target" / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))

@@ -13,9 +13,9 @@ from safetensors.torch import load_file, save_file
 from specextend_cli.engine.drafters import AssistantDrafter
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models.assistant import load_assistant
-from specextend_cli.models.assistant_shape import AssistantShape, is_assistant
-from specextend_cli.models.preset import Draft
+from specextend_cli.models.head_config import is_assistant
 from specextend_cli.models.presets import load_preset
+from specextend_cli.models.shape import Sizes
 from specextend_cli.runtime.draft_heads import with_head
 from specextend_cli.runtime.loading import drafter_of
 from specextend_cli.runtime.options import Engine
@@ -44,12 +44,11 @@ def test_what_is_loaded_drafts_as_what_was_saved(saved: Path) -> None:
 
 def test_its_memory(saved: Path) -> None:
     assert is_assistant(saved)
-    shape = AssistantShape.of(saved)
+    sizes = Sizes.counted(saved)
     model = tiny_assistant(**CLUSTERED)
     counted = sum(weight.numel() for weight in model.parameters()) + VOCABULARY  # the order of tokens
-    assert 0 <= shape.parameters - counted <= 8  # and factors of layers
-    assert shape.weight_bytes(2) == 2 * shape.parameters
-    assert shape.kv_bytes_per_token() == 0
+    assert 0 <= sizes.weights - counted <= 8  # and factors of layers
+    assert sizes.cached == 0
 
 
 def test_as_a_draft_head_of_any_preset(saved: Path) -> None:
@@ -57,14 +56,6 @@ def test_as_a_draft_head_of_any_preset(saved: Path) -> None:
     assert draft.drafters == ("assistant", "ngram")
     assert draft.has_head
     assert draft.model == "assistant"
-
-
-def test_its_sizes_belong_to_it() -> None:
-    source = {"kind": "hub", "repo": "google/gemma-4-E4B-it-assistant"}
-    draft = Draft.model_validate({"kind": "assistant", "source": source, "assistant": {"parameters": 7}})
-    assert draft.sizes == AssistantShape(parameters=7)
-    with pytest.raises(ValueError, match="has the sizes of an assistant, and the draft has none"):
-        Draft.model_validate({"kind": "eagle", "source": source, "assistant": {"parameters": 7}})
 
 
 def change(directory: Path, **settings: Any) -> None:

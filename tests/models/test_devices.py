@@ -10,9 +10,9 @@ import torch
 
 from specextend_cli.engine.attention.hybrid import is_before_ampere
 from specextend_cli.errors import FitError
-from specextend_cli.models.footprint import GRAPHS, HEADROOM
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.presets import load_preset
+from specextend_cli.models.shape import GRAPHS, HEADROOM
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import dtype_of
 from specextend_cli.runtime.loading import check_memory

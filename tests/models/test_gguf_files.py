@@ -59,7 +59,7 @@ def test_a_file_is_a_preset_whose_memory_is_known(tiny_gguf: Path) -> None:
     assert preset.window.context == 256
     need = estimate(preset)
     assert need is not None
-    assert need.weights == 2 * preset.target.shape.parameters
+    assert need.weights == 2 * preset.target.shape.weights
     assert not is_present(preset)
 
 

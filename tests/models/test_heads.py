@@ -21,10 +21,11 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
-from specextend_cli.models.heads import load_head, save_head
+from specextend_cli.models.heads import load_head
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, generate, prompt, tiny
 from tests.helpers.decoding import NEW, run, small
+from tests.helpers.draft_files import save_head
 from tests.helpers.plain_eagle import Plain, follows
 from tests.helpers.published_heads import (
     LAYOUTS,

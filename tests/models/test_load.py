@@ -107,8 +107,8 @@ def linears(model: Any) -> list[Any]:
 def test_linear_layers_are_counted(model: Path) -> None:
     count = sum(module.weight.numel() for module in linears(load_model(model)))
     shape = Shape.of(model)
-    assert shape.linear_parameters == count
-    assert shape.weight_bytes(2, "nf4") == 2 * (shape.parameters - count) + count // 2 + count // 16
+    assert shape.linear == count
+    assert shape.weight_bytes(2, "nf4") == 2 * (shape.weights - count) + count // 2 + count // 16
 
 
 @pytest.mark.parametrize("length", [0, 4, 100, -10])

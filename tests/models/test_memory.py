@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.footprint import HEADROOM, Estimate
 from specextend_cli.models.memory import estimate, fits, prefill_bytes, target_shape
 from specextend_cli.models.preset import Draft, Preset, Target
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.shape import Shape
+from specextend_cli.models.shape import HEADROOM, Estimate, Shape
 from specextend_cli.models.source_kinds import LocalSource
 
 SIZES = {
@@ -34,23 +33,62 @@ def estimated(preset: Preset, **changes: Any) -> Estimate:
     return need
 
 
-@pytest.mark.parametrize("family", ["Llama", "Mistral", "Qwen2", "Qwen3", "Phi3"])
-@pytest.mark.parametrize("tied", [False, True])
-def test_counts_are_those_of_a_real_model(family: str, tied: bool, tmp_path: Path) -> None:
-    torch = pytest.importorskip("torch")
-    import transformers
+FULL_AND_SLIDING = {"layer_types": ["sliding_attention", "full_attention"] * 2, "global_head_dim": 40}
+GEMMA_4 = {"num_hidden_layers": 4, "vocab_size_per_layer_input": SIZES["vocab_size"], **FULL_AND_SLIDING}
+MODELS: dict[str, dict[str, Any]] = {
+    "Llama": {},
+    "Llama-tied": {"tie_word_embeddings": True},
+    "Qwen2": {"head_dim": None},  # it has none of its own
+    "Qwen3": {},
+    "Phi3": {"head_dim": None},
+    "Qwen3Moe": {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48},
+    "Qwen3_5Text": {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12}
+    | {"linear_value_head_dim": 16, "layer_types": ["linear_attention", "linear_attention", "full_attention"]},
+    "Lfm2": {"layer_types": ["conv", "full_attention", "conv"], "block_ff_dim": 1000, "head_dim": 16},
+    "Lfm2-indexed": {"full_attn_idxs": [2], "conv_bias": True, "head_dim": 16},
+    "Gemma4Text": {"num_kv_shared_layers": 2, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 16},
+    "Gemma4Text-keys-as-values": {"attention_k_eq_v": True, "num_global_key_value_heads": 1}
+    | {"hidden_size_per_layer_input": 0},
+    "Gemma4UnifiedText": {"tie_word_embeddings": False, "attention_k_eq_v": True},
+}
 
-    sizes: dict[str, Any] = SIZES | {"tie_word_embeddings": tied}
-    if family in ("Qwen2", "Phi3"):  # they have no head_dim of their own
-        sizes.pop("head_dim")
-    model = getattr(transformers, f"{family}ForCausalLM")(getattr(transformers, f"{family}Config")(**sizes))
-    model.config.save_pretrained(tmp_path)
+
+def built(name: str) -> Any:
+    transformers = pytest.importorskip("transformers")
+    family = name.partition("-")[0]
+    sizes: dict[str, Any] = SIZES | (GEMMA_4 if family.startswith("Gemma4") else {}) | MODELS[name]
+    config = getattr(transformers, f"{family}Config")(**{key: size for key, size in sizes.items() if size is not None})
+    return transformers.AutoModelForCausalLM.from_config(config).float()
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_counts_are_those_of_a_real_model(name: str, tmp_path: Path) -> None:
+    from specextend_cli.engine.lm import LanguageModel
+
+    model = built(name)
+    model.save_pretrained(tmp_path)
     shape = Shape.of(tmp_path)
-    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
-    assert shape.weight_bytes(4) == sum(weight.nbytes for weight in model.parameters())
-    with torch.inference_mode():
-        layers = model(torch.ones(1, 7, dtype=torch.long)).past_key_values.layers
-    assert shape.kv_bytes_per_token(4) * 7 == sum(layer.keys.nbytes + layer.values.nbytes for layer in layers)
+    assert 0 <= shape.weights - sum(weight.numel() for weight in model.parameters()) <= 8  # and factors of layers
+    lm = LanguageModel(model)
+    assert (shape.layers, shape.hidden, shape.vocab) == (lm.layers, SIZES["hidden_size"], SIZES["vocab_size"])
+    cache = lm.new_cache(256)
+    assert shape.cached * 4 * 256 == cache.nbytes
+    assert 4 * shape.state == lm.state_bytes
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name.startswith("Gemma4")])
+def test_published_configurations_of_gemma_4_say_what_saved_ones_do(name: str) -> None:
+    """They state the two kinds of layers, transformers' each layer's own."""
+    model = built(name)
+    said = SIZES | GEMMA_4 | MODELS[name] | {"model_type": model.config.model_type}
+    assert Shape.from_config(said, 1) == Shape.from_config(model.config.to_dict(), 1)
+
+
+def test_four_bits_are_for_the_layers_matrices_and_not_for_experts(tmp_path: Path) -> None:
+    model = built("Qwen3Moe")
+    model.save_pretrained(tmp_path)
+    experts = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
+    assert Shape.of(tmp_path).weight_bytes(2, "nf4") > 2 * experts
 
 
 @pytest.mark.parametrize("setting", ["num_hidden_layers", "vocab_size"])
@@ -69,133 +107,29 @@ def test_a_target_with_other_sizes_is_of_unknown_memory(setting: str, tmp_path: 
             assert (target_shape(target) is None) == (setting not in found)
 
 
-FULL_AND_SLIDING = {"layer_types": ["sliding_attention", "full_attention"] * 2, "global_head_dim": 40}
-GEMMA_4: dict[str, dict[str, Any]] = {
-    "keys of others": {"num_kv_shared_layers": 2, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 16},
-    "keys as values": {"attention_k_eq_v": True, "num_global_key_value_heads": 1, "hidden_size_per_layer_input": 0},
-    "experts": {
-        **{"enable_moe_block": True, "num_experts": 4, "top_k_experts": 2, "moe_intermediate_size": 24},
-        "hidden_size_per_layer_input": 0,
-    },
-    "unified": {"tie_word_embeddings": False, "attention_k_eq_v": True},
-}
-
-
-@pytest.mark.parametrize("name", GEMMA_4)
-@pytest.mark.parametrize("published", [True, False])
-def test_counts_of_gemma_4_are_those_of_a_real_model(name: str, published: bool, tmp_path: Path) -> None:
-    """By what its publisher's configurations say, and by those that transformers writes of each layer."""
-    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    from specextend_cli.engine.lm import LanguageModel
-
-    sizes = {
-        **SIZES,
-        "num_hidden_layers": 4,
-        "vocab_size_per_layer_input": SIZES["vocab_size"],
-        **FULL_AND_SLIDING,
-        **GEMMA_4[name],
-    }
-    kind = "Gemma4UnifiedTextConfig" if name == "unified" else "Gemma4TextConfig"
-    model = transformers.AutoModelForCausalLM.from_config(getattr(transformers, kind)(**sizes)).float()
-    model.config.save_pretrained(tmp_path)
-    shape = Shape.of(tmp_path)
-    if published:
-        shape = Shape.from_config({**sizes, "model_type": model.config.model_type})
-    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
-    decoder = model.get_decoder()
-    layers = [module for module in decoder.modules() if isinstance(module, torch.nn.Linear)]
-    routers = 4 * SIZES["hidden_size"] * 4 if name == "experts" else 0  # bitsandbytes would take them, too
-    assert shape.linear == sum(module.weight.numel() for module in layers) - routers
-    cache = LanguageModel(model).new_cache(256)
-    assert shape.kv_bytes_per_token(4) * 256 == cache.nbytes
-
-
-def test_experts_are_counted_and_not_quantized(tmp_path: Path) -> None:
-    """Four bits are for linear layers; experts are stacked in one tensor, which bitsandbytes leaves as it is."""
-    transformers = pytest.importorskip("transformers")
-    sizes: dict[str, Any] = SIZES | {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 48}
-    model = transformers.Qwen3MoeForCausalLM(transformers.Qwen3MoeConfig(**sizes))
-    model.config.save_pretrained(tmp_path)
-    shape = Shape.of(tmp_path)
-    assert (shape.experts, shape.active, shape.intermediate) == (8, 2, 48)
-    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
-    experts = sum(weight.numel() for name, weight in model.named_parameters() if ".experts." in name)
-    assert shape.weight_bytes(2, "nf4") > 2 * experts
-
-
-RECURRENT: dict[str, dict[str, Any]] = {
-    "Qwen3_5Text": {"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12}
-    | {"linear_value_head_dim": 16, "layer_types": ["linear_attention", "linear_attention", "full_attention"]},
-    "Lfm2": {"layer_types": ["conv", "full_attention", "conv"], "block_ff_dim": 1000},
-    "Lfm2-as-said": {"layer_types": ["conv", "full_attention", "conv"], "block_auto_adjust_ff_dim": False},
-    "Lfm2-biased": {"full_attn_idxs": [2], "conv_bias": True, "block_ffn_dim_multiplier": 1.3},
-}
-
-
-@pytest.mark.parametrize("name", RECURRENT)
-@pytest.mark.parametrize("tied", [False, True])
-def test_counts_of_recurrent_layers_are_those_of_a_real_model(name: str, tied: bool, tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    family = name.partition("-")[0]
-    sizes: dict[str, Any] = SIZES | RECURRENT[name] | {"tie_word_embeddings": tied}
-    if family == "Lfm2":
-        sizes["head_dim"] = 16
-    config = getattr(transformers, f"{family}Config")(**sizes)
-    model = transformers.AutoModelForCausalLM.from_config(config)
-    model.config.save_pretrained(tmp_path)
-    shape = Shape.of(tmp_path)
-    assert shape.parameters == sum(weight.numel() for weight in model.parameters())
-    assert shape.attending == 1
-    assert shape.kv_bytes_per_token() == 2 * 2 * 2 * shape.head_dim
-
-
 def test_a_prediction_layer_and_states_are_counted() -> None:
-    transformers = pytest.importorskip("transformers")
+    pytest.importorskip("transformers")
     from tests.helpers.published_mtp import prediction_layer
 
+    net = built("Qwen3_5Text")
+    layer, hidden = prediction_layer(net), SIZES["hidden_size"]
+    attending = net.get_decoder().layers[-1]
+    own = sum(weight.numel() for weight in attending.parameters()) + 2 * hidden**2 + 3 * hidden
+    assert own == sum(weight.numel() for weight in layer.parameters())  # as the presets' are computed
     preset = load_preset("qwen3.5-9b-mtp")
-    net = transformers.AutoModelForCausalLM.from_config(
-        transformers.Qwen3_5TextConfig(**SIZES, **RECURRENT["Qwen3_5Text"])
-    )
-    layer = prediction_layer(net)
-    tiny = Shape.from_config(net.config.to_dict())
-    assert tiny.prediction_parameters == sum(weight.numel() for weight in layer.parameters())
-    plain, shape = changed(preset, kind="ngram", of=()), preset.target.shape
-    assert shape is not None
-    without, with_ = estimated(plain), estimated(preset)
-    assert with_.draft_weights - without.draft_weights == 2 * shape.prediction_parameters
+    without, with_ = estimated(changed(preset, kind="ngram", of=(), shape=None)), estimated(preset)
+    assert preset.draft.shape is not None
+    assert with_.draft_weights - without.draft_weights == 2 * preset.draft.shape.weights
     working = preset.retrieval.size + preset.window.context
     assert with_.draft_kv - without.draft_kv == 2 * 4 * 256 * 2 * working  # one layer's keys and values
     short, long = estimated(preset, context=4096), estimated(preset, context=8192)
     assert long.kv - short.kv == 4096 * 8 * 2 * 4 * 256 * 2  # of 8 of 32 layers
-    assert shape.state_bytes == 24 * 4 * (32 * 128 * 128 + 8192 * 4)
+    shape = preset.target.shape
+    assert shape is not None
+    assert shape.state == 24 * (32 * 128 * 128 + 8192 * 4)
     target = preset.target.model_copy(update={"shape": shape.model_copy(update={"state": 0})})
     without_states = preset.model_copy(update={"target": target})
-    assert short.workspace - estimated(without_states, context=4096).workspace == 4 * shape.state_bytes
-
-
-def test_the_shapes_of_recurrent_presets_are_those_of_their_configurations() -> None:
-    delta_net = {"linear_num_key_heads": 16, "linear_key_head_dim": 128, "linear_value_head_dim": 128}
-    text = {"num_key_value_heads": 4, "head_dim": 256, "vocab_size": 248320, "model_type": "qwen3_5_text", **delta_net}
-    qwen = {
-        "qwen3.5-4b-mtp": (32, 2560, 16, 9216, 32, True),
-        "qwen3.5-9b-mtp": (32, 4096, 16, 12288, 32, False),
-        "qwen3.5-27b-mtp": (64, 5120, 24, 17408, 48, False),
-        "qwen3.8-27b-mtp": (64, 5120, 24, 17408, 48, False),
-    }
-    for name, (layers, hidden, heads, intermediate, values, tied) in qwen.items():
-        sizes = {"num_hidden_layers": layers, "hidden_size": hidden, "num_attention_heads": heads}
-        sizes |= {"intermediate_size": intermediate, "linear_num_value_heads": values, **text}
-        config = {"model_type": "qwen3_5", "text_config": sizes, "vision_config": {}, "tie_word_embeddings": tied}
-        assert load_preset(name).target.shape == Shape.from_config(config)
-    lfm = {"model_type": "lfm2", "hidden_size": 2048, "num_attention_heads": 32, "num_key_value_heads": 8}
-    lfm |= {"vocab_size": 65536, "conv_L_cache": 3}
-    attending = {16: (2, 5, 8, 10, 12, 14), 30: (2, 5, 9, 13, 17, 21, 24, 27)}
-    for name, layers, width, adjusted in (("lfm2-1.2b", 16, 12288, True), ("lfm2-2.6b", 30, 10752, False)):
-        types = ["full_attention" if layer in attending[layers] else "conv" for layer in range(layers)]
-        sizes = {"num_hidden_layers": layers, "block_ff_dim": width, "intermediate_size": width, "layer_types": types}
-        shape = Shape.from_config({**lfm, **sizes, "block_auto_adjust_ff_dim": adjusted})
-        assert load_preset(name).target.shape == shape
+    assert short.workspace - estimated(without_states, context=4096).workspace == 4 * 4 * shape.state
 
 
 def test_shipped_shapes_have_the_published_sizes() -> None:
@@ -218,12 +152,12 @@ def test_shipped_shapes_have_the_published_sizes() -> None:
     for name, parameters in published.items():
         shape = load_preset(name).target.shape
         assert shape is not None
-        assert shape.parameters == parameters, name
+        assert shape.weights == parameters, name
     pair = load_preset("qwen3-8b")
     assert pair.target.shape is not None
     assert pair.draft.shape is not None
-    assert pair.target.shape.kv_bytes_per_token() == 144 * 1024
-    assert pair.draft.shape.kv_bytes_per_token() == 112 * 1024
+    assert 2 * pair.target.shape.cached == 144 * 1024
+    assert 2 * pair.draft.shape.cached == 112 * 1024
 
 
 def test_estimate_adds_up_and_grows_with_the_context() -> None:
@@ -247,7 +181,7 @@ def test_a_self_draft_needs_only_a_working_set() -> None:
     assert without.draft_kv == 0
     retrieval = own.retrieval
     working = retrieval.sinks + retrieval.recent + retrieval.top_k * retrieval.chunk
-    assert with_.draft_kv == working * own.target.shape.kv_bytes_per_token()  # type: ignore[union-attr]
+    assert with_.draft_kv == 2 * working * own.target.shape.cached  # type: ignore[union-attr]
 
 
 def test_fits_leaves_headroom() -> None:
@@ -271,7 +205,7 @@ def test_a_model_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
 
 def test_a_configuration_without_sizes_cannot_be_estimated(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match="does not describe"):
-        Shape.from_config({"model_type": "bert"})
+        Shape.from_config({"model_type": "bert"}, 1)
     with pytest.raises(ModelError, match="cannot read"):
         Shape.of(tmp_path)
 

@@ -22,7 +22,6 @@ SOURCE = '[draft.source]\nkind = "hub"\nrepo = "owner/head"\n'
 WHEEL = '[draft.source]\nkind = "wheel"\npackage = "p"\nversion = "1"\nfile = "f"\nfile_bytes = 1\nwheel_bytes = 1\n'
 HASHES = f'sha256 = "{64 * "0"}"\nwheel_sha256 = "{64 * "0"}"\n'
 END = "[window]"
-SHAPE = "layers = 1\nhidden = 64\nheads = 4\nkv_heads = 2\nhead_dim = 16\nintermediate = 96\n"
 
 
 def write(tmp_path: Path, text: str, name: str = "mine") -> Path:
@@ -38,7 +37,7 @@ def test_shipped_presets_are_valid_and_the_default_comes_first() -> None:
     assert len({preset.name for preset in presets}) == len(presets)
     for preset in presets:
         assert preset.target.shape is not None
-        assert (preset.draft.shape is not None) == (preset.draft.model == "lm")
+        assert (preset.draft.shape is not None) == (preset.draft.has_model or "mtp" in preset.draft.drafters)
         assert preset.tested == (preset.name == DEFAULT)  # no other was ever loaded by its authors
 
 
@@ -88,9 +87,8 @@ def test_defaults_fill_what_a_preset_leaves_out(tmp_path: Path, preset_text: str
         (END, '[draft]\nkind = "blend"\nof = ["ngram", "none"]\n', "draft: a blend is of drafters", "change"),
         (END, HEAD + 'dtype = "float32"\n' + SOURCE, "draft: a head computes in its target's", "change"),
         (END, HEAD + WHEEL + HASHES, "draft: a head comes from the hub", "change"),
-        (END, f"{HEAD}{SOURCE}[draft.shape]\n{SHAPE}vocab = 97\n", "draft: [draft.shape] has the sizes", "change"),
-        (END, f"{HEAD}{SOURCE}[draft.head]\nlayer = 1\n{SHAPE}", "draft.head.layer: unknown key", "layers"),
-        (END, f"[draft.head]\n{SHAPE}", "draft: [draft.head] has the sizes", "change"),
+        (END, f"{HEAD}{SOURCE}[draft.shape]\nweight = 9\n", "draft.shape.weight: unknown key", "weights"),
+        (END, "[draft.shape]\nweights = 9\n", "draft: [draft.shape] has the sizes", "change"),
         (END, '[draft]\nkind = "blend"\nof = ["assistant", "eagle"]\n', "draft: a draft has one source", "change"),
         (END, "[decoding]\ntop_p = 2\n", "decoding: top_p must be above 0 and at most 1", "change"),
         (END, "[decoding]\nseed = -1\n", "decoding: seed must be at least 0", "change"),

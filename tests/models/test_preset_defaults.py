@@ -127,7 +127,7 @@ def test_ranks_follow_the_rule_of_the_manual() -> None:
         assert preset.target.shape is not None
         faithful = (preset.evidence is not None and preset.evidence.hallucinated < 0.06) or name.startswith("qwen3-")
         small = preset.target.quantization != "none" or preset.target.source.kind == "hub-file"
-        return not faithful, -preset.target.shape.parameters / (2 if small else 1)
+        return not faithful, -preset.target.shape.weights / (2 if small else 1)
 
     names = [preset.name for preset in ranked]
     assert names == sorted(names, key=key)

@@ -170,9 +170,7 @@ def read_bytes(file: Path) -> int:
 def test_what_is_estimated_is_what_is_loaded(name: str, tmp_path: Path) -> None:
     save(whole(name), tmp_path)
     text = load_model(tmp_path)
-    assert Shape.of(tmp_path).parameters == sum(weight.numel() for weight in text.parameters())
-    (tmp_path / "model.safetensors").unlink()
-    assert Shape.of(tmp_path).tied == text.config.tie_word_embeddings
+    assert 0 <= Shape.of(tmp_path).weights - sum(weight.numel() for weight in text.parameters()) <= 8
 
 
 GEMMA = {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34}
@@ -184,13 +182,12 @@ QWEN = {
 
 def test_sizes_that_published_configurations_leave_out() -> None:
     """Gemma 3's have what is not transformers' default; Qwen2.5-VL's are older than parts for text."""
-    shape = Shape.from_config({"model_type": "gemma3", "text_config": GEMMA, "vision_config": {}})
-    assert (shape.layers, shape.heads, shape.kv_heads, shape.head_dim, shape.vocab) == (34, 8, 4, 256, 262_208)
-    assert shape.tied
-    shape = Shape.from_config({**QWEN, "vision_config": {"depth": 32}})
-    assert shape.parameters == 7_615_616_512  # of Qwen2.5 7B
+    shape = Shape.from_config({"model_type": "gemma3", "text_config": GEMMA, "vision_config": {}}, 1)
+    assert (shape.layers, shape.cached, shape.vocab) == (34, 34 * 2 * 4 * 256, 262_208)
+    shape = Shape.from_config({**QWEN, "vision_config": {"depth": 32}}, 1)
+    assert (shape.layers, shape.cached, shape.vocab) == (28, 28 * 2 * 4 * 128, 152_064)
     with pytest.raises(ModelError) as caught:
-        Shape.from_config({"model_type": "gemma3", "text_config": {**GEMMA, "num_hidden_layers": 0}})
+        Shape.from_config({"model_type": "gemma3", "text_config": {**GEMMA, "num_hidden_layers": 0}}, 1)
     assert "layers" in caught.value.why
 
 
@@ -212,7 +209,6 @@ def test_a_tied_wrapper_whose_file_has_an_output_layer(model: Path) -> None:
     """Mistral Small 3's configuration leaves out that its embeddings are not tied; the default says they are."""
     change(model, tie_word_embeddings=True)
     assert torch.equal(logits(load_model(model)), logits(whole("mistral3")))
-    assert not Shape.of(model).tied
 
 
 REFUSED = {

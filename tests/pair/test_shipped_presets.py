@@ -15,7 +15,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models.ngram_table import FILE, table_file
+from specextend_cli.models.ngram_table import FILE
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.presets import list_presets, load_preset
 from specextend_cli.models.source_kinds import LocalSource
@@ -28,12 +28,12 @@ from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.prompts import PromptBuilder
 from specextend_cli.summarize.writer import TextGenerator, load_writer
 from tests.engine.tiny_models import generate
+from tests.helpers.draft_files import table_file
 from tests.helpers.grid import but_for
 from tests.helpers.preset_models import LAYOUTS, found, save_assistant, save_model
 from tests.helpers.published_heads import safeailab_3
 from tests.summarize import tiny_preset
 
-SIZES = ("shape", "head", "assistant")
 PRESETS = {preset.name: preset for preset in list_presets()}
 
 
@@ -43,9 +43,8 @@ def local(path: Path) -> LocalSource:
 
 def shrink(preset: Preset, folder: Path) -> Preset:
     """The preset with tiny models in place of its own, of the same architectures and layouts."""
-    assert preset.target.shape is not None
     vocabulary = tiny_preset.tokenizer().get_vocab_size()
-    save_model(folder / "target", preset.target.source, preset.target.shape, layers=3, seed=0)
+    save_model(folder / "target", preset.target.source, layers=3, seed=0)
     draft = preset.draft
     if draft.model == "eagle":
         (folder / "draft").mkdir()
@@ -56,11 +55,10 @@ def shrink(preset: Preset, folder: Path) -> Preset:
     elif draft.model == "assistant":
         save_assistant(folder / "draft", vocabulary)
     elif draft.model == "lm":
-        assert draft.shape is not None
-        save_model(folder / "draft", draft.source, draft.shape, layers=2, seed=1)
+        save_model(folder / "draft", draft.source, layers=2, seed=1)
     # The architecture is what counts here, and bitsandbytes may not be installed.
     target = {"source": local(folder / "target"), "shape": None, "dtype": "float32", "quantization": "none"}
-    own: dict[str, Any] = {"source": local(folder / "draft") if draft.has_model else None, **dict.fromkeys(SIZES)}
+    own: dict[str, Any] = {"source": local(folder / "draft") if draft.has_model else None, "shape": None}
     own |= {"dtype": "float32"} if draft.model == "lm" else {}
     layers = tuple(layer if layer < 0 else place % 3 for place, layer in enumerate(preset.retrieval.layers))
     update = {

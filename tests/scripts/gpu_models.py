@@ -21,7 +21,6 @@ from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.formats import Cell
 from specextend_cli.bench.prefilled import Prefilled, read, wait
-from specextend_cli.engine.acceptance import accept
 from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_package import flash_attn, is_installed
 from specextend_cli.engine.attention.hybrid import hybrid
@@ -40,7 +39,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree, root
+from specextend_cli.engine.tree import DraftTree, accept, root
 
 _RESERVE = 6e9  # bytes for activations, kernels' rings, and what else is on the GPU
 _LAYER = 0.44e9  # bytes of a layer of Llama 3.1 8B in bfloat16

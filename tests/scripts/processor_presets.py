@@ -22,28 +22,39 @@ import subprocess
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import gguf
 from gguf import GGMLQuantizationType as Kind
 
-from specextend_cli.models.preset import Preset
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.shape import Shape
 from tests.helpers.gguf_files import Kinds, _add_settings, q4_k_m, random_blocks
 from tests.helpers.gguf_writer import CHAT, finish
 
-PRESETS = ("qwen3-0.6b", "qwen3-1.7b", "smollm3-3b", "granite-4.0-micro")
+
+class Shape(NamedTuple):
+    """The sizes of a model whose embedding is its output head."""
+
+    layers: int
+    hidden: int
+    heads: int
+    kv_heads: int
+    head_dim: int
+    intermediate: int
+    vocab: int
+
+
+PRESETS = {
+    "qwen3-0.6b": Shape(28, 1024, 16, 8, 128, 3072, 151936),
+    "qwen3-1.7b": Shape(28, 2048, 16, 8, 128, 6144, 151936),
+    "smollm3-3b": Shape(36, 2048, 16, 4, 128, 11008, 128256),
+    "granite-4.0-micro": Shape(40, 2560, 40, 8, 64, 8192, 100352),
+}
 OURS = {"plain": False, "drafted, copied text": True}
 """Method: whether anything is drafted."""
 LLAMA = "llama.cpp"
-TINY = {"layers": 4, "hidden": 256, "heads": 4, "kv_heads": 2, "head_dim": 64, "intermediate": 512, "vocab": 1024}
+TINY = Shape(layers=4, hidden=256, heads=4, kv_heads=2, head_dim=64, intermediate=512, vocab=1024)
 _SCALES = {Kind.Q8_0: 2e-4, Kind.Q4_K: 1e-4, Kind.Q6_K: 5e-6}
-
-
-def shape_of(preset: Preset, tiny: bool) -> Shape:
-    assert preset.target.shape is not None
-    return preset.target.shape.model_copy(update=TINY) if tiny else preset.target.shape
 
 
 def config_of(name: str, shape: Shape) -> tuple[str, Any]:
@@ -52,7 +63,7 @@ def config_of(name: str, shape: Shape) -> tuple[str, Any]:
 
     sizes = {"hidden_size": shape.hidden, "intermediate_size": shape.intermediate, "num_hidden_layers": shape.layers}
     sizes |= {"num_attention_heads": shape.heads, "num_key_value_heads": shape.kv_heads, "vocab_size": shape.vocab}
-    sizes |= {"max_position_embeddings": 32768, "tie_word_embeddings": shape.tied}
+    sizes |= {"max_position_embeddings": 32768, "tie_word_embeddings": True}
     if name.startswith("qwen3"):
         return "qwen3", transformers.Qwen3Config(**sizes, head_dim=shape.head_dim)
     if name.startswith("smollm3"):
@@ -61,15 +72,15 @@ def config_of(name: str, shape: Shape) -> tuple[str, Any]:
     return "granite", transformers.GraniteConfig(**sizes, **scales, residual_multiplier=0.22, logits_scaling=10.0)
 
 
-def tensors(shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
-    """Names and shapes, an output head that is the embedding left out."""
+def tensors(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
+    """Names and shapes."""
     q, kv, hidden = shape.heads * shape.head_dim, shape.kv_heads * shape.head_dim, shape.hidden
     yield "token_embd.weight", (shape.vocab, hidden)
     yield "output_norm.weight", (hidden,)
     layer = {"attn_norm": (hidden,), "attn_q": (q, hidden), "attn_k": (kv, hidden), "attn_v": (kv, hidden)}
     layer |= {"attn_output": (hidden, q), "ffn_norm": (hidden,), "ffn_gate": (shape.intermediate, hidden)}
     layer |= {"ffn_up": (shape.intermediate, hidden), "ffn_down": (hidden, shape.intermediate)}
-    if shape.qk_norm:
+    if name.startswith("qwen3"):
         layer |= {"attn_q_norm": (shape.head_dim,), "attn_k_norm": (shape.head_dim,)}
     for number in range(shape.layers):
         for part, size in layer.items():
@@ -95,7 +106,7 @@ def write_file(file: Path, name: str, shape: Shape) -> None:
     writer.add_token_merges(["a b"])
     writer.add_eos_token_id(2)
     writer.add_chat_template(CHAT)
-    for number, (tensor, size) in enumerate(tensors(shape)):
+    for number, (tensor, size) in enumerate(tensors(name, shape)):
         if len(size) == 1:
             writer.add_tensor(tensor, np.ones(size, np.float32))
             continue
@@ -144,7 +155,7 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
         generator = result_of(summarizer.load())
     shape = load_preset(file).target.shape
     assert shape is not None
-    assert generator.target.lm.forward_backend or shape.parameters < 2e7, "the native library does not run it"
+    assert generator.target.lm.forward_backend or shape.weights < 2e7, "the native library does not run it"
     prompt = random.Random(0).choices(range(shape.vocab), k=length)
     Forced.tokens = prompt[length // 3 :][: tokens + 32]
     decoding.Sampler = Forced  # type: ignore[misc, assignment]
@@ -177,7 +188,7 @@ def results(file: Path) -> dict[tuple[str, int, str], dict[str, float]]:
 
 def run(arguments: argparse.Namespace, file: Path, name: str, length: int, method: str) -> dict[str, Any] | None:
     """A measurement in a process of its own; None where the program is missing."""
-    vocabulary = shape_of(load_preset(name), arguments.tiny).vocab
+    vocabulary = (TINY if arguments.tiny else PRESETS[name]).vocab
     numbers = [str(number) for number in (length, arguments.tokens, arguments.threads)]
     if method == LLAMA:
         script = Path(__file__).with_name("llama_cpp_speed.py")
@@ -204,7 +215,7 @@ def table(found: dict[tuple[str, int, str], dict[str, float]]) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
-    parser.add_argument("--presets", nargs="+", default=PRESETS)
+    parser.add_argument("--presets", nargs="+", default=list(PRESETS))
     parser.add_argument("--lengths", type=int, nargs="+", default=[1024, 4096, 8192])
     parser.add_argument("--tokens", type=int, default=64)
     parser.add_argument("--threads", type=int, default=os.cpu_count())
@@ -217,7 +228,7 @@ def main() -> None:
     for name in arguments.presets:
         file = arguments.folder / f"{name}{'-tiny' * arguments.tiny}.gguf"
         if not file.exists():
-            write_file(file, name, shape_of(load_preset(name), arguments.tiny))
+            write_file(file, name, TINY if arguments.tiny else PRESETS[name])
         for length in arguments.lengths:
             for method in (*OURS, LLAMA):
                 if (name, length, method) in results(kept):

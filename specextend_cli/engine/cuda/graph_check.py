@@ -25,7 +25,6 @@ from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, Graphe
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
-from specextend_cli.engine.drafters.levels import LevelDrafter
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput
 from specextend_cli.engine.head import EagleHead
@@ -78,7 +77,7 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
     """Let the models run themselves again."""
     lm.forward_backend = None
     for one in model_drafters(drafter) if drafter else ():
-        if isinstance(one, LevelDrafter):
+        if isinstance(one, ModelDrafter):
             one.model.forward_backend = None
 
 
@@ -253,7 +252,7 @@ def _of_head(head: EagleHead, backend: Backend) -> Results:
 def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, capture: Capture) -> str:
     """Let the drafter's model grow whole trees by graphs; why it does not, if so."""
     model, backend = _draft_model(target, drafter)
-    if not isinstance(drafter, LevelDrafter) or model is None or backend is None:
+    if model is None or backend is None:
         return ""
     expected = _draft(target, drafter, shape)
     try:

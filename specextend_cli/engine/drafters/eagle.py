@@ -9,7 +9,7 @@ from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache
-from specextend_cli.engine.drafters.levels import LevelDrafter
+from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.forward import ForwardBackend, HeadOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.mtp import MtpHead
@@ -17,7 +17,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 
 
-class EagleDrafter(LevelDrafter):
+class EagleDrafter(ModelDrafter):
     """Row i of its cache joins the target's state at position i with token i + 1, so rows are positions.
 
     States are the target's at committed positions and the head's own after them. For `window` see `ModelDrafter`.

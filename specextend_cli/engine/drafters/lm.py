@@ -10,14 +10,14 @@ from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
-from specextend_cli.engine.drafters.levels import LevelDrafter
+from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
 from specextend_cli.errors import ModelError
 
 
-class LMDrafter(LevelDrafter):
+class LMDrafter(ModelDrafter):
     """Drafts with `lm`, whose token ids must mean what they mean to the target; it may have more of them, or fewer.
 
     Given the target's own model, it uses the target's keys and prefills nothing. For `window` see `ModelDrafter`.

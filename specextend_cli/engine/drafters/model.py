@@ -1,4 +1,4 @@
-"""The base of drafters with a model: it reads the committed tokens and drafts over a working set."""
+"""The base of drafters with a model: it reads the committed tokens and drafts over a working set, level by level."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.draft_cache import DraftCache
+from specextend_cli.engine.drafters.opt_tree import grow
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, root
@@ -25,17 +29,26 @@ class ModelDrafter(ABC):
     model was trained for. `reads` are the target's hidden states that it observes while it is not suspended; row i of
     its cache then stands for the target's state at position i, which is known together with token i + 1.
     `vocabulary` maps the draft's token ids to the target's, where they differ. A draft attends to `most` positions at
-    most, its own included; None: any number.
+    most, its own included; None: any number. `is_self`: the model is the target, which computes the committed tokens'
+    keys itself.
     """
 
     name: str
     reads_prompt = True
     vocabulary: Tensor | None = None
     most: int | None = None
+    is_self = False
 
     def __init__(
-        self, target: Target, working: DraftCache, *, reads: tuple[int, ...] = (), window: int | None = None
+        self,
+        model: EagleHead | LanguageModel,
+        target: Target,
+        working: DraftCache,
+        *,
+        reads: tuple[int, ...] = (),
+        window: int | None = None,
     ) -> None:
+        self.model = model
         self.target = target
         self.working = working
         self.window = window if working.config.policy != "full" else None
@@ -50,8 +63,12 @@ class ModelDrafter(ABC):
         self._in_prompt = True
 
     @abstractmethod
-    def _grown(self, shape: TreeShape) -> DraftTree:
-        """Read the pending tokens; the tree that the model proposes, whose own rows are dropped by the caller."""
+    def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
+        """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last."""
+
+    @abstractmethod
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
+        """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
 
     @abstractmethod
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
@@ -126,6 +143,37 @@ class ModelDrafter(ABC):
             self.failure = f"the {self.name} draft computes values that are not numbers"
             return root(self._last)
         return tree
+
+    def _grown(self, shape: TreeShape) -> DraftTree:
+        """Read the pending tokens; the tree that the model proposes, whose own rows are dropped by the caller.
+
+        Where its forward backend grows whole trees without the host, by that; else level by level, a forward for each.
+        """
+        working, tokens = self.working, self._pending
+        if self.is_self:
+            working.follow()
+        backend = self.model.forward_backend
+        drafts = backend.drafts if backend else None
+        if drafts is not None and drafts.takes(len(tokens), shape):
+            features = self._take_features(len(tokens)) if self.reads else None
+            tree = drafts.grow(self._last, tokens, features, working.next_position, working.cache, shape)
+            self._keep(len(tokens))
+            return tree
+        first = self._forward(tokens, working.positions(len(tokens)), working.cache)
+        self._keep(len(tokens))
+        ahead = int(self.is_self)
+
+        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
+            positions = working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
+            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
+            return self._expand(tokens, parents, positions, context)
+
+        return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
+
+    def _keep(self, tokens: int) -> None:
+        """Commit the pending tokens' rows; those of the target's own keys are dropped with the tree."""
+        if not self.is_self:
+            self._commit(tokens)
 
     def _take_features(self, n: int) -> Tensor:
         """The target's states [n, features] before the first n pending tokens."""

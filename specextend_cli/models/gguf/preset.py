@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any
 
 from specextend_cli.errors import ModelError
@@ -16,16 +17,17 @@ _LEAST = 256  # tokens
 
 def preset_for(source: GgufFile) -> Preset:
     """The preset of that file; ModelError: it is absent, damaged, or of a kind that is not supported."""
-    model, config, _ = read_gguf(gguf_file(source))
+    model, config, table = read_gguf(gguf_file(source))
     if (most := config["max_position_embeddings"]) < _LEAST:
         raise ModelError(f"the model in {source} cannot summarize", why=f"it reads at most {most} tokens")
+    weights = sum(prod(shape) for _, shape in table.values())
     kind = f"{config['model_type']}, {config['num_hidden_layers']} layers"
     return Preset(
         name=plain_name(source),
         title=_line(model.facts.get("general.name")) or plain_name(source),
         description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.{_caveat(model.facts)}",
         licence=_line(model.facts.get("general.license")) or "as its publisher says",
-        target=Target(source=source, shape=Shape.from_config(config)),
+        target=Target(source=source, shape=Shape.from_config(config, weights)),
         window=Window(**window_sizes(min(context(None, None), most))),
     )
 
