@@ -16,6 +16,7 @@ from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from specextend_cli.engine import native
 from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
@@ -87,7 +88,8 @@ def load_model(
     if quantization == "none":  # a quantized model is on its device already, and must not be moved
         model.to(device)  # type: ignore[arg-type]  # its decorators hide its signature
     model.eval()
-    if quantization == "none" and (codes := directory / FILE).exists():
+    is_read = quantization == "none" and native.is_loaded() and torch.device(device).type == "cpu"
+    if is_read and (codes := directory / FILE).exists():
         _read_four_bit(model, codes, name)
     return model
 

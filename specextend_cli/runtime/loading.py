@@ -59,6 +59,13 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
             return TransformersTarget(error.model, error.why)
         except torch.OutOfMemoryError as memory:
             raise _too_large(preset, str(memory)) from memory
+    needed = preset.window.context + preset.tree.depth
+    if (most := _learned_positions(lm)) is not None and most < needed:
+        raise UsageError(
+            f"the model of preset {preset.name} has {most:,} positions",
+            why=f"its window is {preset.window.context:,} tokens, and a draft tree {preset.tree.depth} deep",
+            fix=f"set context = {most - preset.tree.depth} under [window], and a smaller chunk",
+        )
     scored = preset.retrieval.layers
     if not all(-lm.layers <= layer < lm.layers for layer in scored):
         raise ModelError(
@@ -67,6 +74,15 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
             fix="name others under [retrieval]: specextend bench --experiment needle says what they find",
         )
     return Target(lm, score_layers=scored)
+
+
+def _learned_positions(lm: LanguageModel) -> int | None:
+    """Positions in the model's table of them (GPT-2, OPT); None where they are computed, and there is no end."""
+    from torch import nn
+
+    most = getattr(lm.config, "max_position_embeddings", None)
+    tables = [module.num_embeddings for module in lm.model.modules() if isinstance(module, nn.Embedding)]
+    return most if most and any(most <= rows <= most + 2 for rows in tables if rows != lm.vocabulary) else None
 
 
 def _target_dtype(preset: Preset, options: Engine) -> str:
