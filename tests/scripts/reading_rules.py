@@ -69,7 +69,8 @@ def result(value: Any) -> Callable[..., Any]:
 class Joined:
     """Joins all words that are divided at line ends."""
 
-    words: Counter[str] = Counter()  # no word is known
+    def __init__(self) -> None:
+        self.words = Counter[str]()
 
     def whole(self, head: str, tail: str, sign: str, *, capitals: bool) -> str:
         return head + tail
