@@ -13,7 +13,7 @@ from importlib import import_module
 from typing import Any
 
 from specextend_cli.documents.decode import encoding
-from specextend_cli.documents.transcripts.read import is_transcript
+from specextend_cli.documents.transcripts import is_transcript
 
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
@@ -150,7 +150,7 @@ _FORMATS = (
     Format(
         *("transcript", "a transcript", "transcripts", (".vtt", ".srt")),
         matches=lambda head: is_transcript(_ascii(head).decode("utf-8", "ignore").replace("\r\n", "\n")),
-        parser=_PACKAGE + "transcripts.read:parse",
+        parser=_PACKAGE + "transcripts:parse",
         empty="it may have no words",
     ),
     Format(

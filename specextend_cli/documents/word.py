@@ -1,6 +1,6 @@
 """DOCX to sections: paragraphs, headings, lists, tables by row, and notes at the end of the section that cites them.
 
-Tracked changes are read as if accepted; page headers and footers are not read. A transcript of a meeting has turns.
+Tracked changes are read as if accepted; page headers and footers are not read.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from specextend_cli.documents.markup import MarkupError, attribute, name, xml_ro
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Table
 from specextend_cli.documents.source import Source
-from specextend_cli.documents.transcripts.read import add_turns, is_transcript
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"))
@@ -56,17 +55,12 @@ def parse(source: Source) -> Parsed:
         for body in bodies:
             reader.blocks(body)
         reader.notes()
-    items = [item for section in parsed.sections for item in section.items]
     objects = [part for body in bodies for part in body.iter("{*}OLEObject", "{*}chart") if not _is_fallback(part)]
     counts = Counter("chart" if name(part) == "chart" else "formula" for part in objects if _is_unread(part))
     for what, count in counts.items():
         parsed.unread += count
         were = f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
         parsed.warnings.append(f"{were} not read that {source.name} has as objects.")
-    text = "\n\n".join(text for _, text in items)
-    if all(kind == "paragraph" for kind, _ in items) and is_transcript(text):
-        parsed = Parsed("docx", warnings=parsed.warnings, removed=parsed.removed, unread=parsed.unread)
-        add_turns(parsed, text)
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
 

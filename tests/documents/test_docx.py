@@ -220,16 +220,6 @@ def test_encrypted_zip() -> None:
     assert refused(bytes(data)).what == "a.docx is encrypted"
 
 
-@pytest.mark.parametrize("between", ['</w:t><w:br/><w:t xml:space="preserve">', "</w:t></w:r></w:p><w:p><w:r><w:t>"])
-def test_transcripts_of_meetings_have_turns(between: str) -> None:
-    said = [("Ann Lee", "Is the dam safe?"), ("Bob", "It is."), ("Ann Lee", "Good."), ("Bob", "We are done.")]
-    turns = "".join(p(f"{name}   0:{3 + at:02}{between}{line}") for at, (name, line) in enumerate(said))
-    document = read(p("Meeting on dams") + turns + p("Bob stopped transcription"))
-    assert document.kind == "docx"
-    assert document.text.split("\n\n") == ["Meeting on dams", *(f"{name}: {line}" for name, line in said)]
-    assert document.extraction.changes["notice"] == 1
-
-
 def run(content: str, properties: str = "") -> str:
     return f"<w:r><w:rPr>{properties}</w:rPr>{content}</w:r>"
 
