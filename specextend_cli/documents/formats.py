@@ -154,11 +154,11 @@ _FORMATS = (
         empty="it may have no words",
     ),
     Format(
-        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb")),
+        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown")),
         parser=_PACKAGE + "text:parse",
     ),
     Format(
-        *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc")),
+        *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc", ".ipynb")),
         parser=_PACKAGE + "text:parse",
         empty="what it has is control characters, encoded data or page furniture only",
     ),
