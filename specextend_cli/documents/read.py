@@ -28,7 +28,7 @@ from specextend_cli.documents.errors import (
     not_read,
     unreadable,
 )
-from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
+from specextend_cli.documents.formats import FORMATS, detect
 from specextend_cli.documents.ocr import recognized
 from specextend_cli.documents.request import Progress, ReadOptions
 from specextend_cli.documents.sandbox import SandboxError, sandbox
@@ -108,8 +108,7 @@ def _read(source: Source, head: bytes, size: int, options: ReadOptions) -> Docum
     if kind == "image" and ocr is not None:
         return replace(_with_ocr(source, (), ocr, options), kind=kind)
     if not FORMATS[kind].parser and kind != "zip":
-        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in source.content())
-        raise not_read(source, next(inside, kind))
+        raise not_read(source, kind)
     if kind in _TYPED and size <= SMALL:
         from specextend_cli.documents.worker import document_of, parse
 

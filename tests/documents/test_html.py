@@ -166,20 +166,6 @@ def test_no_word_of_a_cell_is_lost(inner: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "fragment",
-    [
-        "<h1>Rain</h1><p>It rains.</p>",
-        "\ufeff<!-- made by hand -->\n<div class='a'>\n<h1>Rain</h1>\n\n<p>It rains.</p>\n</div>\n",
-        "<article><header><h1>Rain</h1></header>\n<p>It\nrains.</article>",
-    ],
-)
-def test_fragments_are_pages(fragment: str) -> None:
-    for data in (fragment.encode(), fragment.encode("utf-16")):
-        document = read_bytes("-", data)
-        assert (document.kind, document.text) == ("html", "Rain\n\nIt rains.")
-
-
-@pytest.mark.parametrize(
     "text",
     [
         '<h1 align="center">Rain</h1>\n\nIt rains.\n\nIt rains [more](x).\n',
