@@ -12,8 +12,7 @@ import pytest
 from specextend_cli.documents import read as reader
 from specextend_cli.documents.pdf import read as pdf
 from specextend_cli.documents.read import read, read_bytes
-from specextend_cli.documents.request import parse_pages
-from specextend_cli.documents.source import Source
+from specextend_cli.documents.source import Source, parse_pages
 from specextend_cli.errors import InputError, UsageError
 from tests.documents import faulty_workers
 from tests.documents.damaged_pdfs import locked
@@ -175,7 +174,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "what", "why", "fix"),
     [
-        ("reprot-2024.pdf", "reprot-2024.pdf does not exist", "", "report-2024.pdf?"),
+        ("reprot-2024.pdf", "reprot-2024.pdf does not exist", "", ""),
         ("missing.pdf", "missing.pdf does not exist", "", ""),
         ("nowhere/x.pdf", "x.pdf does not exist", "there is no directory", ""),
         ("link.txt", "link.txt leads to a file that does not exist", "it is a link to gone.txt", ""),

@@ -7,6 +7,7 @@ are read as on any other page.
 from __future__ import annotations
 
 import re
+import signal
 from collections import Counter
 from copy import deepcopy
 from typing import Any
@@ -17,6 +18,8 @@ from specextend_cli.documents.markup import name
 from specextend_cli.documents.sections import Parsed
 
 OUTSIDE = "outside the article"
+SECONDS = 20.0
+"""To find the article; a page on which it takes longer is read whole."""
 _MIN_WORDS = 40  # of the paragraphs of an article
 _LONG = 30_000  # words; of longer pages, which are reports, books and lists, only links and labels are left out
 _MAX_TEXTS = 1 << 16
@@ -124,14 +127,26 @@ def _numbered(root: Any, texts: list[_Text]) -> str:
     return page
 
 
+class _TooLate(BaseException):
+    """More time than that is not given to trafilatura, which handles every Exception."""
+
+
+def _stop(*_: object) -> None:
+    raise _TooLate
+
+
 def _extracted(page: str) -> set[int]:
     """The numbers of the texts that the article of a numbered page has, by trafilatura."""
     import trafilatura
 
+    signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         found: Any = trafilatura.bare_extraction(page, include_comments=False)
-    except Exception:  # whatever fails in it, the page is read without it
+    except (Exception, _TooLate):  # whatever fails in it, the page is read without it
         found = None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
     signs = [] if found is None or found.body is None else _DIGITS.findall("".join(found.body.itertext()))
     return {(ord(high) - 0x2800 << 8) + ord(low) - 0x2800 for high, low in zip(signs[::2], signs[1::2], strict=False)}
 

@@ -48,7 +48,7 @@ def parse(source: Source) -> Parsed:
     parsed.warnings += warnings
     try:
         root = html_root(text)
-        _read(root, parsed, set() if root is None or source.full_page else outside_of_article(root))
+        _read(root, parsed, set() if root is None else outside_of_article(root))
     except MarkupError as error:
         what = f"{source.name} is an HTML page that cannot be read"
         raise InputError(what, why=str(error), fix="print it to PDF") from None
