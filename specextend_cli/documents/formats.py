@@ -117,7 +117,7 @@ _FORMATS = (
         *("email", "an email", "email", (".eml", ".mbox")),
         matches=_is_email,
         may_match=lambda head: not _header_fields(head).isdisjoint(_ADDRESSED | _MACHINE),
-        parser=_PACKAGE + "mail.read:parse",
+        parser=_PACKAGE + "mail:parse",
         empty="it may be only attachments",
     ),
     Format(

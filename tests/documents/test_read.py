@@ -279,13 +279,6 @@ def test_an_encoding_is_guessed_by_a_few_letters_in_a_long_text() -> None:
     assert read_bytes("a.txt", text.encode("koi8-r")).text.endswith(RUSSIAN)
 
 
-@pytest.mark.parametrize("codec", ["utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("words", [RUSSIAN, JAPANESE, "परिषद ने बाँध को ऊँचा करने का निर्णय लिया।", "قرر المجلس رفع السد."])
-def test_utf16_without_a_mark(words: str, codec: str) -> None:
-    document = read_bytes("a.txt", f"Levels\n\n{words}\n".encode(codec))
-    assert (document.text, document.extraction.warnings) == (f"Levels\n\n{words}", ())
-
-
 @pytest.mark.parametrize(
     ("data", "text", "warnings"),
     [
