@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -24,7 +23,7 @@ from specextend_cli.documents.source import Source
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"))
-_HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
+_HEADING = re.compile(r"heading [1-9]|title", re.IGNORECASE)
 _OUTLINE_LEVELS = tuple("012345678")
 _CONTEXT = 8  # characters before a superscript that determine its meaning
 _SCRIPTS = {"superscript": superscript, "subscript": subscript}
@@ -38,7 +37,6 @@ _SYMBOL |= {0x22: "∀", 0x24: "∃", 0x2D: "−", 0xCE: "∈", 0xCF: "∉", 0xD
 _WINGDINGS = {0x6F: "☐", 0xA8: "☐", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"}
 _FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 _OTHER = "•"
-_PRIVATE = re.compile("[\uf020-\uf0ff]")
 
 
 def parse(source: Source) -> Parsed:
@@ -56,10 +54,9 @@ def parse(source: Source) -> Parsed:
             reader.blocks(body)
         reader.notes()
     objects = [part for body in bodies for part in body.iter("{*}OLEObject", "{*}chart") if not _is_fallback(part)]
-    counts = Counter("chart" if name(part) == "chart" else "formula" for part in objects if _is_unread(part))
-    for what, count in counts.items():
-        parsed.unread += count
-        were = f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
+    if unread := list(filter(_is_unread, objects)):
+        parsed.unread = len(unread)
+        were = "1 formula or chart was" if len(unread) == 1 else f"{len(unread):,} formulas or charts were"
         parsed.warnings.append(f"{were} not read that {source.name} has as objects.")
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
@@ -151,11 +148,11 @@ class _Reader:
         for child in element:
             tag = name(child)
             if tag == "t":
-                yield with_symbols(_font(element), child.text or ""), script
+                yield child.text or "", script
             elif tag in _SPACES:
                 yield "" if attribute(child, "type") == "page" else _SPACES[tag], script
             elif tag == "sym":
-                yield symbol(attribute(child, "font"), attribute(child, "char")), script
+                yield _symbol(attribute(child, "font"), attribute(child, "char")), script
             elif tag == "checkBox":
                 yield "[x]" if _is_on(child, "checked", _is_on(child, "default")) else "[ ]", script
             elif tag == "ddList":
@@ -235,11 +232,6 @@ def _is_fallback(element: Any) -> bool:
     return any(name(parent) in ("Fallback", "txbxContent") for parent in element.iterancestors())
 
 
-def _font(run: Any) -> str:
-    fonts = run.find("{*}rPr/{*}rFonts")
-    return "" if fonts is None else attribute(fonts, "ascii")
-
-
 def _span(element: Any, path: str, default: int) -> int:
     """A number of grid columns."""
     found = value(element, path)
@@ -267,17 +259,10 @@ def _heading_styles(root: Any) -> set[str]:
     return found
 
 
-def symbol(font: str, code: str) -> str:
+def _symbol(font: str, code: str) -> str:
     """The character with a code (hexadecimal) in Symbol or Wingdings, whose codes are those of other letters.
 
     A bullet where it is not known.
     """
     characters = _FONTS.get(font.lower(), {})
     return characters.get(int(code, 16) & 0xFF, _OTHER) if re.fullmatch("[0-9A-Fa-f]{1,4}", code) else _OTHER
-
-
-def with_symbols(font: str, text: str) -> str:
-    """A text of which a file has the symbols at codes for private use."""
-    if font.lower() not in _FONTS:
-        return text
-    return _PRIVATE.sub(lambda match: symbol(font, f"{ord(match[0]):x}"), text)
