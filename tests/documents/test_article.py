@@ -71,7 +71,7 @@ def test_rows_with_links_are_data_and_rows_of_links_are_not() -> None:
         f"<tr><th>Seat</th><td>{links[0]}</td></tr></table>"
     )
     text = around(box + "<p>By Ann Smith</p>").text
-    assert "Founders  Bill Bates; Paul Alden\nSeat  Bill Bates" in text
+    assert "Founders\n- Bill Bates\n- Paul Alden\nSeat  Bill Bates" in text
     menu = f"<table><tr><td>{links[0]}</td><td>{links[1]}</td></tr></table>"
     assert "Bates" not in around("", before=menu).text
 

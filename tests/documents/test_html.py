@@ -130,18 +130,6 @@ def test_a_declared_bomb_is_never_expanded() -> None:
     assert "text" in document.text
 
 
-def test_lists_in_cells_keep_their_text() -> None:
-    cell = "<td><div class=x><ul><li><a href=/b>Bill Bates</a></li><li>Kim <b>Kay</b> (CFO)</li></ul></div></td>"
-    document = html(
-        f"<table><tr><th>Founders</th>{cell}<td>1975</td></tr>"
-        "<tr><th>Terms</th><td><dl><dt>CEO<dd>chief<dt>CFO<dd>finance</dl></td></tr>"
-        "<tr><th>Text</th><td><p>One <a href=/x>link</a>.</p><p>Two.</p></td></tr></table>"
-    )
-    assert document.text == (
-        "Founders  Bill Bates; Kim Kay (CFO)  1975\nTerms  CEO chief; CFO finance\nText  One link. Two."
-    )
-
-
 def test_lists_in_the_cells_of_a_layout_are_lists() -> None:
     document = html("<table><tr><td></td><td><ul><li>a</li><li>b</li></ul></td></tr></table>")
     assert document.text == "- a\n- b"

@@ -53,11 +53,6 @@ class VisibilityFilter:
         self._content, (self._hidden, self._shown) = _count_content(root), _styled_names(root)
         self._most = max(_MOST * self._content[root].plain, _FEW)
 
-    def letters(self, element: Any) -> int:
-        """The number of letters in an element."""
-        content = self._content[element]
-        return content.plain + content.linked
-
     def skip_reason(self, element: Any, tag: str) -> str | None:
         """None for an element that is read; else the kind of removed text, or "" for none worth recording."""
         if not tag or tag in _RAW:
