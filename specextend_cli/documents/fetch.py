@@ -125,10 +125,8 @@ def _shut(connected: socket.socket) -> None:
 
 def _moved(at: str, target: str, url: str) -> str:
     moved = urljoin(at, target)
-    if urlsplit(moved).scheme not in ("http", "https"):
-        raise _failed(url, f"it was redirected to {printable(moved)}, which is no web address")
-    if urlsplit(at).scheme == "https" and urlsplit(moved).scheme != "https":
-        raise _failed(url, "it was redirected from https to http")
+    if urlsplit(moved).scheme not in (urlsplit(at).scheme, "https"):
+        raise _failed(url, f"it was redirected to {printable(moved)}, which is less safe or no web address")
     return moved
 
 

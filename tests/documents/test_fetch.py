@@ -91,8 +91,8 @@ def test_redirects(server: Server) -> None:
     error = refusal(server.url("/loop", moves("/loop")))
     assert error.why == "it was redirected more than 5 times"
     for target, why in (
-        ("file:///etc/passwd", "which is no web address"),
-        ("gopher://127.0.0.1/", "which is no web address"),
+        ("file:///etc/passwd", "or no web address"),
+        ("gopher://127.0.0.1/", "or no web address"),
         (f"http://localhost:{server.server_port}/c", "an address of the local network (localhost)"),
         ("http://169.254.169.254/latest/meta-data", "an address of the local network"),
         ("http://[::1]/", "an address of the local network"),
@@ -105,7 +105,7 @@ def test_redirects(server: Server) -> None:
 def test_https_is_not_left() -> None:
     with pytest.raises(InputError) as caught:
         module._moved("https://example.org/a", "http://example.org/b", "https://example.org/a")
-    assert caught.value.why == "it was redirected from https to http"
+    assert "less safe" in caught.value.why
 
 
 def test_what_servers_refuse(server: Server) -> None:
