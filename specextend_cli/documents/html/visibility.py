@@ -3,13 +3,13 @@
 Marks are those of notes, anchors of headings, edit links.
 
 In the tree of a lenient parser an element that was never closed contains the rest of the page. An element with most of
-the page's text is therefore read, even if it is a menu or a control by its name.
+the page's paragraphs is therefore read, even if it is a menu or a control by its name.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from specextend_cli.documents.markup import attribute, name
 
@@ -19,12 +19,11 @@ _CONTROLS = {
     *("select", "svg", "textarea", "video"),
 }
 _NAVIGATION = frozenset(("navigation", "search", "menu", "menubar"))
-_CONTENT = {"article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table"}
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _DELETED = frozenset(("del", "s", "strike"))
 _PAGE = ("html", "body")
-_MOST = 0.5  # of the letters of the page outside of links
-_FEW = 100  # letters; a page with fewer may be nothing but a notice
+_MOST = 0.5  # of the paragraphs of a page
+_FEW = 2  # paragraphs; no more may be a notice
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 NOTE_MARK = "note mark"
 _MAX_MARK, _MAX_LINKS = 12, 40  # characters
@@ -38,33 +37,28 @@ _DATA = ("application/json", "application/ld+json", "text/template")
 _LONGEST = 1 << 20  # characters of all style sheets
 
 
-class _Content(NamedTuple):
-    """The letters of an element outside of links and in links, and its number of content elements."""
-
-    plain: int
-    linked: int
-    content: int
-
-
 class VisibilityFilter:
     """Decides what to skip on one page; asked for each element in document order."""
 
     def __init__(self, root: Any) -> None:
-        self._content, (self._hidden, self._shown) = _count_content(root), _styled_names(root)
-        self._most = max(_MOST * self._content[root].plain, _FEW)
+        self._paragraphs = _paragraphs(root)
+        self._hidden, self._shown = _styled_names(root)
 
     def skip_reason(self, element: Any, tag: str) -> str | None:
         """None for an element that is read; else the kind of removed text, or "" for none worth recording."""
         if not tag or tag in _RAW:
             return ""
-        content = self._content[element]
         why = _reason(element, tag)
         if why is None and self._hidden and not _DISPLAY.search(element.get("style", "")):
             names = {f".{part}" for part in element.get("class", "").split()} | {f"#{element.get('id', '')}"}
             why = "hidden text" if names & self._hidden and not names & self._shown else None
-        # Hidden elements may have most of a page, but not all of it: then a script shows it after loading.
-        is_page = content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
-        return None if is_page else why
+        if why == "hidden text":  # a script shows it after loading where it is all of a page
+            return None if tag in _PAGE else why
+        return None if why is not None and _paragraphs(element) > max(_MOST * self._paragraphs, _FEW) else why
+
+
+def _paragraphs(element: Any) -> int:
+    return sum(1 for _ in element.iter("{*}p"))
 
 
 def _reason(element: Any, tag: str) -> str | None:
@@ -101,28 +95,6 @@ def _styled_names(root: Any) -> tuple[set[str], set[str]]:
             names = (selector.rpartition(";")[2].strip() for selector in selectors.split(","))
             hidden.update(filter(_ALONE.fullmatch, names))
     return hidden - shown, shown
-
-
-def _count_content(root: Any) -> dict[Any, _Content]:
-    """The content of each element, without the text of scripts and styles."""
-    found: dict[Any, _Content] = {}
-    for element in reversed(list(root.iter("*"))):  # children before their parents
-        tag = name(element).lower()
-        plain, linked, content = _letters(element.text), 0, int(tag in _CONTENT)
-        for child in element.iterchildren("*"):
-            plain += found[child].plain + _letters(child.tail)
-            linked += found[child].linked
-            content += found[child].content
-        if tag in _RAW:
-            plain = linked = 0
-        elif tag == "a":
-            plain, linked = 0, plain + linked
-        found[element] = _Content(plain, linked, content)
-    return found
-
-
-def _letters(text: str | None) -> int:
-    return len("".join(text.split())) if text else 0
 
 
 def mark_of(element: Any, tag: str) -> str | None:
