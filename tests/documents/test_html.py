@@ -179,8 +179,8 @@ def test_links_that_are_marks_are_no_text() -> None:
     document = html(
         "<h1>Levels<a class='headerlink' href='#levels' title='Permalink'>¶</a></h1>"
         "<p>The river rose<a href='#n1'>1</a>, then fell.<a href='#n2'><i>[2]</i></a> See <a href='#n1'>1</a>.</p>"
-        "<h2><span>Floods</span><span>[<a href='/edit?section=2'>edit</a>]</span></h2><p>Many.</p>"
-        "<div><h3>Dams</h3><span><span>[</span><a href='/e'>edit</a> | <a href='/s'>source</a>]</span></div>"
+        "<h2><span>Floods</span><span class='mw-editsection'>[<a href='/edit'>edit</a>]</span></h2><p>Many.</p>"
+        "<div><h3>Dams</h3><span class='x mw-editsection'><a href='/e'>edit</a> | <a href='/s'>source</a></span></div>"
         "<p>Few [<a href='/x'>list</a>].</p>"
         "<ol><li id='n1'><a href='#m1'>^</a> By the mill.<a href='#m1' role='doc-backlink'>↩︎</a></li></ol>"
     )

@@ -26,15 +26,12 @@ _MOST = 0.5  # of the paragraphs of a page
 _FEW = 2  # paragraphs; no more may be a notice
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 NOTE_MARK = "note mark"
-_MAX_MARK, _MAX_LINKS = 12, 40  # characters
+_MAX_MARK = 12  # characters
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[a-z]|[*†‡§]{1,3})[\])]?", re.IGNORECASE)
 _AFTER = re.compile(r"[^\W\d_]$|[.,;:!?)\]”’\"'»]$")
-_BRACKETS = re.compile(r"\[[^\[\]]+\]")
 _DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*:\s*([\w-]+)", re.IGNORECASE)
 _COMMENT = re.compile(r"/\*.*?(?:\*/|$)", re.DOTALL)
 _ALONE = re.compile(r"[.#][\w-]+")
-_DATA = ("application/json", "application/ld+json", "text/template")
-_LONGEST = 1 << 20  # characters of all style sheets
 
 
 class VisibilityFilter:
@@ -70,7 +67,7 @@ def _reason(element: Any, tag: str) -> str | None:
         # The accessible version of a formula is hidden beside its picture.
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
-    return "deleted text" if tag in _DELETED else mark_of(element, tag)
+    return "deleted text" if tag in _DELETED else _mark(element, tag)
 
 
 def _styled_names(root: Any) -> tuple[set[str], set[str]]:
@@ -78,10 +75,9 @@ def _styled_names(root: Any) -> tuple[set[str], set[str]]:
 
     None where a script may show them: the answers of a list of questions, the pages of tabs.
     """
-    scripts = [part for part in root.iter("{*}script", "script") if part.get("type", "") not in _DATA]
     sheets = root.iter("{*}style", "style")
     css = "\n".join(part.text or "" for part in sheets if part.get("media", "all").lower() in ("", "all", "screen"))
-    if scripts or len(css) > _LONGEST or ("display" not in css and "visibility" not in css):
+    if next(root.iter("{*}script", "script"), None) is not None:
         return set(), set()
     hidden, shown, depth = set[str](), set[str](), 0
     for rule in _COMMENT.sub(" ", css).split("}"):
@@ -97,43 +93,28 @@ def _styled_names(root: Any) -> tuple[set[str], set[str]]:
     return hidden - shown, shown
 
 
-def mark_of(element: Any, tag: str) -> str | None:
+def _mark(element: Any, tag: str) -> str | None:
     """The kind of mark that an element is, else None."""
-    if tag == "a":
-        if "doc-backlink" in _roles(element):
-            return "link mark"
-        if "#" in attribute(element, "href") and (text := _text(element)) and not any(map(str.isalnum, text)):
-            return NOTE_MARK if _NOTE.fullmatch(text) else "link mark"
-    elif tag == "span" and _is_at_heading(element) and _BRACKETS.fullmatch(_text(element, _MAX_LINKS)):
-        return "link mark" if next(element.iter("{*}a"), None) is not None else None
+    if tag == "span" and "mw-editsection" in element.get("class", ""):
+        return "link mark"
+    if tag == "a" and "#" in attribute(element, "href") and (text := _text(element)):
+        return None if any(map(str.isalnum, text)) else NOTE_MARK if _NOTE.fullmatch(text) else "link mark"
     return None
 
 
 def is_note_reference(element: Any, before: str) -> bool:
     """True if a link is the mark of a note: it says so, or it touches the word before it and leads within the text."""
     text = _text(element)
-    if _roles(element) & {"noteref", "doc-noteref"}:
-        return 0 < len(text) <= _MAX_MARK
+    if "noteref" in attribute(element, "type") + attribute(element, "role"):
+        return bool(text)
     return "#" in attribute(element, "href") and bool(_NOTE.fullmatch(text) and _AFTER.search(before))
 
 
-def _roles(element: Any) -> set[str]:
-    """What an element is by the vocabularies of books (`epub:type`) and of accessible pages (`role`)."""
-    return {*attribute(element, "type").split(), *attribute(element, "role").split()}
-
-
-def _text(element: Any, most: int = _MAX_MARK) -> str:
+def _text(element: Any) -> str:
     """The text of an element; "" where it is longer than a mark."""
     text = ""
     for part in element.itertext():
         text += part
-        if len(text.strip()) > most:
+        if len(text.strip()) > _MAX_MARK:
             return ""
     return text.strip()
-
-
-def _is_at_heading(element: Any) -> bool:
-    """True if an element ends a heading, or stands directly behind one."""
-    parent, before = element.getparent(), element.getprevious()
-    inside = parent is not None and name(parent).lower() in HEADINGS and element.getnext() is None
-    return inside or (before is not None and name(before).lower() in HEADINGS)
