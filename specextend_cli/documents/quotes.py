@@ -44,8 +44,7 @@ _BETWEEN, _FROM, _TITLE, _WRITTEN = (
     re.compile(rf"^[> \t]*{what}", re.MULTILINE)
     for what in (_SEPARATOR, _SENDER, rf"{_SUBJECT}[*_]{{0,2}}(.*)", _ATTRIBUTION)
 )
-_PRECISE = re.compile(r"\S@\S|\d[:.h]\d\d")  # an address or a time, which hardly any sentence that ends with ":" has
-_OWN, _QUOTED = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE), re.compile(r"^[ \t]?>", re.MULTILINE)
+_OWN = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE)
 _MARKS = re.compile(r"[ \t]?((?:>[ \t]?)*)(.*)")
 _MAYBE = re.compile(rf"(?:[^{OPENED}{CLOSED}]*[{OPENED}{CLOSED}]|{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION})", re.MULTILINE)
 _DEEPEST = 9  # marks of a line that HTML quotes
@@ -56,8 +55,7 @@ def with_quotes(text: str, *, goes_on: bool = False) -> list[tuple[ItemKind, str
 
     A text that `goes_on` has the sender's own below it.
     """
-    own, quoted = (max((found.start() for found in lines.finditer(text)), default=-1) for lines in (_OWN, _QUOTED))
-    own = len(text) if goes_on else own
+    own = len(text) if goes_on else max((found.start() for found in _OWN.finditer(text)), default=-1)
     items, at, ends = list[tuple[ItemKind, str]](), 0, False
     for head in _HEAD.finditer(text):
         fields, title = head[0], _TITLE.search(head[0])
@@ -65,8 +63,7 @@ def with_quotes(text: str, *, goes_on: bool = False) -> list[tuple[ItemKind, str
         if is_sure:
             begins = ends or own < head.end() or not fields.rpartition("\n")[2].lstrip().startswith(">")
         else:
-            is_last = own < head.end() or (_PRECISE.search(fields) is not None and quoted < head.start())
-            begins = not ends and is_last and _WRITTEN.match(fields) is not None
+            begins = not ends and own < head.end() and _WRITTEN.match(fields) is not None
         if begins:
             items += _marked(text[at : head.start()], quoted=ends)
             rows = (

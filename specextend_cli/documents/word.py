@@ -29,13 +29,7 @@ _CONTEXT = 8  # characters before a superscript that determine its meaning
 _SCRIPTS = {"superscript": superscript, "subscript": subscript}
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
-_SYMBOL = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
-_SYMBOL |= dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
-_SYMBOL |= dict(zip(range(0xA3, 0xA6), "≤⁄∞", strict=True)) | dict(zip(range(0xD1, 0xD8), "∇®©™∏√⋅", strict=True))
-_SYMBOL |= dict(zip(range(0xAB, 0xBF), "↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯", strict=True))
-_SYMBOL |= {0x22: "∀", 0x24: "∃", 0x2D: "−", 0xCE: "∈", 0xCF: "∉", 0xDB: "⇔", 0xDE: "⇒", 0xE5: "∑", 0xF2: "∫"}
 _WINGDINGS = {0x6F: "☐", 0xA8: "☐", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"}
-_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 _OTHER = "•"
 
 
@@ -264,5 +258,9 @@ def _symbol(font: str, code: str) -> str:
 
     A bullet where it is not known.
     """
-    characters = _FONTS.get(font.lower(), {})
-    return characters.get(int(code, 16) & 0xFF, _OTHER) if re.fullmatch("[0-9A-Fa-f]{1,4}", code) else _OTHER
+    at = int(code, 16) & 0xFF if re.fullmatch("[0-9A-Fa-f]{1,4}", code) else 0
+    if font.lower() == "symbol" and at > ord(" "):
+        from pypdf._codecs import charset_encoding
+
+        return charset_encoding["/Symbol"][at]
+    return _WINGDINGS.get(at, _OTHER) if font.lower() == "wingdings" else _OTHER

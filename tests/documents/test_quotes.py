@@ -23,7 +23,7 @@ MARKED = "\n> ".join(("", *NOTICE)).strip()
 UNMARKED = "\n".join(NOTICE)
 TEXTS = {
     "marks": MARKED,
-    "en, unmarked": f"--- On Wed, 4/4/31, bo@x.org <bo@x.org> wrote:\n\n{UNMARKED}",
+    "en": f"--- On Wed, 4/4/31, bo@x.org <bo@x.org> wrote:\n\n{MARKED}",
     "de": f"Am 4. April 2031 um 21:00 schrieb Bo Ek <bo@x.org>:\n\n{MARKED}",
     "fr, wrapped": f"Le mer. 4 avr. 2031 à 21:00, Bo Ek de la guilde\n<bo@x.org> a écrit :\n\n{MARKED}",
     "es": f"El mié, 4 abr 2031 a las 21:00, Bo Ek (<bo@x.org>) escribió:\n\n{MARKED}",
