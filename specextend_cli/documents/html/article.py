@@ -92,24 +92,13 @@ def _block(element: Any) -> Any:
     return element
 
 
-def _raw(root: Any) -> set[Any]:
-    """The elements that hold no text to be read, and all in them."""
-    found = set[Any]()
-    for element in root.iter("*"):
-        if element.getparent() in found or name(element) in _RAW.split():
-            found.add(element)
-    return found
-
-
 def _texts(root: Any) -> list[_Text]:
     """The texts of a page that are read, in order of the elements."""
-    raw, places = _raw(root), ("text", "tail")
-    texts = [
-        (element, place)
-        for element in root.iter("*")
-        for place in places
-        if _WORD.search(getattr(element, place) or "")
-    ]
+    texts, raw = list[_Text](), set[Any]()
+    for element in root.iter("*"):
+        if element.getparent() in raw or name(element) in _RAW.split():
+            raw.add(element)
+        texts += [(element, place) for place in ("text", "tail") if _WORD.search(getattr(element, place) or "")]
     return [text for text in texts if _holder(*text) not in raw]
 
 

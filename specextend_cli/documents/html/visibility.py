@@ -103,11 +103,8 @@ def _mark(element: Any, tag: str) -> str | None:
 
 
 def is_note_reference(element: Any, before: str) -> bool:
-    """True if a link is the mark of a note: it says so, or it touches the word before it and leads within the text."""
-    text = _text(element)
-    if "noteref" in attribute(element, "type") + attribute(element, "role"):
-        return bool(text)
-    return "#" in attribute(element, "href") and bool(_NOTE.fullmatch(text) and _AFTER.search(before))
+    """True if a link is the mark of a note: it touches the word before it, and leads within the text."""
+    return "#" in attribute(element, "href") and bool(_NOTE.fullmatch(_text(element)) and _AFTER.search(before))
 
 
 def _text(element: Any) -> str:
