@@ -89,7 +89,7 @@ def with_ocr(source: Source) -> str:
     return f"specextend summarize {argument_of(source)} --ocr"
 
 
-def check_size(name: str, size: int, limit: int = MAX_BYTES) -> None:
+def check_size(name: str, size: int, limit: int) -> None:
     """InputError for more than `limit` bytes."""
     if size > limit:
         why = f"it has {size / (1 << 20):,.0f} MB" if size > limit + 1 else "more than this is not read"

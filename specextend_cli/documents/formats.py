@@ -18,8 +18,6 @@ from specextend_cli.documents.transcripts import is_transcript
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
 )
-_ELEMENT = re.compile(rb"<[a-z][a-z0-9]{0,10}(?:\s[^<>]{0,500})?/?>", re.I)
-_OPENING = 2_000  # bytes
 _HEADER = re.compile(rb"(?:(?:>?From |[!-9;-~]{1,76}:|(?<=\n)[ \t]).*\n?)*")
 _FIELD = re.compile(rb"^([!-9;-~]{1,76}):", re.MULTILINE)
 _ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
@@ -109,7 +107,7 @@ _FORMATS = (
     Format(
         *("html", "an HTML page", "HTML", (".html", ".htm", ".xhtml")),
         matches=_is_html,
-        may_match=lambda head: _ELEMENT.search(_ascii(head)[:_OPENING]) is not None,
+        may_match=lambda head: b"<" in _ascii(head),
         parser=_PACKAGE + "html.read:parse",
         empty="what it shows may be made by scripts, which are not run",
     ),

@@ -90,9 +90,7 @@ def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Docume
 def _recognize(name: str, head: bytes, suffix: str, size: int) -> str:
     """The format of a file of `size` bytes. InputError: it is too large."""
     kind = detect(head, suffix)
-    check_size(name, size)
-    if kind not in ("pdf", "zip"):
-        check_size(name, size, MAX_TEXT_BYTES)
+    check_size(name, size, MAX_BYTES if kind in ("pdf", "zip") else MAX_TEXT_BYTES)
     return kind
 
 

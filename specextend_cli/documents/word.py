@@ -121,9 +121,8 @@ class _Reader:
 
     def _beside(self, paragraph: Any) -> None:
         """Read the text boxes that a paragraph holds in place."""
-        for box in paragraph.iter("{*}txbxContent"):
-            if not _is_fallback(box):
-                self.blocks(box)
+        for box in _boxes(paragraph):
+            self.blocks(box)
 
     def _text(self, element: Any) -> str:
         """The text of the runs of a paragraph, without deleted text and text boxes."""
@@ -180,11 +179,10 @@ class _Reader:
         above: dict[int, str] = {}  # text of vertically merged cells by column
         for row in _descend(table, "tr"):
             before = _span(row, "trPr/gridBefore", 0)
-            cells, inner, beside = [Cell("", before)] if before else [], [], []
+            cells, below = [Cell("", before)] if before else [], list[Any]()
             column = before
             for cell in _descend(row, "tc"):
                 paragraphs = _descend(cell, "p")
-                beside += [part for part in paragraphs if next(part.iter("{*}txbxContent"), None) is not None]
                 text = " ".join(text.replace("\n", " ") for text in map(self._cell_text, paragraphs) if text)
                 columns, merged = _span(cell, "tcPr/gridSpan", 1), value(cell, "tcPr/vMerge", None)
                 if merged in ("", "continue") and not text:  # merged with the cell above
@@ -193,15 +191,20 @@ class _Reader:
                     above[column] = text if len(text) <= REPEATED else ""
                 cells.append(Cell(text, columns))
                 column += columns
-                inner += list(_descend(cell, "tbl"))
+                below += [*_descend(cell, "tbl"), *(part for part in paragraphs if _boxes(part))]
             grid.add(cells)
-            if inner or beside:
+            for part in below:
                 self._parsed.add_rows(grid)
-            for nested in inner:
-                self._table(nested)
-            for paragraph in beside:
-                self._beside(paragraph)
+                if name(part) == "tbl":
+                    self._table(part)
+                else:
+                    self._beside(part)
         self._parsed.add_rows(grid)
+
+
+def _boxes(paragraph: Any) -> list[Any]:
+    """The text boxes in a paragraph."""
+    return [box for box in paragraph.iter("{*}txbxContent") if not _is_fallback(box)]
 
 
 def _is_on(element: Any, path: str, default: bool = False) -> bool:
