@@ -24,7 +24,7 @@ from specextend_cli.documents.decode import HEAD, codec, decode, encoding
 from specextend_cli.documents.encoded import without_encoded
 from specextend_cli.documents.html.read import read_html
 from specextend_cli.documents.markup import MarkupError
-from specextend_cli.documents.quotes import CLOSED, OPENED, html_with_quotes, with_quotes
+from specextend_cli.documents.quotes import html_with_quotes, with_quotes
 from specextend_cli.documents.sections import ItemKind, Parsed
 from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError
@@ -39,7 +39,6 @@ _SIGNATURES = {"application/pgp-signature", "application/pkcs7-signature", "appl
 _SEALED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
 _RECORDS = {"text/calendar", "text/vcard", "text/x-vcard", "text/directory", "text/rtf"}
 _LOCKED = "-----BEGIN PGP MESSAGE-----"
-_BLOCKQUOTE = re.compile(r"(?P<open><blockquote\b[^<>]*>)|</blockquote\s*>", re.IGNORECASE)
 _MAX_NAME = 200  # characters of the name of an attachment
 # What the standard library raises for unexpected headers and encodings.
 _BROKEN = (
@@ -141,11 +140,8 @@ class _Mail:
 
     def _html(self, text: str) -> _Items:
         web = Parsed("html")
-        marked = _BLOCKQUOTE.sub(
-            lambda tag: f"{tag[0]}<p>{OPENED}</p>" if tag["open"] else f"<p>{CLOSED}</p>{tag[0]}", text
-        )
         try:
-            read_html(marked, web)
+            read_html(text, web)
         except MarkupError as error:
             self.locked.append(f"its HTML: {error}")
         for kind, _, removed in web.removed:
