@@ -38,6 +38,7 @@ _NAMED = 10
 _SIGNATURES = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 _SEALED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
 _RECORDS = {"text/calendar", "text/vcard", "text/x-vcard", "text/directory", "text/rtf"}
+_ENCRYPTED = "an encrypted or sealed text"
 _LOCKED = "-----BEGIN PGP MESSAGE-----"
 _MAX_NAME = 200  # characters of the name of an attachment
 # What the standard library raises for unexpected headers and encodings.
@@ -65,11 +66,11 @@ def parse(source: Source) -> Parsed:
     if names:
         were = "1 attachment was" if parsed.unread == 1 else f"{parsed.unread:,} attachments were"
         parsed.warnings.append(f"{were} not read: {named}.")
-    if mail.locked and not mail.has_text:
-        why, fix = "; ".join(dict.fromkeys(mail.locked)), "decrypt it in a mail program, and give its text"
-        raise InputError(f"{source.name} is an email that cannot be read", why=why, fix=fix)
     if names and not mail.has_text:
-        why, fix = f"it holds nothing but attachments: {named}", "save them, and give those that are documents"
+        why, fix = (
+            f"it holds nothing but attachments: {named}",
+            "save them decrypted, and give those that are documents",
+        )
         raise InputError(f"{source.name} is an email without a text", why=why, fix=fix)
     return parsed
 
@@ -80,14 +81,13 @@ class _Mail:
     def __init__(self, name: str) -> None:
         self.parsed = Parsed("email")
         self.attachments: list[str] = []
-        self.locked: list[str] = []  # why texts cannot be read
         self.has_text = False  # whether any message has a text beside its header
         self._name = name
         self._inner: list[Message] = []  # what the message that is read forwards
 
     def read(self, message: Message, depth: int) -> None:
         """One message with those that it forwards, each a section or more."""
-        parsed, known = self.parsed, len(self.locked)
+        parsed = self.parsed
         parsed.start_section()
         parsed.add("heading", _header(message, "Subject"))
         if any(len(str(value)) > MAX_HEADER for _, value in message.raw_items()):
@@ -98,9 +98,6 @@ class _Mail:
         for kind, text in self._items(message, depth):
             parsed.add(kind, text)
             self.has_text = self.has_text or bool(without_encoded(text)[0].strip())
-        for why in self.locked[known:]:
-            parsed.fail(why)
-            self._warn(f"A text of {self._name} could not be read: {why}.")
         inner, self._inner = self._inner, []
         for one in inner:
             self.read(one, depth + 1)
@@ -109,7 +106,7 @@ class _Mail:
         """The text of a part with those in it; what it has beside a text is noted."""
         kind, children = part.get_content_type(), _subparts(part)
         if kind in _SEALED:
-            self.locked.append("it is encrypted, or sealed by a signature")
+            self.attachments.append(_ENCRYPTED)
         elif depth > MAX_DEPTH:
             self.attachments.append("parts in parts, too deep to be read")
         elif children and kind.startswith("multipart/"):
@@ -134,7 +131,7 @@ class _Mail:
             text, warnings = _decoded(part, self._name)
             self._warn(*warnings)
             if _LOCKED in text:
-                self.locked.append("it is encrypted (PGP)")
+                self.attachments.append(_ENCRYPTED)
             return self._html(text) if kind == "text/html" else with_quotes(text)
         return []
 
@@ -143,7 +140,7 @@ class _Mail:
         try:
             read_html(text, web)
         except MarkupError as error:
-            self.locked.append(f"its HTML: {error}")
+            self.attachments.append(f"a text in HTML ({error})")
         for kind, _, removed in web.removed:
             self.parsed.remove(kind, removed)
         return html_with_quotes([item for section in web.sections for item in section.items])

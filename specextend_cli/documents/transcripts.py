@@ -66,7 +66,6 @@ def parse(source: Source) -> Parsed:
     """The turns of a file."""
     text, warnings = decode(source.name, source.content())
     parsed = Parsed("transcript", warnings=warnings)
-    text = text.removeprefix("\ufeff")
     if _CAPTIONS.match(text):
         for comment in _COMMENT.findall(text):
             parsed.remove("notice", comment)

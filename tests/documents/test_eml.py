@@ -98,14 +98,13 @@ ENCRYPTED = {
 @pytest.mark.parametrize("sealed", ENCRYPTED.values(), ids=ENCRYPTED)
 def test_encrypted_mail(sealed: str) -> None:
     error = refusal(lambda: read_bytes("a.eml", head(sealed)))
-    assert error.what == "a.eml is an email that cannot be read"
+    assert error.what == "a.eml is an email without a text"
     assert "encrypted" in error.why
     assert error.fix
-    # Beside another text it is a section that could not be read.
     mixed = head(f"multipart/mixed; boundary=out\n\n--out\n{PART}\n--out\nContent-Type: {sealed}\n--out--\n")
     document = read_bytes("a.eml", mixed)
-    assert (document.text, document.extraction.failed) == (CLOSED, (2,))
-    assert "encrypted" in document.extraction.warnings[0]
+    assert (document.text, document.extraction.unread) == (CLOSED, 1)
+    assert document.extraction.warnings[0] == "1 attachment was not read: an encrypted or sealed text."
 
 
 def test_mail_in_utf_16() -> None:
@@ -130,7 +129,7 @@ def test_a_mailbox_has_a_section_for_each_message() -> None:
         assert document.text.endswith("Zweite ü")
     assert read_bytes("-", box.replace(b"Message-ID: <1@example.org>\n", b"")).kind == "email"
     document = read_bytes("a.mbox", box + b"\nFrom bo@x Tue Jun  7 22:21:22 2005\n" + head(ENCRYPTED["smime"]))
-    assert document.extraction.failed == (4,)
+    assert document.extraction.unread == 1
     assert "First text." in document.text
 
 

@@ -168,13 +168,6 @@ def test_markdown_and_texts_that_begin_with_an_element(text: str) -> None:
     assert read_bytes("a.txt", text.encode()).kind in ("markdown", "text")
 
 
-def test_the_text_of_drawings_is_counted() -> None:
-    document = html("<p>Kept.</p><svg><title>x</title><g><text>Rain in <tspan>mm</tspan></text></g></svg>")
-    assert document.text == "Kept."
-    assert [(edit.kind, edit.before) for edit in document.extraction.edits] == [("text of a drawing", "Rain in mm")]
-    assert document.extraction.left_out == 3
-
-
 def test_links_that_are_marks_are_no_text() -> None:
     document = html(
         "<h1>Levels<a class='headerlink' href='#levels' title='Permalink'>¶</a></h1>"

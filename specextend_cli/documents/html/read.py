@@ -110,10 +110,6 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
                 continue
             if why:
                 parsed.remove(why, " ".join(element.itertext()))
-            elif tag == "svg":
-                parsed.remove(
-                    "text of a drawing", " ".join("".join(text.itertext()) for text in element.iter("{*}text"))
-                )
             walk.skip_subtree()
             skipped = element
         else:
