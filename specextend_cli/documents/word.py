@@ -174,11 +174,12 @@ class _Reader:
         grid = Table(repeat_columns=False)
         above: dict[int, str] = {}  # text of vertically merged cells by column
         for row in _descend(table, "tr"):
-            cells, below, column = list[Cell](), list[Any](), 0
+            column = _span(row, "trPr/gridBefore", 0)
+            cells, below = [Cell("", column)] * (column > 0), list[Any]()
             for cell in _descend(row, "tc"):
                 paragraphs = _descend(cell, "p")
                 text = " ".join(text.replace("\n", " ") for text in map(self._cell_text, paragraphs) if text)
-                columns, merged = _span(cell), value(cell, "tcPr/vMerge", None)
+                columns, merged = _span(cell, "tcPr/gridSpan", 1), value(cell, "tcPr/vMerge", None)
                 if merged in ("", "continue") and not text:  # merged with the cell above
                     text = above.get(column, "")
                 elif merged is not None:
@@ -223,10 +224,10 @@ def _is_fallback(element: Any) -> bool:
     return any(name(parent) in ("Fallback", "txbxContent") for parent in element.iterancestors())
 
 
-def _span(cell: Any) -> int:
-    """The number of grid columns of a cell."""
-    found = value(cell, "tcPr/gridSpan")
-    return min(int(found), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", found) else 1
+def _span(element: Any, path: str, default: int) -> int:
+    """A number of grid columns."""
+    found = value(element, path)
+    return min(int(found), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", found) else default
 
 
 def _descend(element: Any, tag: str) -> list[Any]:
