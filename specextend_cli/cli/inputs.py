@@ -17,7 +17,7 @@ from specextend_cli.documents.fetch import fetch, file_name
 from specextend_cli.documents.find import find
 from specextend_cli.documents.ocr import LANGUAGE, check_languages
 from specextend_cli.documents.read import read, read_bytes
-from specextend_cli.documents.request import PageRange, parse_pages
+from specextend_cli.documents.source import PageRange, parse_pages
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
 from specextend_cli.runtime.loading_thread import Stage, in_thread, result_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import codecs
-import unicodedata
 from contextlib import suppress
 
 import webencodings
@@ -13,21 +12,15 @@ from specextend_cli.humanize import format_many
 HEAD = 1 << 16
 """Number of bytes from the beginning of a file that are enough to identify its format."""
 _REPLACED = "\ufffd"
-_SURE = 6  # characters beyond ASCII that are valid UTF-8 by chance hardly ever
 # Python codecs that are supersets of the standard's encodings: GBK with all of Unicode; EUC-JP with NEC row 13.
 _CODECS = {"gbk": "gb18030", "euc-kr": "cp949", "shift_jis": "cp932", "big5": "big5hkscs", "euc-jp": "euc_jis_2004"}
 _REFUSED = frozenset(("replacement", "x-user-defined"))
-# Labels used by older mail and files, not by the web. Python's other codecs (escapes, IDNA) are no text encodings.
-_OTHERS = ("cp1", "cp8", "cp9", "hz", "iso2022", "johab", "mac", "ptcp", "utf-32", "utf-7")
 _LIKELY = (  # others are rarer than mistakes
     *("cp1252", "mac-roman", "cp850", "cp1250", "iso8859-2", "cp1251", "koi8-r", "koi8-u", "cp866", "iso8859-5"),
     *("mac-cyrillic", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp874"),
     *("cp932", "euc-jp", "gb18030", "big5hkscs", "cp949"),
 )
 _LEAST = 0.09  # confidence; with less a text has too few letters beyond ASCII, and is read as cp1252
-_SAMPLE = 4_096  # bytes
-_ORDERS = ("utf-16-le", "utf-16-be")
-_NO_TEXT = frozenset(("Cc", "Cn", "Co", "Cs"))  # categories of characters
 
 
 def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, list[str]]:
@@ -37,7 +30,7 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
     beyond ASCII is invalid in it, or all of it is valid UTF-8.
     """
     first = encoding(data[:HEAD]) or "utf-8"
-    order = [first] if not declared or first != "utf-8" or _is_utf8(data, declared) else [declared, first]
+    order = [first] if not declared or first != "utf-8" or _is_utf8(data) else [declared, first]
     for tried in order:
         with suppress(UnicodeDecodeError):
             return _line_ends(data.decode(tried)), []
@@ -52,10 +45,10 @@ def decode(name: str, data: bytes, declared: str | None = None) -> tuple[str, li
     return _line_ends(text), [warning, *([_damage(name, bad, guess)] if bad else [])]
 
 
-def _is_utf8(data: bytes, declared: str) -> bool:
-    """True if a text is valid UTF-8 and has enough that is no other encoding."""
+def _is_utf8(data: bytes) -> bool:
+    """True if a text is valid UTF-8, and not ASCII."""
     with suppress(UnicodeDecodeError):
-        return _beyond_ascii(data.decode("utf-8")) >= (1 if declared == "cp1252" else _SURE)
+        return not data.decode("utf-8").isascii()
     return False
 
 
@@ -78,10 +71,7 @@ def _line_ends(text: str) -> str:
 
 
 def encoding(head: bytes) -> str | None:
-    """The encoding of a text by its first bytes: its byte-order mark, UTF-16 without one, else "utf-8" to try.
-
-    None for binary data.
-    """
+    """The encoding of a text by its first bytes: its byte-order mark, else "utf-8" to try; None for binary data."""
     for marks, name in (
         ((codecs.BOM_UTF8,), "utf-8-sig"),
         ((codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE), "utf-32"),
@@ -90,20 +80,7 @@ def encoding(head: bytes) -> str | None:
         if head.startswith(marks):
             return name
     controls = sum(head.count(byte) for byte in (*range(1, 8), *range(14, 27), *range(28, 32), 127))
-    return _utf16(head[:_SAMPLE]) if 0 in head or controls > max(2, 0.02 * len(head)) else "utf-8"
-
-
-def _utf16(head: bytes) -> str | None:
-    """UTF-16 without a mark by its first bytes, in the order in which more of it is ASCII; None for other data."""
-    from chardet import detect
-
-    found = detect(head, compat_names=False)["encoding"]
-    if found not in _ORDERS:
-        return None
-    texts = {order: head.decode(order, "ignore") for order in (found, *_ORDERS)}
-    best = max(texts, key=lambda order: sum(map(str.isascii, texts[order])))
-    controls = (letter for letter in texts[best] if unicodedata.category(letter) in _NO_TEXT)
-    return best if all(map(str.isspace, controls)) else None
+    return None if 0 in head or controls > max(2, 0.02 * len(head)) else "utf-8"
 
 
 def _guess(data: bytes) -> str:
@@ -123,12 +100,8 @@ def codec(label: str) -> str | None:
     "gb2312" is GB 18030, "euc-kr" is code page 949 and "shift_jis" is code page 932.
     """
     found = webencodings.lookup(label)
-    if found is not None and found.name not in _REFUSED:
-        if found.name.startswith("utf-16"):
-            return "utf-8"  # the label was read as ASCII, so it is wrong; real UTF-16 has zero bytes
-        return _CODECS.get(found.name) or codecs.lookup(found.codec_info.name).name
-    try:
-        name = codecs.lookup(label).name
-    except (LookupError, ValueError):
+    if found is None or found.name in _REFUSED:
         return None
-    return name if name.startswith(_OTHERS) else None
+    if found.name.startswith("utf-16"):
+        return "utf-8"  # the label was read as ASCII, so it is wrong; real UTF-16 has zero bytes
+    return _CODECS.get(found.name) or codecs.lookup(found.codec_info.name).name

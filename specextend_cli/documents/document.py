@@ -8,12 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-LEFT_OUT = frozenset(
-    (
-        *("deleted text", "encoded data", "hidden text", "navigation", "notice"),
-        *("outside the article", "placeholder", "text of a drawing"),
-    )
-)
+LEFT_OUT = frozenset(("deleted text", "encoded data", "hidden text", "navigation", "notice", "outside the article"))
 """Kinds of repairs that leave out words of a file."""
 
 

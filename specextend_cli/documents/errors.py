@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import errno
-import os
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,13 +9,14 @@ from pathlib import Path
 from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suffix
 from specextend_cli.documents.line import runs
 from specextend_cli.documents.source import Source
-from specextend_cli.errors import InputError, SpecextendError, UsageError
+from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
 from specextend_cli.humanize import printable
 
 ERRORS: dict[str, type[SpecextendError]] = {"input": InputError, "usage": UsageError}
 """The errors that a process of the sandbox reports, by the names under which it does."""
 MAX_BYTES = 512 << 20
 MAX_TEXT_BYTES = 64 << 20
+_NAME = 100  # characters
 _RANGES = 40  # of pages in a message
 _LABEL = 20  # characters of a page label
 _PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
@@ -57,27 +55,11 @@ def unreadable(path: Path, name: str, error: OSError) -> InputError:
         why = f"it is a link to {printable(str(path.readlink()))}"
         return InputError(f"{name} leads to a file that does not exist", why=why)
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        close = _close_names(path)
-        fix = f"did you mean {' or '.join(close)}?" if close else ""
         why = "" if path.parent.is_dir() else f"there is no directory {printable(str(path.parent))}"
-        return InputError(f"{name} does not exist", why=why, fix=fix)
+        return InputError(f"{name} does not exist", why=why)
     if isinstance(error, PermissionError):
         return InputError(f"{name} cannot be read", why="permission denied", fix=f"chmod u+r {argument(str(path))}")
-    if error.errno == errno.ENAMETOOLONG:
-        return InputError("the name of the file is too long", fix="to give text itself, use a pipe")
-    return InputError(f"{name} cannot be read", why=os.strerror(error.errno) if error.errno else str(error))
-
-
-def _close_names(path: Path) -> list[str]:
-    try:
-        present = [entry.name for entry in path.parent.iterdir()]
-    except OSError:
-        return []
-    named: dict[str, list[str]] = {}  # by stem: a suffix in common says nothing
-    for entry in sorted(present):
-        named.setdefault(Path(entry).stem.casefold(), []).append(entry)
-    close = difflib.get_close_matches(path.stem.casefold(), named, n=2, cutoff=0.6)
-    return [printable(str(path.with_name(entry))) for stem in close for entry in named[stem]][:2]
+    return InputError(f"{name[:_NAME]} cannot be read", why=cause(error))
 
 
 def not_read(source: Source, kind: str) -> InputError:
@@ -107,7 +89,7 @@ def with_ocr(source: Source) -> str:
     return f"specextend summarize {argument_of(source)} --ocr"
 
 
-def check_size(name: str, size: int, limit: int = MAX_BYTES) -> None:
+def check_size(name: str, size: int, limit: int) -> None:
     """InputError for more than `limit` bytes."""
     if size > limit:
         why = f"it has {size / (1 << 20):,.0f} MB" if size > limit + 1 else "more than this is not read"

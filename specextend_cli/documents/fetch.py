@@ -6,7 +6,6 @@ refused. Addresses are checked when connecting, so that a name cannot resolve to
 
 from __future__ import annotations
 
-import codecs
 import http.client
 import ipaddress
 import socket
@@ -15,13 +14,10 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from importlib import metadata
 from pathlib import PurePosixPath
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
-from specextend_cli.documents.decode import HEAD
 from specextend_cli.documents.errors import MAX_BYTES
-from specextend_cli.documents.formats import detect
 from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.humanize import printable
 
@@ -53,7 +49,7 @@ def fetch(url: str, *, seconds: float = SECONDS, limit: int = MAX_BYTES) -> byte
                     continue
                 if response.status != http.client.OK:
                     raise _failed(url, f"the server said {response.status} {printable(response.reason)}".rstrip())
-                return _in_utf8(_body(response, url, limit, deadline), response.headers.get_content_charset())
+                return _body(response, url, limit, deadline)
     except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: invalid host names
         raise _failed(url, _reason(error, seconds, late=time.monotonic() >= deadline)) from None
     raise _failed(url, f"it was redirected more than {REDIRECTS} times")
@@ -104,7 +100,7 @@ def _response(parts: SplitResult, deadline: float, *, private: bool) -> Iterator
         connection.sock = connected
         stack.callback(connection.close)
         target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
-        connection.request("GET", target, headers={"User-Agent": f"specextend/{_version()}", "Connection": "close"})
+        connection.request("GET", target, headers={"User-Agent": "specextend", "Connection": "close"})
         yield stack.enter_context(connection.getresponse())
 
 
@@ -122,13 +118,6 @@ def _connected(host: str, port: int, deadline: float, *, private: bool) -> socke
     raise failure
 
 
-def _version() -> str:
-    try:
-        return metadata.version("specextend-cli")
-    except metadata.PackageNotFoundError:  # run from a source tree
-        return "0"
-
-
 def _shut(connected: socket.socket) -> None:
     with suppress(OSError):
         socket.socket.shutdown(connected, socket.SHUT_RDWR)  # an SSLSocket's own would go on unencrypted
@@ -136,10 +125,8 @@ def _shut(connected: socket.socket) -> None:
 
 def _moved(at: str, target: str, url: str) -> str:
     moved = urljoin(at, target)
-    if urlsplit(moved).scheme not in ("http", "https"):
-        raise _failed(url, f"it was redirected to {printable(moved)}, which is no web address")
-    if urlsplit(at).scheme == "https" and urlsplit(moved).scheme != "https":
-        raise _failed(url, "it was redirected from https to http")
+    if urlsplit(moved).scheme not in (urlsplit(at).scheme, "https"):
+        raise _failed(url, f"it was redirected to {printable(moved)}, which is less safe or no web address")
     return moved
 
 
@@ -158,18 +145,6 @@ def _body(response: http.client.HTTPResponse, url: str, limit: int, deadline: fl
     if promised is not None and len(data) < promised:
         raise _failed(url, f"it ended after {len(data):,} of {promised:,} bytes")
     return bytes(data)
-
-
-def _in_utf8(data: bytes, charset: str | None) -> bytes:
-    """Text in UTF-8 where only the header of the response declares its encoding, so that the file does itself."""
-    if charset is None or detect(data[:HEAD]) not in ("html", "text"):
-        return data
-    try:
-        if codecs.lookup(charset).name in ("utf-8", "ascii"):
-            return data
-        return codecs.BOM_UTF8 + data.decode(charset).encode()
-    except (LookupError, UnicodeError):
-        return data
 
 
 def _failed(url: str, why: str) -> InputError:

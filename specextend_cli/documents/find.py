@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specextend_cli.documents.decode import HEAD
-from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect, is_read, kind_by_member, kind_by_suffix
+from specextend_cli.documents.formats import FORMATS, detect, kind_by_suffix
 from specextend_cli.humanize import format_many, printable
 
 _SHOWN = 5
@@ -69,13 +69,5 @@ def _not_a_document(path: Path) -> str:
     if status.st_size == 0:
         return "empty"
     with path.open("rb") as file:
-        head = file.read(HEAD)
-        kind = detect(head)
-        if kind == "zip":
-            # The table of contents of a ZIP is at its end. Only names are searched for: the sandbox opens it.
-            file.seek(max(status.st_size - HEAD, 0))
-            tail = file.read()
-            kind = kind_by_member(lambda member: any(member.encode() in part for part in (head, tail)))
-        elif kind == "doc":
-            kind = next((known for part, known in OFFICE_PARTS.items() if part in head), kind)
-    return "" if is_read(kind) else FORMATS["zip" if FORMATS[kind].member else kind].label
+        kind = detect(file.read(HEAD))
+    return "" if FORMATS[kind].parser else FORMATS[kind].label

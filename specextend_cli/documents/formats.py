@@ -13,26 +13,15 @@ from importlib import import_module
 from typing import Any
 
 from specextend_cli.documents.decode import encoding
-from specextend_cli.documents.transcripts.read import is_transcript
+from specextend_cli.documents.transcripts import is_transcript
 
 _HTML = re.compile(
     rb"\s*(?:<\?xml[^>]*>\s*)?(?:<!--(?:(?!-->).)*-->\s*)*<(?:!doctype\s+html|html|head|body)\b", re.I | re.DOTALL
 )
-_BLOCK = rb"(?:article|aside|blockquote|center|dl|div|figure|footer|h[1-6]|header|main|nav|ol|p|section|table|ul)"
-_FRAGMENT = re.compile(rb"\s*(?:<!--(?:(?!-->).)*-->\s*)*<" + _BLOCK + rb"\b[^>]*>", re.I | re.DOTALL)
-_CLOSED = re.compile(rb"</" + _BLOCK + rb"\s*>", re.I)
-_MARKDOWN = re.compile(rb"^(?:#{1,6} |```|~~~|[-*+] |\d+\. |\|)|\]\(", re.MULTILINE)
-_PARAGRAPH = re.compile(rb"\n[ \t\r]*\n[ \t]*(<?)[^\s]")
-_ELEMENT = re.compile(rb"<[a-z][a-z0-9]{0,10}(?:\s[^<>]{0,500})?/?>", re.I)
-_OPENING = 2_000  # bytes
-_FIELD = re.compile(rb"([!-9;-~]{1,76}):")
-_POSTMARK = re.compile(rb">?From \S.{0,200}?\d\d:\d\d.{0,40}$")
-_DATED = re.compile(rb"date:\s*(?:[a-z]{3},\s*)?\d{1,2} [a-z]{3} \d{2,4} \d\d?:\d\d", re.I)
+_HEADER = re.compile(rb"(?:(?:>?From |[!-9;-~]{1,76}:|(?<=\n)[ \t]).*\n?)*")
+_FIELD = re.compile(rb"^([!-9;-~]{1,76}):", re.MULTILINE)
 _ADDRESSED = frozenset((b"from", b"to", b"subject", b"sender"))
 _MACHINE = frozenset((b"message-id", b"mime-version", b"received", b"return-path", b"content-type", b"delivered-to"))
-OFFICE_PARTS = {"EncryptedPackage".encode("utf-16-le"): "locked", "__properties_version1.0".encode("utf-16-le"): "msg"}
-"""Names of parts that tell what an old Office file is: one that is encrypted with a password, or a message."""
-
 _PACKAGE = "specextend_cli.documents."
 _OFFICE = "soffice --headless --convert-to pdf FILE"
 _PANDOC = "pandoc --from=rtf --to=plain --wrap=none FILE"
@@ -81,37 +70,19 @@ def _ascii(head: bytes) -> bytes:
 
 
 def _is_html(head: bytes) -> bool:
-    head = _ascii(head)
-    return _HTML.match(head) is not None or _is_fragment(head)
+    return _HTML.match(_ascii(head)) is not None
 
 
-def _is_fragment(head: bytes) -> bool:
-    """True if it is HTML without <html>: elements one after the other. Markdown has text between its own."""
-    if not _FRAGMENT.match(head) or not _CLOSED.search(head) or _MARKDOWN.search(head):
-        return False
-    starts = [mark[1] for mark in _PARAGRAPH.finditer(head)]
-    return starts.count(b"") <= 0.2 * len(starts)
-
-
-def _header_fields(head: bytes) -> tuple[set[bytes], bool]:
-    """The names of the header fields from the very first line on, in lower case, and whether a program wrote them."""
-    fields, by_program = set[bytes](), False
-    for line in _ascii(head).replace(b"\r\n", b"\n").split(b"\n"):
-        field = _FIELD.match(line)
-        if field is not None:
-            fields.add(field[1].lower())
-            by_program = by_program or field[1].lower() in _MACHINE or _DATED.match(line) is not None
-        elif not fields and line.startswith((b"From ", b">From ")):
-            by_program = by_program or _POSTMARK.match(line) is not None
-        elif not (fields and line[:1] in b" \t"):
-            break
-    return fields, by_program
+def _header_fields(head: bytes) -> set[bytes]:
+    """The names of the header fields from the very first line on, in lower case."""
+    header = _HEADER.match(_ascii(head))
+    return {field.lower() for field in _FIELD.findall(header[0])} if header else set()
 
 
 def _is_email(head: bytes) -> bool:
     """True if it begins with the header of a message. A memo has From and Subject too, written by nobody's program."""
-    fields, by_program = _header_fields(head)
-    return by_program and bool(fields & _ADDRESSED)
+    fields = _header_fields(head)
+    return bool(fields & _ADDRESSED) and bool(fields & _MACHINE)
 
 
 _FORMATS = (
@@ -136,29 +107,29 @@ _FORMATS = (
     Format(
         *("html", "an HTML page", "HTML", (".html", ".htm", ".xhtml")),
         matches=_is_html,
-        may_match=lambda head: _ELEMENT.search(_ascii(head)[:_OPENING]) is not None,
+        may_match=lambda head: b"<" in _ascii(head),
         parser=_PACKAGE + "html.read:parse",
         empty="what it shows may be made by scripts, which are not run",
     ),
     Format(
         *("email", "an email", "email", (".eml", ".mbox")),
         matches=_is_email,
-        may_match=lambda head: _header_fields(head)[0] & (_ADDRESSED | _MACHINE) != set(),
-        parser=_PACKAGE + "mail.read:parse",
+        may_match=lambda head: not _header_fields(head).isdisjoint(_ADDRESSED | _MACHINE),
+        parser=_PACKAGE + "mail:parse",
         empty="it may be only attachments",
     ),
     Format(
         *("transcript", "a transcript", "transcripts", (".vtt", ".srt")),
         matches=lambda head: is_transcript(_ascii(head).decode("utf-8", "ignore").replace("\r\n", "\n")),
-        parser=_PACKAGE + "transcripts.read:parse",
+        parser=_PACKAGE + "transcripts:parse",
         empty="it may have no words",
     ),
     Format(
-        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown", ".ipynb")),
+        *("markdown", "a Markdown text", "Markdown", (".md", ".markdown")),
         parser=_PACKAGE + "text:parse",
     ),
     Format(
-        *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc")),
+        *("text", "a text", "text", (".txt", ".text", ".rst", ".adoc", ".ipynb")),
         parser=_PACKAGE + "text:parse",
         empty="what it has is control characters, encoded data or page furniture only",
     ),
@@ -174,16 +145,19 @@ _FORMATS = (
     Format("pptx", "a PowerPoint presentation", member="ppt/", hint=_OFFICE),
     Format("xlsx", "an Excel workbook", member="xl/", hint=_OFFICE),
     Format("odt", "an OpenDocument file", member="content.xml", hint=_OFFICE),
-    Format("doc", "an old Microsoft Office file", signatures=(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",), hint=_OFFICE),
-    Format("msg", "an Outlook message (MSG)", hint="save it as .eml, or: msgconvert FILE"),
-    Format("locked", "a Microsoft Office file with a password", hint="save it again without a password"),
+    Format(
+        *("doc", "a Microsoft Office file, an old one or one with a password"),
+        signatures=(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1",),
+        hint=f"save it without a password, a message as .eml, then: {_OFFICE}",
+    ),
     Format("rtf", "an RTF document", signatures=(b"{\\rtf",), hint=_PANDOC + _PIPE),
     Format("postscript", "a PostScript file", signatures=(b"%!PS",), hint="ps2pdf FILE -" + _PIPE),
     Format("djvu", "a DjVu document", signatures=(b"AT&TFORM",), hint="djvutxt FILE" + _PIPE),
-    Format("gzip", "a gzip archive", signatures=(b"\x1f\x8b",), hint="gunzip -c FILE" + _PIPE),
-    Format("bzip2", "a bzip2 archive", signatures=(b"BZh",), hint="bunzip2 -c FILE" + _PIPE),
-    Format("xz", "an xz archive", signatures=(b"\xfd7zXZ\x00",), hint="xz -dc FILE" + _PIPE),
-    Format("zstd", "a zstd archive", signatures=(b"(\xb5/\xfd",), hint="zstd -dc FILE" + _PIPE),
+    Format(
+        *("packed", "a compressed file"),
+        signatures=(b"\x1f\x8b", b"BZh", b"\xfd7zXZ\x00", b"(\xb5/\xfd"),
+        hint="unpack it first: gunzip, bunzip2, unxz, unzstd",
+    ),
     Format("binary", "a binary file, not a document", hint="give a PDF, a Word document, a book, a page or a text"),
 )
 FORMATS = {entry.kind: entry for entry in _FORMATS}
@@ -206,19 +180,13 @@ def detect(head: bytes, suffix: str = "") -> str:
 
 
 def kind_by_member(contains: Callable[[str], bool]) -> str:
-    """The kind of a ZIP by what it contains, a file before a folder; else "zip"."""
-    inside = sorted((entry for entry in FORMATS.values() if entry.member), key=lambda entry: entry.member.endswith("/"))
-    return next((entry.kind for entry in inside if contains(entry.member)), "zip")
+    """The kind of a ZIP by what it contains; else "zip"."""
+    return next((entry.kind for entry in FORMATS.values() if entry.member and contains(entry.member)), "zip")
 
 
 def kind_by_suffix(suffix: str) -> str | None:
     """The kind that a file's suffix promises, if any."""
     return next((entry.kind for entry in FORMATS.values() if suffix.lower() in entry.suffixes), None)
-
-
-def is_read(kind: str) -> bool:
-    """True if documents of this kind are read without OCR."""
-    return bool(FORMATS[kind].name)
 
 
 def format_names() -> list[str]:

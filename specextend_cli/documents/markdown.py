@@ -11,7 +11,11 @@ from specextend_cli.documents.repairs.characters import plain_characters
 
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(?:=+|-{2,})\s*")
-_FENCE_OR_COMMENT = re.compile(r"^ {0,3}(?P<fence>```+|~~~+)|(?P<begins>^ {0,3})?<!--", re.MULTILINE)
+_CODE_OR_COMMENT = re.compile(
+    r"^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)|\Z)|`<!--"
+    r"|^ {0,3}<!--.*?(?:-->|\Z)|<!--(?:(?!\n\n).)*?(?:-->|(?=\n\n)|\Z)",
+    re.MULTILINE | re.DOTALL,
+)
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 
 
@@ -40,28 +44,15 @@ def _without_comments(page: str) -> tuple[str, list[str]]:
 
     A comment ends within its paragraph, or anywhere if it begins a line.
     """
-    parts, comments, at = list[str](), list[str](), 0
-    closing, blank = 0, 0  # the next end of a comment, and of a paragraph, each looked for once
-    for match in _FENCE_OR_COMMENT.finditer(page):
-        if match.start() < at:
-            continue
-        if fence := match["fence"]:
-            found = re.compile(rf"^ {{0,3}}{fence}", re.MULTILINE).search(page, match.end())
-            end = found.end() if found else len(page)
-            parts.append(page[at:end])
-            at = end
-            continue
-        if closing < match.end() and (closing := page.find("-->", match.end())) < 0:
-            break
-        if blank < match.end():
-            following = page.find("\n\n", match.end())
-            blank = following if following >= 0 else len(page)
-        is_code = page[match.start() - 1 : match.start()] == "`"
-        if not is_code and (match["begins"] is not None or closing < blank):
-            parts.append(page[at : match.start()])
-            at = closing + 3
-            comments.append(page[match.start() : at])
-    return "".join((*parts, page[at:])), comments
+    comments: list[str] = []
+
+    def take(match: re.Match[str]) -> str:
+        if match["fence"] or not match[0].endswith("-->"):
+            return match[0]
+        comments.append(match[0].strip())
+        return ""
+
+    return _CODE_OR_COMMENT.sub(take, page), comments
 
 
 def markdown_sections(text: StructuredText) -> list[Page]:

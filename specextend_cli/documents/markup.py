@@ -64,10 +64,7 @@ def _reason(message: str) -> str:
 
 
 def _character(match: re.Match[bytes]) -> bytes:
-    """A reference for XML: by number, or as plain text where HTML has no such name."""
+    """References for XML by number; of a name that HTML does not have, the letters."""
     if match[1] in _OWN:
         return match[0]
-    found = html.unescape(match[0].decode("ascii"))
-    if found.startswith("&") and len(found) > 1:
-        return b"&amp;" + match[0][1:]
-    return "".join(f"&#{ord(character)};" for character in found).encode("ascii")
+    return "".join(f"&#{ord(character)};" for character in html.unescape(match[0].decode("ascii"))).encode("ascii")

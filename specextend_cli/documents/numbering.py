@@ -16,7 +16,7 @@ BULLET = "- "
 FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 """The forms of numbers by their first one."""
 _LEVELS = 9
-_GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
+_GENERATIONS = 12  # styles; a longer chain is not followed
 _LEGAL = ("none", "decimalZero")  # forms that levels in figures alone ("Section 1.01") keep
 _PLACE = re.compile(r"%([1-9])")
 _ROMAN = (
@@ -33,7 +33,6 @@ class _Level(NamedTuple):
     text: str | None = None
     start: int = 1
     legal: bool = False
-    gap: str = " "
 
 
 class _List(NamedTuple):
@@ -84,12 +83,6 @@ class Numbering:
         if element is None:
             return None
         key = value(element, "abstractNumId")
-        for _ in range(_GENERATIONS):  # a list may stand for the list of a style
-            link = value(self._abstract[key], "numStyleLink") if key in self._abstract else ""
-            linked = self._numbers.get(_numbered(self._styles[link])[0]) if link in self._styles else None
-            if linked is None:
-                break
-            key = value(linked, "abstractNumId")
         if key not in self._abstract:
             return None
         levels = {_index(part): _read_level(part) for part in self._abstract[key] if name(part) == "lvl"}
@@ -119,7 +112,7 @@ class Numbering:
             return figure(count, "decimal" if level.legal and above.form not in _LEGAL else above.form)
 
         label = _PLACE.sub(shown, text).strip()
-        return label + level.gap if label else ""
+        return f"{label} " if label else ""
 
 
 def value(element: Any, path: str, default: Any = "") -> Any:
@@ -145,7 +138,6 @@ def _read_level(element: Any) -> _Level:
         text=value(element, "lvlText", None),
         start=int(start[:9]) if start.isdigit() else 1,
         legal=element.find("{*}isLgl") is not None and value(element, "isLgl") not in ("0", "false"),
-        gap="" if value(element, "suff") == "nothing" else " ",
     )
 
 

@@ -19,8 +19,7 @@ from pathlib import Path
 
 import platformdirs
 
-from specextend_cli.documents.request import Progress
-from specextend_cli.documents.source import Source
+from specextend_cli.documents.source import Progress, Source
 from specextend_cli.errors import InputError, UsageError
 
 LANGUAGE = "eng"

@@ -12,7 +12,7 @@ from __future__ import annotations
 import stat
 import sys
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePath
 from typing import Any, Unpack
 
@@ -28,11 +28,10 @@ from specextend_cli.documents.errors import (
     not_read,
     unreadable,
 )
-from specextend_cli.documents.formats import FORMATS, OFFICE_PARTS, detect
+from specextend_cli.documents.formats import FORMATS, detect
 from specextend_cli.documents.ocr import recognized
-from specextend_cli.documents.request import Progress, ReadOptions
 from specextend_cli.documents.sandbox import SandboxError, sandbox
-from specextend_cli.documents.source import Source
+from specextend_cli.documents.source import Progress, ReadOptions, Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable
 
@@ -82,8 +81,6 @@ def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Docume
     """Read a document from memory; `name` is for messages, and "-" for stdin."""
     name = STDIN if name == "-" else printable(name)
     kind = _recognize(name, data[:HEAD], PurePath(name).suffix, len(data))
-    if kind in _TYPED and len(data) <= SMALL:
-        return _read(Source(name, kind, data=data), data, len(data), options)
     with tempfile.NamedTemporaryFile() as file:
         file.write(data)
         file.flush()
@@ -93,9 +90,7 @@ def read_bytes(name: str, data: bytes, **options: Unpack[ReadOptions]) -> Docume
 def _recognize(name: str, head: bytes, suffix: str, size: int) -> str:
     """The format of a file of `size` bytes. InputError: it is too large."""
     kind = detect(head, suffix)
-    check_size(name, size)
-    if kind not in ("pdf", "zip"):
-        check_size(name, size, MAX_TEXT_BYTES)
+    check_size(name, size, MAX_BYTES if kind in ("pdf", "zip") else MAX_TEXT_BYTES)
     return kind
 
 
@@ -108,8 +103,7 @@ def _read(source: Source, head: bytes, size: int, options: ReadOptions) -> Docum
     if kind == "image" and ocr is not None:
         return replace(_with_ocr(source, (), ocr, options), kind=kind)
     if not FORMATS[kind].parser and kind != "zip":
-        inside = (known for part, known in OFFICE_PARTS.items() if kind == "doc" and part in source.content())
-        raise not_read(source, next(inside, kind))
+        raise not_read(source, kind)
     if kind in _TYPED and size <= SMALL:
         from specextend_cli.documents.worker import document_of, parse
 
@@ -131,51 +125,30 @@ def _with_ocr(source: Source, pages: tuple[int, ...], languages: str, options: R
     return Document.of_json(_response(source, options.get("progress"))["document"])
 
 
-@dataclass(slots=True)
-class _Place:
-    """Where a process is: at a page (1-based), or 0; whether its text is being put in order; its next time limit."""
-
-    seconds: float
-    page: int = 0
-    is_parsed: bool = False
-
-
 def _response(source: Source, progress: Progress | None) -> dict[str, Any]:
     """The last response of the worker, without an error. InputError: it has one, or takes too long."""
     skipped = dict(source.skipped)
-    extracts_article = source.kind == "html" and not source.full_page
     while True:
-        first = SECONDS_TO_OPEN if source.kind == "pdf" else SECONDS / 3 if extracts_article else SECONDS
-        place = _Place(first)
+        page, seconds, fix = 0, SECONDS_TO_OPEN if source.kind == "pdf" else SECONDS, "convert it to PDF or text"
+        job = {**replace(source, skipped=skipped).job(), "memory": MEMORY}
         try:
-            return _answer(replace(source, skipped=skipped, full_page=not extracts_article), place, progress)
+            with sandbox(_WORKER, job, most=MAX_RESPONSE) as process:
+                while (response := process.receive(seconds)).keys() & {"page", "characters"}:
+                    page, seconds = response.get("page", 0), SECONDS_A_PAGE
+                    if "characters" in response:
+                        seconds = SECONDS + SECONDS_A_CHARACTER * response["characters"]
+                        fix = "split it and give the parts"
+                    elif progress and response["done"]:
+                        progress(response["done"], response["total"])
         except SandboxError:
-            if place.page:
-                skipped[place.page] = DIED
-                if len(skipped) > MAX_CRASHES:
-                    skipped[0] = GIVEN_UP
-            elif extracts_article:  # a page whose article is not found in time is read whole
-                extracts_article = False
-            else:
-                why = f"it took more than {place.seconds:,.0f} seconds, or {MEMORY >> 30} GB of memory"
-                fix = "split it and give the parts" if place.is_parsed else "convert it to PDF or text"
+            if not page:
+                why = f"it took more than {seconds:,.0f} seconds, or {MEMORY >> 30} GB of memory"
                 raise InputError(f"{source.name} could not be read", why=why, fix=fix) from None
-
-
-def _answer(source: Source, place: _Place, progress: Progress | None) -> dict[str, Any]:
-    """The last response of one process; `place` follows it. SandboxError: it died, or took too long."""
-    with sandbox(_WORKER, {**source.job(), "memory": MEMORY}, most=MAX_RESPONSE) as process:
-        while True:
-            response = process.receive(place.seconds)
+            skipped[page] = DIED
+            if len(skipped) > MAX_CRASHES:
+                skipped[0] = GIVEN_UP
+        else:
             if "error" in response:
                 kind, what, why, fix = response["error"]
                 raise ERRORS[kind](what, why=why, fix=fix)
-            if "characters" in response:
-                place.seconds = SECONDS + SECONDS_A_CHARACTER * response["characters"]
-                place.page, place.is_parsed = 0, True
-            elif "page" in response:
-                place.page, place.seconds = response["page"], SECONDS_A_PAGE
-                if progress and response["done"]:
-                    progress(response["done"], response["total"])
-            else:
-                return response
+            return response

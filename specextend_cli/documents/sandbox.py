@@ -10,11 +10,10 @@ from __future__ import annotations
 import json
 import logging
 import os
-import select
 import signal
 import subprocess
 import sys
-import time
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -40,32 +39,27 @@ class SandboxProcess:
     """The parent's side: a job to the process, and its responses in order, of `most` bytes each."""
 
     def __init__(self, process: subprocess.Popen[bytes], most: int) -> None:
-        assert process.stdin
-        assert process.stdout
-        self._stdin, self._stdout = process.stdin, process.stdout.fileno()
-        self._buffer, self._most = bytearray(), most
+        self._process, self._most = process, most
 
     def send(self, job: Mapping[str, object]) -> None:
-        """Send the job. SandboxError when the process is gone."""
-        try:
-            self._stdin.write(json.dumps(job).encode() + b"\n")
-            self._stdin.flush()
-        except BrokenPipeError:
-            raise SandboxError from None
+        """Send the job. That the process is gone is seen where its response is awaited."""
+        assert self._process.stdin
+        with suppress(BrokenPipeError):
+            self._process.stdin.write(json.dumps(job).encode() + b"\n")
+            self._process.stdin.flush()
 
     def receive(self, seconds: float) -> dict[str, Any]:
-        """The next response. SandboxError when the process is gone, or takes longer."""
-        deadline = time.monotonic() + seconds
-        searched = 0
-        while (end := self._buffer.find(b"\n", searched)) < 0:
-            searched = len(self._buffer)
-            ready, _, _ = select.select([self._stdout], [], [], max(deadline - time.monotonic(), 0))
-            part = os.read(self._stdout, 1 << 20) if ready else b""
-            self._buffer += part
-            if not part or len(self._buffer) > self._most:
-                raise SandboxError
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
+        """The next response. SandboxError when the process is gone, or takes longer: then it is ended."""
+        assert self._process.stdout
+        watch = threading.Timer(seconds, _end, (self._process,))
+        watch.daemon = True
+        watch.start()
+        try:
+            line = self._process.stdout.readline(self._most)
+        finally:
+            watch.cancel()
+        if not line.endswith(b"\n"):
+            raise SandboxError
         response: dict[str, Any] = json.loads(line)
         return response
 

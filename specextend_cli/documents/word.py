@@ -1,13 +1,12 @@
 """DOCX to sections: paragraphs, headings, lists, tables by row, and notes at the end of the section that cites them.
 
-Tracked changes are read as if accepted; page headers and footers are not read. A transcript of a meeting has turns.
+Tracked changes are read as if accepted; page headers and footers are not read.
 """
 
 from __future__ import annotations
 
 import posixpath
 import re
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from itertools import groupby
@@ -21,25 +20,17 @@ from specextend_cli.documents.markup import MarkupError, attribute, name, xml_ro
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Table
 from specextend_cli.documents.source import Source
-from specextend_cli.documents.transcripts.read import add_turns, is_transcript
 
 _MAIN = "word/document.xml"
 _SKIPPED = frozenset(("Fallback", "del", "instrText", "moveFrom", "pPr", "rPr", "rt", "txbxContent"))
-_HEADING = re.compile(r"(?:heading|überschrift|titre|título|titolo|kop|rubrik)\s*([1-9])|(title)", re.IGNORECASE)
+_HEADING = re.compile(r"heading [1-9]|title", re.IGNORECASE)
 _OUTLINE_LEVELS = tuple("012345678")
 _CONTEXT = 8  # characters before a superscript that determine its meaning
 _SCRIPTS = {"superscript": superscript, "subscript": subscript}
 _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t"}
 
-_SYMBOL = dict(zip(range(0x41, 0x5B), "ΑΒΧΔΕΦΓΗΙϑΚΛΜΝΟΠΘΡΣΤΥςΩΞΨΖ", strict=True))
-_SYMBOL |= dict(zip(range(0x61, 0x7B), "αβχδεφγηιϕκλμνοπθρστυϖωξψζ", strict=True))
-_SYMBOL |= dict(zip(range(0xA3, 0xA6), "≤⁄∞", strict=True)) | dict(zip(range(0xD1, 0xD8), "∇®©™∏√⋅", strict=True))
-_SYMBOL |= dict(zip(range(0xAB, 0xBF), "↔←↑→↓°±″≥×∝∂•÷≠≡≈…⏐⎯", strict=True))
-_SYMBOL |= {0x22: "∀", 0x24: "∃", 0x2D: "−", 0xCE: "∈", 0xCF: "∉", 0xDB: "⇔", 0xDE: "⇒", 0xE5: "∑", 0xF2: "∫"}
 _WINGDINGS = {0x6F: "☐", 0xA8: "☐", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"}
-_FONTS = {"symbol": _SYMBOL, "wingdings": _WINGDINGS}
 _OTHER = "•"
-_PRIVATE = re.compile("[\uf020-\uf0ff]")
 
 
 def parse(source: Source) -> Parsed:
@@ -56,17 +47,11 @@ def parse(source: Source) -> Parsed:
         for body in bodies:
             reader.blocks(body)
         reader.notes()
-    items = [item for section in parsed.sections for item in section.items]
     objects = [part for body in bodies for part in body.iter("{*}OLEObject", "{*}chart") if not _is_fallback(part)]
-    counts = Counter("chart" if name(part) == "chart" else "formula" for part in objects if _is_unread(part))
-    for what, count in counts.items():
-        parsed.unread += count
-        were = f"1 {what} was" if count == 1 else f"{count:,} {what}s were"
+    if unread := list(filter(_is_unread, objects)):
+        parsed.unread = len(unread)
+        were = "1 formula or chart was" if len(unread) == 1 else f"{len(unread):,} formulas or charts were"
         parsed.warnings.append(f"{were} not read that {source.name} has as objects.")
-    text = "\n\n".join(text for _, text in items)
-    if all(kind == "paragraph" for kind, _ in items) and is_transcript(text):
-        parsed = Parsed("docx", warnings=parsed.warnings, removed=parsed.removed, unread=parsed.unread)
-        add_turns(parsed, text)
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
 
@@ -86,11 +71,7 @@ class _Reader:
         folder = posixpath.dirname(main)
         styles = _optional(archive, f"{folder}/styles.xml")
         self._headings = _heading_styles(styles)
-        self._scripts = {
-            attribute(style, "styleId"): value(style, "rPr/vertAlign")
-            for style in styles
-            if value(style, "rPr/vertAlign") in _SCRIPTS
-        }
+        self._scripts = {attribute(style, "styleId"): value(style, "rPr/vertAlign") for style in styles}
         self._numbering = Numbering(_optional(archive, f"{folder}/numbering.xml"), styles)
         self._notes = {
             (kind, attribute(note, "id")): note
@@ -136,9 +117,8 @@ class _Reader:
 
     def _beside(self, paragraph: Any) -> None:
         """Read the text boxes that a paragraph holds in place."""
-        for box in paragraph.iter("{*}txbxContent"):
-            if not _is_fallback(box):
-                self.blocks(box)
+        for box in _boxes(paragraph):
+            self.blocks(box)
 
     def _text(self, element: Any) -> str:
         """The text of the runs of a paragraph, without deleted text and text boxes."""
@@ -157,11 +137,11 @@ class _Reader:
         for child in element:
             tag = name(child)
             if tag == "t":
-                yield with_symbols(_font(element), child.text or ""), script
+                yield child.text or "", script
             elif tag in _SPACES:
                 yield "" if attribute(child, "type") == "page" else _SPACES[tag], script
             elif tag == "sym":
-                yield symbol(attribute(child, "font"), attribute(child, "char")), script
+                yield _symbol(attribute(child, "font"), attribute(child, "char")), script
             elif tag == "checkBox":
                 yield "[x]" if _is_on(child, "checked", _is_on(child, "default")) else "[ ]", script
             elif tag == "ddList":
@@ -194,12 +174,10 @@ class _Reader:
         grid = Table(repeat_columns=False)
         above: dict[int, str] = {}  # text of vertically merged cells by column
         for row in _descend(table, "tr"):
-            before = _span(row, "trPr/gridBefore", 0)
-            cells, inner, beside = [Cell("", before)] if before else [], [], []
-            column = before
+            column = _span(row, "trPr/gridBefore", 0)
+            cells, below = [Cell("", column)] * (column > 0), list[Any]()
             for cell in _descend(row, "tc"):
                 paragraphs = _descend(cell, "p")
-                beside += [part for part in paragraphs if next(part.iter("{*}txbxContent"), None) is not None]
                 text = " ".join(text.replace("\n", " ") for text in map(self._cell_text, paragraphs) if text)
                 columns, merged = _span(cell, "tcPr/gridSpan", 1), value(cell, "tcPr/vMerge", None)
                 if merged in ("", "continue") and not text:  # merged with the cell above
@@ -208,15 +186,20 @@ class _Reader:
                     above[column] = text if len(text) <= REPEATED else ""
                 cells.append(Cell(text, columns))
                 column += columns
-                inner += list(_descend(cell, "tbl"))
+                below += [*_descend(cell, "tbl"), *(part for part in paragraphs if _boxes(part))]
             grid.add(cells)
-            if inner or beside:
+            for part in below:
                 self._parsed.add_rows(grid)
-            for nested in inner:
-                self._table(nested)
-            for paragraph in beside:
-                self._beside(paragraph)
+                if name(part) == "tbl":
+                    self._table(part)
+                else:
+                    self._beside(part)
         self._parsed.add_rows(grid)
+
+
+def _boxes(paragraph: Any) -> list[Any]:
+    """The text boxes in a paragraph."""
+    return [box for box in paragraph.iter("{*}txbxContent") if not _is_fallback(box)]
 
 
 def _is_on(element: Any, path: str, default: bool = False) -> bool:
@@ -239,11 +222,6 @@ def _is_unread(element: Any) -> bool:
 def _is_fallback(element: Any) -> bool:
     """True if an element is in a text box, which reads it, or stands for one that older programs do not know."""
     return any(name(parent) in ("Fallback", "txbxContent") for parent in element.iterancestors())
-
-
-def _font(run: Any) -> str:
-    fonts = run.find("{*}rPr/{*}rFonts")
-    return "" if fonts is None else attribute(fonts, "ascii")
 
 
 def _span(element: Any, path: str, default: int) -> int:
@@ -273,17 +251,14 @@ def _heading_styles(root: Any) -> set[str]:
     return found
 
 
-def symbol(font: str, code: str) -> str:
+def _symbol(font: str, code: str) -> str:
     """The character with a code (hexadecimal) in Symbol or Wingdings, whose codes are those of other letters.
 
     A bullet where it is not known.
     """
-    characters = _FONTS.get(font.lower(), {})
-    return characters.get(int(code, 16) & 0xFF, _OTHER) if re.fullmatch("[0-9A-Fa-f]{1,4}", code) else _OTHER
+    at = int(code, 16) & 0xFF if re.fullmatch("[0-9A-Fa-f]{1,4}", code) else 0
+    if font.lower() == "symbol" and at > ord(" "):
+        from pypdf._codecs import charset_encoding
 
-
-def with_symbols(font: str, text: str) -> str:
-    """A text of which a file has the symbols at codes for private use."""
-    if font.lower() not in _FONTS:
-        return text
-    return _PRIVATE.sub(lambda match: symbol(font, f"{ord(match[0]):x}"), text)
+        return charset_encoding["/Symbol"][at]
+    return _WINGDINGS.get(at, _OTHER) if font.lower() == "wingdings" else _OTHER

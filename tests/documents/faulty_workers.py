@@ -9,7 +9,6 @@ from types import ModuleType
 from typing import Any
 
 from specextend_cli.documents import worker
-from specextend_cli.documents.html import article
 from specextend_cli.documents.pdf import read as pdf
 from specextend_cli.documents.sandbox import Send
 
@@ -28,7 +27,6 @@ def _never(module: ModuleType, name: str) -> Target:
 
 slow_pdf = _never(pdf, "page_lines")
 slow_order = _never(worker, "clean")
-slow_article = _never(article, "_extracted")
 
 
 def deadly_pdf(job: dict[str, Any], send: Send) -> None:

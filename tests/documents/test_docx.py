@@ -89,10 +89,8 @@ def test_the_forms_of_numbers() -> None:
     assert read(body, numbering=numbering(*levels)).text == wanted
     many = read("".join(item("x", 1) for _ in range(54)), numbering=numbering(level(0, "%1.", "lowerLetter")))
     assert many.text.split("\n")[25:28] == ["z. x", "aa. x", "bb. x"]
-    years = numbering(
-        level(0, "%1", "upperRoman", more='<w:suff w:val="nothing"/>').replace('t w:val="1"', 't w:val="1949"')
-    )
-    assert read(item(": x", 1), numbering=years).text == "MCMXLIX: x"
+    years = numbering(level(0, "%1:", "upperRoman").replace('t w:val="1"', 't w:val="1949"'))
+    assert read(item("x", 1), numbering=years).text == "MCMXLIX: x"
     huge = numbering(level(0, "%1", "lowerLetter").replace('t w:val="1"', 't w:val="999999999"'))
     assert read(item("x", 1), numbering=huge).text == "999999999 x"
 
@@ -111,18 +109,6 @@ def test_lists_that_go_on_and_begin_again() -> None:
     assert sections.text == "Article I a\nSection 1.01 b\nSection 1.02 c"
     alone = numbering(level(0, "%1"), level(1, "%1.%2"))
     assert read(item("first below", 1, 1), numbering=alone).text == "1.1 first below"
-
-
-def test_lists_of_styles_and_circles_of_them() -> None:
-    linked = (
-        '<w:abstractNum w:abstractNumId="6"><w:numStyleLink w:val="Legal"/></w:abstractNum>'
-        '<w:num w:numId="3"><w:abstractNumId w:val="6"/></w:num>'
-        '<w:abstractNum w:abstractNumId="7"><w:numStyleLink w:val="Loop"/></w:abstractNum>'
-        '<w:num w:numId="4"><w:abstractNumId w:val="7"/></w:num>'
-    )
-    styles = word("styles", style("Legal", in_list(1, 0)) + style("Loop", in_list(4, 0), "Loop"))
-    document = read(item("a", 3) + item("b", 4), numbering=numbering(level(0, "Art. %1"), more=linked), styles=styles)
-    assert document.text == "Art. 1 a\n- b"
 
 
 @pytest.mark.parametrize("bad", ["x", "-1", "", "99999999999", "٣"])
@@ -220,16 +206,6 @@ def test_encrypted_zip() -> None:
     assert refused(bytes(data)).what == "a.docx is encrypted"
 
 
-@pytest.mark.parametrize("between", ['</w:t><w:br/><w:t xml:space="preserve">', "</w:t></w:r></w:p><w:p><w:r><w:t>"])
-def test_transcripts_of_meetings_have_turns(between: str) -> None:
-    said = [("Ann Lee", "Is the dam safe?"), ("Bob", "It is."), ("Ann Lee", "Good."), ("Bob", "We are done.")]
-    turns = "".join(p(f"{name}   0:{3 + at:02}{between}{line}") for at, (name, line) in enumerate(said))
-    document = read(p("Meeting on dams") + turns + p("Bob stopped transcription"))
-    assert document.kind == "docx"
-    assert document.text.split("\n\n") == ["Meeting on dams", *(f"{name}: {line}" for name, line in said)]
-    assert document.extraction.changes["notice"] == 1
-
-
 def run(content: str, properties: str = "") -> str:
     return f"<w:r><w:rPr>{properties}</w:rPr>{content}</w:r>"
 
@@ -248,8 +224,7 @@ def test_hidden_text_and_readings_are_left_out() -> None:
 def test_symbols_are_characters() -> None:
     symbols = [("Symbol", "F061"), ("Symbol", "F0B3"), ("Wingdings", "F0E0"), ("Wingdings", "F0FC"), ("Other", "x")]
     runs = "".join(run(f'<w:sym w:font="{font}" w:char="{code}"/>') for font, code in symbols)
-    private = run("<w:t>\uf0e0 b</w:t>", '<w:rFonts w:ascii="Wingdings"/>')
-    assert read(p("a", runs=runs + private)).text == "aα≥→✓•→ b"
+    assert read(p("a", runs=runs)).text == "aα≥→✓•"
 
 
 CHOICES = "<w:listEntry w:val='Summer'/><w:listEntry w:val='Winter'/>"
@@ -278,10 +253,7 @@ def test_formulas_and_charts_that_are_objects_are_counted() -> None:
     formula = "<w:object><w:OLEObject ProgID='Equation.DSMT4'/></w:object>"
     document = read(p("The level is ", runs=run(formula) + run("<w:drawing><chart/></w:drawing>" * 2)))
     assert document.extraction.unread == 3
-    assert document.extraction.warnings == (
-        "1 formula was not read that a.docx has as objects.",
-        "2 charts were not read that a.docx has as objects.",
-    )
+    assert document.extraction.warnings == ("3 formulas or charts were not read that a.docx has as objects.",)
 
 
 def test_text_boxes_in_cells_are_read() -> None:

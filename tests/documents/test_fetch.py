@@ -13,7 +13,6 @@ import pytest
 
 from specextend_cli.documents import fetch as module
 from specextend_cli.documents.fetch import fetch, file_name
-from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError, UsageError
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -85,14 +84,6 @@ def test_a_document_is_fetched_and_named(server: Server) -> None:
     assert "\x1b" not in file_name("http://x/%1b[2J")
 
 
-def test_the_encoding_that_only_the_server_names(server: Server) -> None:
-    data = "<html><p>Größe: Река".encode("cp1251", "replace")
-    url = server.url("/page", says(data, Content_Type="text/html; charset=windows-1251"))
-    assert "Река" in read_bytes("page", fetch(url)).text
-    url = server.url("/odd", says(b"words", Content_Type="text/plain; charset=none-such"))
-    assert fetch(url) == b"words"
-
-
 def test_redirects(server: Server) -> None:
     server.url("/c", says(b"found"))
     server.url("/b", moves("/c"))
@@ -100,8 +91,8 @@ def test_redirects(server: Server) -> None:
     error = refusal(server.url("/loop", moves("/loop")))
     assert error.why == "it was redirected more than 5 times"
     for target, why in (
-        ("file:///etc/passwd", "which is no web address"),
-        ("gopher://127.0.0.1/", "which is no web address"),
+        ("file:///etc/passwd", "or no web address"),
+        ("gopher://127.0.0.1/", "or no web address"),
         (f"http://localhost:{server.server_port}/c", "an address of the local network (localhost)"),
         ("http://169.254.169.254/latest/meta-data", "an address of the local network"),
         ("http://[::1]/", "an address of the local network"),
@@ -114,7 +105,7 @@ def test_redirects(server: Server) -> None:
 def test_https_is_not_left() -> None:
     with pytest.raises(InputError) as caught:
         module._moved("https://example.org/a", "http://example.org/b", "https://example.org/a")
-    assert caught.value.why == "it was redirected from https to http"
+    assert "less safe" in caught.value.why
 
 
 def test_what_servers_refuse(server: Server) -> None:

@@ -4,7 +4,7 @@ import pytest
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.documents.request import parse_pages
+from specextend_cli.documents.source import parse_pages
 from specextend_cli.errors import InputError, UsageError
 
 
@@ -130,18 +130,6 @@ def test_a_declared_bomb_is_never_expanded() -> None:
     assert "text" in document.text
 
 
-def test_lists_in_cells_keep_their_text() -> None:
-    cell = "<td><div class=x><ul><li><a href=/b>Bill Bates</a></li><li>Kim <b>Kay</b> (CFO)</li></ul></div></td>"
-    document = html(
-        f"<table><tr><th>Founders</th>{cell}<td>1975</td></tr>"
-        "<tr><th>Terms</th><td><dl><dt>CEO<dd>chief<dt>CFO<dd>finance</dl></td></tr>"
-        "<tr><th>Text</th><td><p>One <a href=/x>link</a>.</p><p>Two.</p></td></tr></table>"
-    )
-    assert document.text == (
-        "Founders  Bill Bates; Kim Kay (CFO)  1975\nTerms  CEO chief; CFO finance\nText  One link. Two."
-    )
-
-
 def test_lists_in_the_cells_of_a_layout_are_lists() -> None:
     document = html("<table><tr><td></td><td><ul><li>a</li><li>b</li></ul></td></tr></table>")
     assert document.text == "- a\n- b"
@@ -166,20 +154,6 @@ def test_no_word_of_a_cell_is_lost(inner: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "fragment",
-    [
-        "<h1>Rain</h1><p>It rains.</p>",
-        "\ufeff<!-- made by hand -->\n<div class='a'>\n<h1>Rain</h1>\n\n<p>It rains.</p>\n</div>\n",
-        "<article><header><h1>Rain</h1></header>\n<p>It\nrains.</article>",
-    ],
-)
-def test_fragments_are_pages(fragment: str) -> None:
-    for data in (fragment.encode(), fragment.encode("utf-16")):
-        document = read_bytes("-", data)
-        assert (document.kind, document.text) == ("html", "Rain\n\nIt rains.")
-
-
-@pytest.mark.parametrize(
     "text",
     [
         '<h1 align="center">Rain</h1>\n\nIt rains.\n\nIt rains [more](x).\n',
@@ -194,19 +168,12 @@ def test_markdown_and_texts_that_begin_with_an_element(text: str) -> None:
     assert read_bytes("a.txt", text.encode()).kind in ("markdown", "text")
 
 
-def test_the_text_of_drawings_is_counted() -> None:
-    document = html("<p>Kept.</p><svg><title>x</title><g><text>Rain in <tspan>mm</tspan></text></g></svg>")
-    assert document.text == "Kept."
-    assert [(edit.kind, edit.before) for edit in document.extraction.edits] == [("text of a drawing", "Rain in mm")]
-    assert document.extraction.left_out == 3
-
-
 def test_links_that_are_marks_are_no_text() -> None:
     document = html(
         "<h1>Levels<a class='headerlink' href='#levels' title='Permalink'>¶</a></h1>"
         "<p>The river rose<a href='#n1'>1</a>, then fell.<a href='#n2'><i>[2]</i></a> See <a href='#n1'>1</a>.</p>"
-        "<h2><span>Floods</span><span>[<a href='/edit?section=2'>edit</a>]</span></h2><p>Many.</p>"
-        "<div><h3>Dams</h3><span><span>[</span><a href='/e'>edit</a> | <a href='/s'>source</a>]</span></div>"
+        "<h2><span>Floods</span><span class='mw-editsection'>[<a href='/edit'>edit</a>]</span></h2><p>Many.</p>"
+        "<div><h3>Dams</h3><span class='x mw-editsection'><a href='/e'>edit</a> | <a href='/s'>source</a></span></div>"
         "<p>Few [<a href='/x'>list</a>].</p>"
         "<ol><li id='n1'><a href='#m1'>^</a> By the mill.<a href='#m1' role='doc-backlink'>↩︎</a></li></ol>"
     )

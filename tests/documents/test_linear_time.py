@@ -13,7 +13,7 @@ import pytest
 
 from specextend_cli.documents import read
 from specextend_cli.documents.encoded import without_encoded
-from specextend_cli.documents.mail.mime import MAX_HEADER
+from specextend_cli.documents.mail import MAX_HEADER
 from specextend_cli.documents.read import read_bytes
 from tests.documents import faulty_workers
 from tests.documents.edge_cases import refusal

@@ -18,7 +18,6 @@ from tests.documents.raw_pdf import raw_pdf, show, width
         ("e", "-kt", "^(-kt)"),
         ("10", "4.5", "^4.5"),
         ("x)", "n+1", "^(n+1)"),
-        ("Ca", "2+", "²⁺"),
         ("5", "th", "th"),
         ("M", "lle", "lle"),
         ("n", "o", "o"),

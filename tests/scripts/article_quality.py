@@ -12,10 +12,9 @@ from collections import Counter, defaultdict
 
 import trafilatura
 
+from specextend_cli.documents.html.read import read_html
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.source import Source
-from specextend_cli.documents.worker import parse
 from tests.documents.made_pages import MadePage, made_pages
 
 
@@ -25,13 +24,12 @@ def words(text: str) -> Counter[str]:
 
 def ways(page: MadePage) -> dict[str, str]:
     """The text of a page, in three ways."""
-    data = page.html.encode()
-    whole = parse(Source("a.html", "html", data=data, full_page=True))
-    assert isinstance(whole, Parsed)
+    whole = Parsed("html")
+    read_html(page.html, whole)
     return {
         "whole page": "\n".join(text for section in whole.sections for _, text in section.items),
         "trafilatura": trafilatura.extract(page.html, include_comments=False, include_tables=True) or "",
-        "article": read_bytes("a.html", data).text,
+        "article": read_bytes("a.html", page.html.encode()).text,
     }
 
 

@@ -7,6 +7,7 @@ are read as on any other page.
 from __future__ import annotations
 
 import re
+import signal
 from collections import Counter
 from copy import deepcopy
 from typing import Any
@@ -17,6 +18,8 @@ from specextend_cli.documents.markup import name
 from specextend_cli.documents.sections import Parsed
 
 OUTSIDE = "outside the article"
+SECONDS = 20.0
+"""To find the article; a page on which it takes longer is read whole."""
 _MIN_WORDS = 40  # of the paragraphs of an article
 _LONG = 30_000  # words; of longer pages, which are reports, books and lists, only links and labels are left out
 _MAX_TEXTS = 1 << 16
@@ -89,24 +92,13 @@ def _block(element: Any) -> Any:
     return element
 
 
-def _raw(root: Any) -> set[Any]:
-    """The elements that hold no text to be read, and all in them."""
-    found = set[Any]()
-    for element in root.iter("*"):
-        if element.getparent() in found or name(element) in _RAW.split():
-            found.add(element)
-    return found
-
-
 def _texts(root: Any) -> list[_Text]:
     """The texts of a page that are read, in order of the elements."""
-    raw, places = _raw(root), ("text", "tail")
-    texts = [
-        (element, place)
-        for element in root.iter("*")
-        for place in places
-        if _WORD.search(getattr(element, place) or "")
-    ]
+    texts, raw = list[_Text](), set[Any]()
+    for element in root.iter("*"):
+        if element.getparent() in raw or name(element) in _RAW.split():
+            raw.add(element)
+        texts += [(element, place) for place in ("text", "tail") if _WORD.search(getattr(element, place) or "")]
     return [text for text in texts if _holder(*text) not in raw]
 
 
@@ -124,14 +116,26 @@ def _numbered(root: Any, texts: list[_Text]) -> str:
     return page
 
 
+class _TooLate(BaseException):
+    """More time than that is not given to trafilatura, which handles every Exception."""
+
+
+def _stop(*_: object) -> None:
+    raise _TooLate
+
+
 def _extracted(page: str) -> set[int]:
     """The numbers of the texts that the article of a numbered page has, by trafilatura."""
     import trafilatura
 
+    signal.signal(signal.SIGALRM, _stop)
+    signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
         found: Any = trafilatura.bare_extraction(page, include_comments=False)
-    except Exception:  # whatever fails in it, the page is read without it
+    except (Exception, _TooLate):  # whatever fails in it, the page is read without it
         found = None
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
     signs = [] if found is None or found.body is None else _DIGITS.findall("".join(found.body.itertext()))
     return {(ord(high) - 0x2800 << 8) + ord(low) - 0x2800 for high, low in zip(signs[::2], signs[1::2], strict=False)}
 

@@ -17,7 +17,6 @@ from specextend_cli.documents.markup import attribute, name
 _LOWERED = str.maketrans("0123456789+-\N{MINUS SIGN}\N{EN DASH}", "₀₁₂₃₄₅₆₇₈₉₊₋₋₋")
 _BRACKETED = re.compile(r"[\[(]\s*(\d{1,4})\s*[\])]")
 _NUMBER = re.compile("[+\N{MINUS SIGN}\N{EN DASH}-]?[0-9]{1,9}")
-_CHARGE = re.compile("[0-9]?[+\N{MINUS SIGN}\N{EN DASH}-]")
 _NOTES = re.compile(r"[\[(]?\s*\d{1,4}(?:\s*[,;\u2013-]\s*\d{1,4})+\s*[\])]?")
 _NOTED = re.compile(r"(?:[^\W\d_]{3}|[.,;:)\]”’\"'?!])\s*$")
 _POWER_OF = re.compile(r"(?:[0-9)\]}]|(?<![^\W\d_])[^\W\d_])$")  # a number, a bracket, or a single letter
@@ -44,7 +43,7 @@ def superscript(before: str, text: str) -> str:
     body = text.strip()
     if bracketed := _BRACKETED.fullmatch(body):
         body = bracketed[1]
-    if _NUMBER.fullmatch(body) or (_CHARGE.fullmatch(body) and before[-1:].isalnum()):
+    if _NUMBER.fullmatch(body):
         return raised(body)
     if _NOTES.fullmatch(body) and _NOTED.search(before):
         return raised("".join(filter(str.isdigit, body)))
@@ -93,11 +92,7 @@ def _text(element: Any, depth: int) -> str:
         return "√" + _grouped(_joined(parts))
     if tag in ("mroot", "rad") and len(parts) == 2:
         base, degree = parts if tag == "mroot" else reversed(parts)
-        return (
-            f"{raised(degree)}√{_grouped(base)}"
-            if _NUMBER.fullmatch(degree or "0")
-            else f"{degree}-th √{_grouped(base)}"
-        )
+        return f"{raised(degree)}√{_grouped(base)}"
     if (kinds := _SCRIPTS.get(tag)) and len(parts) == len(kinds) + 1:
         if not any(map(str.isalnum, parts[1])) and tag in ("mover", "munder"):
             return parts[0]  # without its accent

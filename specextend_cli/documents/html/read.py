@@ -6,7 +6,7 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from itertools import chain, islice
 from typing import Any
 
@@ -48,7 +48,7 @@ def parse(source: Source) -> Parsed:
     parsed.warnings += warnings
     try:
         root = html_root(text)
-        _read(root, parsed, set() if root is None or source.full_page else outside_of_article(root))
+        _read(root, parsed, set() if root is None else outside_of_article(root))
     except MarkupError as error:
         what = f"{source.name} is an HTML page that cannot be read"
         raise InputError(what, why=str(error), fix="print it to PDF") from None
@@ -90,7 +90,7 @@ def _read(root: Any | None, parsed: Parsed, outside: Collection[Any] = ()) -> No
 
 def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Collection[Any]) -> None:
     """Add what is read in an element; of elements `outside` the items are recorded as removed."""
-    builder = _ItemBuilder(parsed, visibility.letters)
+    builder = _ItemBuilder(parsed)
     walk = etree.iterwalk(root, events=("start", "end"))
     skipped: Any = None
     for event, element in walk:
@@ -110,10 +110,6 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
                 continue
             if why:
                 parsed.remove(why, " ".join(element.itertext()))
-            elif tag == "svg":
-                parsed.remove(
-                    "text of a drawing", " ".join("".join(text.itertext()) for text in element.iter("{*}text"))
-                )
             walk.skip_subtree()
             skipped = element
         else:
@@ -127,8 +123,8 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
 class _ItemBuilder:
     """Start and end of elements to items. Text is collected until a block ends."""
 
-    def __init__(self, parsed: Parsed, letters: Callable[[Any], int]) -> None:
-        self._parsed, self._letters = parsed, letters
+    def __init__(self, parsed: Parsed) -> None:
+        self._parsed = parsed
         self._text: list[str] = []
         self._heading = 0  # number of open headings
         self._pre = 0
@@ -138,20 +134,12 @@ class _ItemBuilder:
         self._table = Table()
         self._cells: list[Cell] | None = None
         self._open = False  # whether a cell is open
-        self._data_row = False  # whether its row has other cells with text
-        self._cell_lists: list[int | None] = []  # the items of each open list in a cell, None where they are rows
         self._span = (1, 1)  # its columns and rows
         self._scripts: list[tuple[int, str] | None] = []  # start and kind of open inline elements
 
     def start(self, tag: str, element: Any) -> None:
         if tag in _LISTS:
-            fits = self._open and self._data_row and self._size() + self._letters(element) <= _LONG_CELL
-            self._cell_lists.append(0 if fits else None)
             self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
-        if self._cell_lists and (count := self._cell_lists[-1]) is not None and tag in _LISTS | _ROWS:
-            self._text.append("; " if count and tag != "dd" else " ")
-            self._cell_lists[-1] = count + (tag in _ROWS)
-            return
         if tag in _BREAKS_ROW and self._cells is not None:
             self._end_row()
         if tag in ("td", "th"):
@@ -161,8 +149,6 @@ class _ItemBuilder:
         elif tag == "tr":
             self._end_row()
             self._cells = []
-            filled = (self._letters(cell) > 0 for cell in element if name(cell).lower() in ("td", "th"))
-            self._data_row = sum(filled) > 1
         elif tag in HEADINGS:
             self._flush()
             self._heading += 1
@@ -182,13 +168,9 @@ class _ItemBuilder:
             self._scripts.append((len(self._text), kind) if kind != "a" else None)
 
     def end(self, tag: str, element: Any) -> None:
-        in_cell = bool(self._cell_lists) and self._cell_lists[-1] is not None
         if tag in _LISTS:
-            self._cell_lists.pop()
             self._lists.pop()
-        if in_cell and tag in _LISTS | _ROWS:
-            self._text += [" "] * (tag in _LISTS)
-        elif tag in ("td", "th"):
+        if tag in ("td", "th"):
             self._end_cell()
         elif tag in ("tr", "table"):
             self._end_row()
@@ -244,13 +226,13 @@ class _ItemBuilder:
         """End a block: a paragraph, or a line in a cell."""
         if self._cells is None:
             self._flush()
-        elif self._size() > _LONG_CELL:
+        elif sum(map(len, self._text)) > _LONG_CELL:
             self._end_row()
         else:
             self._text.append(" ")
 
     def _end_cell(self) -> None:
-        text = " ".join("".join(self._text).split()).replace(" ; ", "; ")
+        text = " ".join("".join(self._text).split())
         if self._cells is None:
             self._flush()
         else:
@@ -275,9 +257,6 @@ class _ItemBuilder:
     def _end_table(self) -> None:
         self._parsed.add_rows(self._table)
         self._table = Table()
-
-    def _size(self) -> int:
-        return sum(map(len, self._text))
 
     def _clear(self) -> None:
         self._text.clear()

@@ -3,13 +3,13 @@
 Marks are those of notes, anchors of headings, edit links.
 
 In the tree of a lenient parser an element that was never closed contains the rest of the page. An element with most of
-the page's text is therefore read, even if it is a menu or a control by its name.
+the page's paragraphs is therefore read, even if it is a menu or a control by its name.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, NamedTuple
+from typing import Any
 
 from specextend_cli.documents.markup import attribute, name
 
@@ -19,57 +19,43 @@ _CONTROLS = {
     *("select", "svg", "textarea", "video"),
 }
 _NAVIGATION = frozenset(("navigation", "search", "menu", "menubar"))
-_CONTENT = {"article", "blockquote", "h1", "h2", "h3", "h4", "h5", "h6", "main", "p", "pre", "section", "table"}
 _HIDDEN = re.compile(r"(?:^|[;\s])(?:display\s*:\s*none|visibility\s*:\s*hidden)", re.IGNORECASE)
 _DELETED = frozenset(("del", "s", "strike"))
 _PAGE = ("html", "body")
-_MOST = 0.5  # of the letters of the page outside of links
-_FEW = 100  # letters; a page with fewer may be nothing but a notice
+_MOST = 0.5  # of the paragraphs of a page
+_FEW = 2  # paragraphs; no more may be a notice
 HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 NOTE_MARK = "note mark"
-_MAX_MARK, _MAX_LINKS = 12, 40  # characters
+_MAX_MARK = 12  # characters
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[a-z]|[*†‡§]{1,3})[\])]?", re.IGNORECASE)
 _AFTER = re.compile(r"[^\W\d_]$|[.,;:!?)\]”’\"'»]$")
-_BRACKETS = re.compile(r"\[[^\[\]]+\]")
 _DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*:\s*([\w-]+)", re.IGNORECASE)
 _COMMENT = re.compile(r"/\*.*?(?:\*/|$)", re.DOTALL)
 _ALONE = re.compile(r"[.#][\w-]+")
-_DATA = ("application/json", "application/ld+json", "text/template")
-_LONGEST = 1 << 20  # characters of all style sheets
-
-
-class _Content(NamedTuple):
-    """The letters of an element outside of links and in links, and its number of content elements."""
-
-    plain: int
-    linked: int
-    content: int
 
 
 class VisibilityFilter:
     """Decides what to skip on one page; asked for each element in document order."""
 
     def __init__(self, root: Any) -> None:
-        self._content, (self._hidden, self._shown) = _count_content(root), _styled_names(root)
-        self._most = max(_MOST * self._content[root].plain, _FEW)
-
-    def letters(self, element: Any) -> int:
-        """The number of letters in an element."""
-        content = self._content[element]
-        return content.plain + content.linked
+        self._paragraphs = _paragraphs(root)
+        self._hidden, self._shown = _styled_names(root)
 
     def skip_reason(self, element: Any, tag: str) -> str | None:
         """None for an element that is read; else the kind of removed text, or "" for none worth recording."""
         if not tag or tag in _RAW:
             return ""
-        content = self._content[element]
         why = _reason(element, tag)
         if why is None and self._hidden and not _DISPLAY.search(element.get("style", "")):
             names = {f".{part}" for part in element.get("class", "").split()} | {f"#{element.get('id', '')}"}
             why = "hidden text" if names & self._hidden and not names & self._shown else None
-        # Hidden elements may have most of a page, but not all of it: then a script shows it after loading.
-        is_page = content.plain > self._most and content.content > 0 and (why != "hidden text" or tag in _PAGE)
-        return None if is_page else why
+        if why == "hidden text":  # a script shows it after loading where it is all of a page
+            return None if tag in _PAGE else why
+        return None if why is not None and _paragraphs(element) > max(_MOST * self._paragraphs, _FEW) else why
+
+
+def _paragraphs(element: Any) -> int:
+    return sum(1 for _ in element.iter("{*}p"))
 
 
 def _reason(element: Any, tag: str) -> str | None:
@@ -81,7 +67,7 @@ def _reason(element: Any, tag: str) -> str | None:
         # The accessible version of a formula is hidden beside its picture.
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
-    return "deleted text" if tag in _DELETED else mark_of(element, tag)
+    return "deleted text" if tag in _DELETED else _mark(element, tag)
 
 
 def _styled_names(root: Any) -> tuple[set[str], set[str]]:
@@ -89,10 +75,9 @@ def _styled_names(root: Any) -> tuple[set[str], set[str]]:
 
     None where a script may show them: the answers of a list of questions, the pages of tabs.
     """
-    scripts = [part for part in root.iter("{*}script", "script") if part.get("type", "") not in _DATA]
     sheets = root.iter("{*}style", "style")
     css = "\n".join(part.text or "" for part in sheets if part.get("media", "all").lower() in ("", "all", "screen"))
-    if scripts or len(css) > _LONGEST or ("display" not in css and "visibility" not in css):
+    if next(root.iter("{*}script", "script"), None) is not None:
         return set(), set()
     hidden, shown, depth = set[str](), set[str](), 0
     for rule in _COMMENT.sub(" ", css).split("}"):
@@ -108,65 +93,25 @@ def _styled_names(root: Any) -> tuple[set[str], set[str]]:
     return hidden - shown, shown
 
 
-def _count_content(root: Any) -> dict[Any, _Content]:
-    """The content of each element, without the text of scripts and styles."""
-    found: dict[Any, _Content] = {}
-    for element in reversed(list(root.iter("*"))):  # children before their parents
-        tag = name(element).lower()
-        plain, linked, content = _letters(element.text), 0, int(tag in _CONTENT)
-        for child in element.iterchildren("*"):
-            plain += found[child].plain + _letters(child.tail)
-            linked += found[child].linked
-            content += found[child].content
-        if tag in _RAW:
-            plain = linked = 0
-        elif tag == "a":
-            plain, linked = 0, plain + linked
-        found[element] = _Content(plain, linked, content)
-    return found
-
-
-def _letters(text: str | None) -> int:
-    return len("".join(text.split())) if text else 0
-
-
-def mark_of(element: Any, tag: str) -> str | None:
+def _mark(element: Any, tag: str) -> str | None:
     """The kind of mark that an element is, else None."""
-    if tag == "a":
-        if "doc-backlink" in _roles(element):
-            return "link mark"
-        if "#" in attribute(element, "href") and (text := _text(element)) and not any(map(str.isalnum, text)):
-            return NOTE_MARK if _NOTE.fullmatch(text) else "link mark"
-    elif tag == "span" and _is_at_heading(element) and _BRACKETS.fullmatch(_text(element, _MAX_LINKS)):
-        return "link mark" if next(element.iter("{*}a"), None) is not None else None
+    if tag == "span" and "mw-editsection" in element.get("class", ""):
+        return "link mark"
+    if tag == "a" and "#" in attribute(element, "href") and (text := _text(element)):
+        return None if any(map(str.isalnum, text)) else NOTE_MARK if _NOTE.fullmatch(text) else "link mark"
     return None
 
 
 def is_note_reference(element: Any, before: str) -> bool:
-    """True if a link is the mark of a note: it says so, or it touches the word before it and leads within the text."""
-    text = _text(element)
-    if _roles(element) & {"noteref", "doc-noteref"}:
-        return 0 < len(text) <= _MAX_MARK
-    return "#" in attribute(element, "href") and bool(_NOTE.fullmatch(text) and _AFTER.search(before))
+    """True if a link is the mark of a note: it touches the word before it, and leads within the text."""
+    return "#" in attribute(element, "href") and bool(_NOTE.fullmatch(_text(element)) and _AFTER.search(before))
 
 
-def _roles(element: Any) -> set[str]:
-    """What an element is by the vocabularies of books (`epub:type`) and of accessible pages (`role`)."""
-    return {*attribute(element, "type").split(), *attribute(element, "role").split()}
-
-
-def _text(element: Any, most: int = _MAX_MARK) -> str:
+def _text(element: Any) -> str:
     """The text of an element; "" where it is longer than a mark."""
     text = ""
     for part in element.itertext():
         text += part
-        if len(text.strip()) > most:
+        if len(text.strip()) > _MAX_MARK:
             return ""
     return text.strip()
-
-
-def _is_at_heading(element: Any) -> bool:
-    """True if an element ends a heading, or stands directly behind one."""
-    parent, before = element.getparent(), element.getprevious()
-    inside = parent is not None and name(parent).lower() in HEADINGS and element.getnext() is None
-    return inside or (before is not None and name(before).lower() in HEADINGS)

@@ -18,8 +18,6 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-OPENED, CLOSED = "\ufdd0", "\ufdd1"
-"""Noncharacters around what HTML quotes."""
 _LANGUAGES = tomllib.loads((Path(__file__).parent / "quotes.toml").read_text(encoding="utf-8")).values()
 _WORDS = {
     key: "|".join(filter(None, (language.get(key) for language in _LANGUAGES)))
@@ -44,20 +42,14 @@ _BETWEEN, _FROM, _TITLE, _WRITTEN = (
     re.compile(rf"^[> \t]*{what}", re.MULTILINE)
     for what in (_SEPARATOR, _SENDER, rf"{_SUBJECT}[*_]{{0,2}}(.*)", _ATTRIBUTION)
 )
-_PRECISE = re.compile(r"\S@\S|\d[:.h]\d\d")  # an address or a time, which hardly any sentence that ends with ":" has
-_OWN, _QUOTED = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE), re.compile(r"^[ \t]?>", re.MULTILINE)
+_OWN = re.compile(r"^[ \t]*[^\s>]", re.MULTILINE)
 _MARKS = re.compile(r"[ \t]?((?:>[ \t]?)*)(.*)")
-_MAYBE = re.compile(rf"(?:[^{OPENED}{CLOSED}]*[{OPENED}{CLOSED}]|{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION})", re.MULTILINE)
-_DEEPEST = 9  # marks of a line that HTML quotes
+_MAYBE = re.compile(rf"{_SEPARATOR}|{_SENDER}|{_ATTRIBUTION}", re.MULTILINE)
 
 
-def with_quotes(text: str, *, goes_on: bool = False) -> list[tuple[ItemKind, str]]:
-    """The items of a text: "plain" or, what is quoted, "quote"; a message at the end begins with a heading and rows.
-
-    A text that `goes_on` has the sender's own below it.
-    """
-    own, quoted = (max((found.start() for found in lines.finditer(text)), default=-1) for lines in (_OWN, _QUOTED))
-    own = len(text) if goes_on else own
+def with_quotes(text: str) -> list[tuple[ItemKind, str]]:
+    """The items of a text: "plain" or, what is quoted, "quote"; a message at the end begins with a heading and rows."""
+    own = max((found.start() for found in _OWN.finditer(text)), default=-1)
     items, at, ends = list[tuple[ItemKind, str]](), 0, False
     for head in _HEAD.finditer(text):
         fields, title = head[0], _TITLE.search(head[0])
@@ -65,8 +57,7 @@ def with_quotes(text: str, *, goes_on: bool = False) -> list[tuple[ItemKind, str
         if is_sure:
             begins = ends or own < head.end() or not fields.rpartition("\n")[2].lstrip().startswith(">")
         else:
-            is_last = own < head.end() or (_PRECISE.search(fields) is not None and quoted < head.start())
-            begins = not ends and is_last and _WRITTEN.match(fields) is not None
+            begins = not ends and own < head.end() and _WRITTEN.match(fields) is not None
         if begins:
             items += _marked(text[at : head.start()], quoted=ends)
             rows = (
@@ -83,20 +74,11 @@ def with_quotes(text: str, *, goes_on: bool = False) -> list[tuple[ItemKind, str
 
 
 def html_with_quotes(items: Sequence[tuple[ItemKind, str]]) -> list[tuple[ItemKind, str]]:
-    """The items of an HTML text, of which what it quotes is as in a text with the marks of quotation."""
+    """The items of an HTML text; from what may be the head of a quoted message on as in a text."""
     start = next((at for at, (_, text) in enumerate(items) if _MAYBE.match(text)), len(items))
-    end = max((at for at, (_, text) in enumerate(items, 1) if CLOSED in text), default=0)
-    end = len(items) if end <= start or any(_MAYBE.match(text) for _, text in items[end:]) else end
-    lines, depth, before = list[str](), 0, ""
-    for kind, text in items[start:end]:
-        lines += [] if kind == before == "row" else [""]
-        before = kind
-        for line in text.split("\n"):
-            inside = depth = depth + line.count(OPENED)
-            depth = max(depth - line.count(CLOSED), 0)
-            line = line.replace(OPENED, "").replace(CLOSED, "")
-            lines.append("> " * min(inside, _DEEPEST) + line if line.strip() else "")
-    return [*items[:start], *with_quotes("\n".join(lines), goes_on=end < len(items)), *items[end:]]
+    groups = groupby(items[start:], key=lambda item: item[0] == "row")
+    parts = (("\n" if are_rows else "\n\n").join(text for _, text in group) for are_rows, group in groups)
+    return [*items[:start], *with_quotes("\n\n".join(parts))]
 
 
 def _marked(text: str, *, quoted: bool) -> list[tuple[ItemKind, str]]:

@@ -1,1 +1,0 @@
-"""Email messages and mailboxes."""

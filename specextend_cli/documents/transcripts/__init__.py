@@ -1,1 +1,0 @@
-"""Captions and chats."""
