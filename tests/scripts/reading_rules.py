@@ -58,10 +58,6 @@ def last(*values: Any) -> Any:
     return values[-1]
 
 
-def as_list(lines: Any, *others: Any) -> Any:
-    return list(lines)
-
-
 def result(value: Any) -> Callable[..., Any]:
     return lambda *values, **options: value
 
@@ -76,12 +72,10 @@ class Joined:
 # Name: the module, what is replaced in it, and by what.
 RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "word gaps": ("pdf.lines", "put_spaces", lambda lines: []),
-    "struck": ("pdf.lines", "without_struck", same_without_repairs),
     "invisible": ("pdf.lines", "without_invisible", same_without_repairs),
     "outside of the page": ("pdf.lines", "_outside", result(False)),
     "accents": ("pdf.lines", "put_together", result({})),
     "split by size": ("pdf.lines", "_split_by_size", same),
-    "late note marks": ("pdf.lines", "place_late_marks", as_list),
     "superscripts": ("pdf.lines", "mark_superscripts", lambda glyphs, text: (text, {})),
     "right to left": ("pdf.lines", "order_letters", lambda lines: []),
     "split at jumps": ("pdf.lines", "split_at_jumps", last),

@@ -20,8 +20,7 @@ from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
 from specextend_cli.documents.pdf.legibility import UNREAD, put_together, read_ligatures
 from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.pdf.struck import strokes_of, without_struck
-from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
+from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts
 from specextend_cli.documents.pdf.word_gaps import put_spaces
 
 Box = tuple[float, float, float, float]
@@ -85,9 +84,6 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
             at = place - line.first
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
     repairs = put_spaces(found) + order_letters(found)
-    found = place_late_marks(found)
-    found, struck = without_struck(found, strokes_of(page.page))
-    repairs += struck
     found, invisible = without_invisible(found, page)
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     lines = [_line(line, number, repairs) for line in found]

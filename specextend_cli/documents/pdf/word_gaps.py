@@ -1,7 +1,4 @@
-"""Spaces that a PDF page lacks, and those between the letters of letterspaced words ("C O N T E N T S").
-
-They are found by the gaps between characters; all gaps are in units of the type size.
-"""
+"""Spaces that a PDF page lacks, by the gaps between characters, in units of the type size."""
 
 from __future__ import annotations
 
@@ -19,9 +16,6 @@ _SAME = 0.5  # of the median space of a line: a narrower gap is none
 _CLEAR = 0.5  # of the narrowest gap between words: how much narrower the widest gap within words must be
 _MAX_SHARE = 0.4  # of the gaps between letters: with more wide ones, the text is letter-spaced
 _SINGLE = 0.34  # of the words: with more single letters, the line is letter-spaced
-_LETTERS = re.compile(r"[^\W\d_](?:[ \t][^\W\d_]){4,80}")
-_WORDS, _WIDEST = 1.6, 1.3  # of the gap between letters: one between words is wider; columns are further apart
-_LONG = 4  # letters of a word
 _JOINT = re.compile(r"(?=\d\d|\d[^\W\d_]|[^\W\d_]\d|[a-zà-öø-ÿ][A-ZÀ-ÖØ-Þ])")
 _TOO_LONG = re.compile(r"[^\W\d_]{15,}")
 # Scripts without spaces between words: Thai, Lao, Myanmar, Khmer; Chinese, Japanese.
@@ -29,17 +23,9 @@ _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u2e80-\u9fff\uf
 
 
 def put_spaces(lines: Sequence[GlyphLine]) -> list[Repair]:
-    """Insert missing spaces in the lines of a page, and remove those of letterspaced words; the repairs.
-
-    They show in words that are too long, and in lines with narrow spaces.
-    """
+    """Insert missing spaces in the lines of a page: in words that are too long, and narrow spaces; the repairs."""
     repairs: list[Repair] = []
     for line in lines:
-        if within := _letterspaced(line):
-            before, line.gaps = line.text.replace("\t", " "), []
-            line.changed |= {at: "" if at in within else " " for at in range(1, len(line.body), 2)}
-            repairs.append(("letterspacing", before, line.text))
-            continue
         missing = joints(line, _MIN_GAP) | (
             missing_spaces(line) if _TOO_LONG.search(line.body) or _is_tight(line) else set()
         )
@@ -47,19 +33,6 @@ def put_spaces(lines: Sequence[GlyphLine]) -> list[Repair]:
             before, line.changed = line.text, line.changed | {at: f" {line.body[at]}" for at in missing}
             repairs.append(("space put", before, line.text))
     return repairs
-
-
-def _letterspaced(line: GlyphLine) -> set[int]:
-    """The spaces within the words of a letterspaced line, which PDFium put there."""
-    if not _LETTERS.fullmatch(line.body) or line.head.turn or line.head.slanted:
-        return set()
-    boxes = [line.glyphs.ink(line.first + at) for at in range(0, len(line.body), 2)]
-    gaps = [after[0] - before[2] for before, after in pairwise(boxes)]
-    usual = median(gaps)
-    within = {2 * at + 1 for at, gap in enumerate(gaps) if gap < _WORDS * usual < _WIDEST * line.size}
-    words = "".join("" if at in within else letter for at, letter in enumerate(line.body)).split()
-    is_heading = max(map(len, words)) >= _LONG and words[0][0].isupper()
-    return within if is_heading and all(line.glyphs.generated(line.first + at) for at in within) else set()
 
 
 def _is_tight(line: GlyphLine) -> bool:

@@ -16,7 +16,7 @@ from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.interruptions import interruptions
 from specextend_cli.documents.repairs.line_numbers import line_numbers
-from specextend_cli.documents.repairs.notes import note_marks
+from specextend_cli.documents.repairs.notes import late_marks, note_marks
 from specextend_cli.documents.repairs.order import list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows
 from specextend_cli.documents.repairs.running import running_lines, watermarks
@@ -31,6 +31,7 @@ _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
         dotted_cells,
         characters,
         drop_caps,
+        late_marks,
         rows,
         empty_cells,
         running_lines,
