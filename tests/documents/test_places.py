@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import random
-from itertools import accumulate, pairwise
+from itertools import pairwise
 
 import pytest
 
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import Line
-from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine
-from specextend_cli.documents.pdf.word_gaps import missing_spaces
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.interruptions import interruptions
 from specextend_cli.documents.repairs.notes import remove_note_marks
@@ -217,31 +215,6 @@ def test_a_cell_over_two_columns_fills_nothing() -> None:
     page = [row(700 - 14 * n, (72, f"Mill {n}"), (160, "3.20"), (220, "19"), (280, "7")) for n in range(4)]
     spanning = row(714, (72, "Place"), (160, "What was measured"))
     assert empty_cells([[spanning, *page]]) == ([[spanning, *page]], [])
-
-
-# ---------------------------------------------------------------------------------------------------------- spaces
-
-
-def printed(text: str, gaps: dict[int, float]) -> GlyphLine:
-    """A line of size 10 with characters of half a size each; `gaps` before some of them, in sizes."""
-    glyph = Glyph(0, 5, 0, 10, False, (0, 0), 0)
-    line = GlyphLine(None, text, 0, 0, 5 * len(text), glyph, glyph)
-    lefts = accumulate(5 + 10 * gaps.get(number, 0.0) for number in range(1, len(text)))
-    line.spans = [(left, left + 5) for left in (0.0, *lefts)]
-    return line
-
-
-def test_spaces_are_put_in_clear_gaps_only() -> None:
-    text = "therivertakesitswayto"
-    clear = {3: 0.25, 8: 0.25, 13: 0.26, 16: 0.25, 19: 0.24}
-    assert missing_spaces(printed(text, clear)) == set(clear)
-    uneven = {number: 0.02 * (number % 11) for number in range(1, len(text))}
-    assert not missing_spaces(printed(text, uneven))
-
-
-def test_writing_without_spaces_gets_none() -> None:
-    for text in ("这条河从山上流下来经过许多田地和村庄", "この川は山から流れて海に入る人々は", "แม่น้ำไหลจากภูเขาผ่านทุ่งนา"):
-        assert not missing_spaces(printed(text, {3: 0.3, 8: 0.3}))
 
 
 # ----------------------------------------------------------------------------------------------------------- marks

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -15,7 +14,6 @@ from specextend_cli.documents.line import HYPHEN
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
-_LINE_ENDS = (10, 13)
 _SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
 
@@ -69,19 +67,6 @@ class Glyphs:
         sample = range(0, self._total, max(self._total // _SAMPLE, 1))
         codes = sum(bool(self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1) for at in sample)
         return codes / max(len(sample), 1)
-
-    def dropped(self) -> Iterator[tuple[int, int]]:
-        """The positions in the text before which it lacks characters that are drawn, and the code of the first.
-
-        PDFium leaves out those whose code is a control character.
-        """
-        last = self._index(0)
-        for position in range(1, self._length if self._lacks else 0):
-            index = self._index(position)
-            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if last + 1 < index else 32
-            if code < 32 and code not in _LINE_ENDS:
-                yield position, code
-            last = index
 
     def box(self, position: int) -> tuple[float, float, float, float]:
         """Left, bottom, right and top of a character and the room around it."""
@@ -206,21 +191,6 @@ class GlyphLine:
     def spans(self) -> list[tuple[float, float]]:
         """The left and right ends of all characters."""
         return [self.glyphs.span(self.first + at, self.head.turn) for at in range(len(self.body))]
-
-    @property
-    def inner_gaps(self) -> dict[int, float]:
-        """The gap before each character by its index, in sizes, where neither it nor the one before is a space."""
-        return {
-            at: (self.spans[at][0] - self.spans[at - 1][1]) / self.size
-            for at in range(1, len(self.body))
-            if self.size > 0 and not (self.body[at - 1].isspace() or self.body[at].isspace())
-        }
-
-    @property
-    def word_spaces(self) -> dict[int, float]:
-        """The width of each single space by its index, in sizes."""
-        places = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", self.body) if self.size > 0]
-        return {at: (self.spans[at + 1][0] - self.spans[at - 1][1]) / self.size for at in places}
 
     @property
     def text(self) -> str:

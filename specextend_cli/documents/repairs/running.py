@@ -8,18 +8,21 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from statistics import median
 from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
-from specextend_cli.documents.repairs.chapter_heads import chapter_heads
 from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
 _EDGE = 4
 _LARGE = 1.2  # of the body size: a title
+_LARGER = 1.04  # of the body size: a heading
+_LETTERS = 4  # of a heading
+_STEADY = 4  # points between the heights of the heads of left and right pages
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
 _MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without page numbers hardly ever have more
 _FEW_PAGES = 3
@@ -41,12 +44,11 @@ def running_lines(pages: Pages) -> Repaired:
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
     edges: Edges = [edge for page in pages for edge in _edges(page)]
-    statistics = _Statistics(pages, edges)
+    statistics = _Statistics(pages)
     groups, titles = _running(edges, statistics)
     groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics), *_printed(edges))
     if statistics.body != 1:
-        tops = (lines[:_EDGE] for where, lines in edges if where == "top")
-        groups.append(_Group("top", chapter_heads(pages, tops, statistics.body), alone=False))
+        groups.append(_Group("top", _chapter_heads(pages, edges, statistics.body), alone=False))
     removed = _lines_to_remove(edges, groups, titles, statistics)
     before = removed
     shares = _shares(edges, pages, removed, groups)
@@ -75,29 +77,22 @@ class _Group(NamedTuple):
 
 
 class _Statistics:
-    """The number of pages, their body size, the large lines that count them, and the thresholds that follow."""
+    """The number of pages, their body size, and the thresholds that follow."""
 
-    def __init__(self, pages: Pages, edges: Edges) -> None:
+    def __init__(self, pages: Pages) -> None:
         numbers = [page[0].page for page in pages if page]
         self.pages = len(numbers)
         self.sample = frozenset(numbers[:: -(-len(numbers) // _SAMPLE) or 1])
         self.body = body_size(line for page in pages for line in page)
-        counting: defaultdict[int, list[Line]] = defaultdict(list)  # by the difference of the number and the page
-        for _, lines in edges:
-            for line in lines if self.body != 1 else ():
-                if line.size > _LARGE * self.body and (number := beside_title(line.text)) is not None:
-                    counting[number - line.page].append(line)
-        steady = max(counting.values(), key=lambda lines: len({line.page for line in lines}), default=[])
-        enough = len({line.page for line in steady}) >= max(3, _MOST_PAGES * self.pages)
-        self._counting = {id(line) for line in steady} if enough else set()
 
-    def enough(self, lines: Sequence[Line]) -> float:
-        """On how many pages lines must recur; more in a text file, where they have no position on paper."""
-        return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
+    @property
+    def enough(self) -> float:
+        """On how many pages lines must recur."""
+        return max(3, 0.04 * self.pages)
 
     def is_large(self, line: Line) -> bool:
         """True if it is a title by its size."""
-        return line.size > _LARGE * self.body and id(line) not in self._counting
+        return line.size > _LARGE * self.body
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
@@ -105,7 +100,7 @@ class _Statistics:
 
     def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
         """True if `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
-        if line.size == 1 or len(line.text) > 120 or _FIGURE.search(line.text):
+        if line.size == 1 or _FIGURE.search(line.text):
             return False
         near = [other for other in removed if abs(other.base - line.base) < 2 and abs(other.size - line.size) < 1]
         return len({other.page for other in near}) > 0.6 * len(self.sample)
@@ -174,6 +169,32 @@ def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_
     yield from (group for group in groups if all(shares[line.page] <= _MAX_SHARE for line in group.lines))
 
 
+def _chapter_heads(pages: Pages, edges: Edges, body: float) -> list[Line]:
+    """Lines at the top that repeat a heading of an earlier page, or a part of it, as other pages do at that height."""
+    heads: list[list[Line]] = []
+    known = ""
+    for page, lines in zip(pages, (lines[:_EDGE] for where, lines in edges if where == "top"), strict=True):
+        small = takewhile(lambda line: not _is_heading(line, body), lines)
+        letters = [(line, _letters(line)) for line in small]
+        heads.append([line for line, said in letters if len(said) >= _LETTERS and said in known])
+        known += "".join(_letters(line) for line in sorted(page, key=_by_size) if _is_heading(line, body)) + "\n"
+    heights = Counter(round(head[0].base / _STEADY) for head in heads if head)
+    return [line for head in heads if head and heights[round(head[0].base / _STEADY)] > 1 for line in head]
+
+
+def _is_heading(line: Line, body: float) -> bool:
+    """True if a line is set in larger type than text, or in bold type of its size."""
+    return line.size > _LARGER * body or (line.bold and line.size > body / _LARGER)
+
+
+def _letters(line: Line) -> str:
+    return "".join(filter(str.isalpha, line.text.casefold()))
+
+
+def _by_size(line: Line) -> tuple[float, float]:
+    return line.size, -line.base
+
+
 def _printed(edges: Edges) -> Iterator[_Group]:
     """The lines that browsers print: address and page number below, time and title above (or the other way round)."""
     feet = [
@@ -187,11 +208,11 @@ def _printed(edges: Edges) -> Iterator[_Group]:
 
 def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:
     """Of lines that differ in digits only, those that differ in page numbers only, if they are enough."""
-    if len({line.page for line in lines}) < statistics.enough(lines):
+    if len({line.page for line in lines}) < statistics.enough:
         return
     marked = numbered(lines)
     in_step = [line for line, text in zip(lines, marked, strict=True) if text is not None]
-    counted = len({line.page for line in in_step}) >= statistics.enough(lines)
+    counted = len({line.page for line in in_step}) >= statistics.enough
     if ALONE.fullmatch(key):
         if counted:
             yield in_step
@@ -204,7 +225,7 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
         texts[counts, " ".join((text if counts and text else line.text).split())].append(line)
     for (counts, _), found in texts.items():
         # A line with page numbers needs fewer pages: the running head of a chapter, for example.
-        if len({line.page for line in found}) >= (3 if counts else statistics.enough(lines)):
+        if len({line.page for line in found}) >= (3 if counts else statistics.enough):
             yield found
 
 
@@ -267,7 +288,7 @@ def _steady(lines: Sequence[Line]) -> list[Line]:
     if not lines or lines[0].size == 1:
         return list(lines)
     middle = median(line.base for line in lines)
-    return [line for line in lines if abs(line.base - middle) < 4]
+    return [line for line in lines if abs(line.base - middle) < _STEADY]
 
 
 def _running_kind(line: Line, page: Sequence[Line]) -> str:
