@@ -30,10 +30,10 @@ _COMBINING = dict(
     )
 )
 _ACCENT = re.compile(f"[{''.join(_COMBINING)}]")
+_NEAR = 0.05  # of the height of a letter: a space is wider
 _LETTER = re.compile("[A-Za-zıȷ]")
 _DOTLESS = {"ı": "i", "ȷ": "j"}
 _BUTTON = re.compile(r"\b(?:nmlkj(i)?|gfedc(b)?)\b")
-_NEAR = 0.05  # of the height of a letter: a space is wider
 RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
 # Letters that join only to the one before them: a ligature ends with one.
 _ENDS_LIGATURE = frozenset("\u0622\u0623\u0624\u0625\u0627\u0629\u062f\u0630\u0631\u0632\u0648\u0649\u0671")
@@ -115,7 +115,7 @@ def _false_spaces(glyphs: Glyphs, text: str, letter: int, accent: int) -> Iterat
     _, low, _, high = glyphs.box(letter)
     before, behind = min(letter, accent) - 1, max(letter, accent) + 1
     for space, left, right in ((before, before - 1, letter), (behind, letter, behind + 1)):
-        is_put = left >= 0 and right < len(text) and text[space] == " " and glyphs.generated(space)
+        is_put = left >= 0 and right < len(text) and text[space] == " "
         if is_put and abs(glyphs.box(right)[0] - glyphs.box(left)[2]) < _NEAR * (high - low):
             yield space
 

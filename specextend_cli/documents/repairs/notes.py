@@ -21,7 +21,6 @@ _LETTER = re.compile(f"[{SUPERSCRIPT_LETTERS}]")
 _OF_A_FIGURE = re.compile(r"\d{3}$|[.,]\d+$")
 _BRACKETS = re.compile(r"\(([^()]{1,40})\)$")
 _WORD = re.compile(r"[^\W\d_]{3}")
-_ORDINAL = re.compile(r"[IVXLC]{1,7}$|\d{1,2}$")
 _BASE = re.compile(r"(?<![^\W_])[^\W\d_]$|\)$")
 _MARKS = re.compile(r"(?:\d{1,3}|[*†‡§]{1,3})(?:[\s,–-]+(?:\d{1,3}|[*†‡§]{1,3})){0,39}")
 _LOW, _HIGH = 0.1, 0.7  # sizes: how much higher a mark stands
@@ -62,8 +61,6 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
         before = match.string[max(match.start() - 48, 0) : match.start()]
         if (brackets := _BRACKETS.search(before)) and not _WORD.search(brackets[1]):
             return match[0]  # (1+x)²
-        if _LETTER.match(match[0]) and _ORDINAL.search(before):
-            return match[0]  # XXIᵉ
         edits.append(Edit("note mark", page, match[0]))
         return " " if before[-1:] in ".,;:" and match.string[match.end() : match.end() + 1].isdigit() else ""
 

@@ -26,12 +26,6 @@ _STEADY = 4  # points between the heights of the heads of left and right pages
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
 _MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without page numbers hardly ever have more
 _FEW_PAGES = 3
-_SAMPLE = 200  # pages that are enough to find the position of running heads
-_FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
-_ADDRESS = r"(?:https?|file)://\S+"
-_TIME = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d\d(?:\s?[AaPp]\.?[Mm]\.?)?"
-_BROWSER_FOOT = re.compile(rf"{_ADDRESS}\s+\d+\s*/\s*\d+|\d+\s+(?:\w{{1,3}}|/)\s+\d+\s+{_TIME}")
-_BROWSER_HEAD = re.compile(rf"{_TIME}(?:\s.*)?|.{{0,200}}\s{_ADDRESS}")
 _NUMBERED = re.compile(r"[a-z]{1,2}\. ?#|[^\w\s]+$")  # "No. 7", and rules of underscores or dashes
 
 Edges = Sequence[tuple[str, list[Line]]]
@@ -46,15 +40,15 @@ def running_lines(pages: Pages) -> Repaired:
     edges: Edges = [edge for page in pages for edge in _edges(page)]
     statistics = _Statistics(pages)
     groups, titles = _running(edges, statistics)
-    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics), *_printed(edges))
+    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics))
     if statistics.body != 1:
         groups.append(_Group("top", _chapter_heads(pages, edges, statistics.body), alone=False))
-    removed = _lines_to_remove(edges, groups, titles, statistics)
+    removed = _lines_to_remove(edges, groups, titles)
     before = removed
     shares = _shares(edges, pages, removed, groups)
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
     if len(small) < len(groups):
-        removed = _lines_to_remove(edges, small, titles, statistics)
+        removed = _lines_to_remove(edges, small, titles)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
@@ -82,7 +76,6 @@ class _Statistics:
     def __init__(self, pages: Pages) -> None:
         numbers = [page[0].page for page in pages if page]
         self.pages = len(numbers)
-        self.sample = frozenset(numbers[:: -(-len(numbers) // _SAMPLE) or 1])
         self.body = body_size(line for page in pages for line in page)
 
     @property
@@ -97,13 +90,6 @@ class _Statistics:
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
         return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
-
-    def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
-        """True if `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
-        if line.size == 1 or _FIGURE.search(line.text):
-            return False
-        near = [other for other in removed if abs(other.base - line.base) < 2 and abs(other.size - line.size) < 1]
-        return len({other.page for other in near}) > 0.6 * len(self.sample)
 
 
 def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
@@ -126,7 +112,7 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
     """Outermost lines that count the pages, whatever stands beside their numbers: the heads of short chapters.
 
     At least one number stands alone, or one title returns: headings that are numbered have neither. In a short document
-    two numbers are enough that are those of their pages. Where the count is known, a single number is, too.
+    two numbers are enough that are those of their pages.
     """
     outermost: defaultdict[str, defaultdict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for where, lines in edges:
@@ -134,7 +120,6 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
             number = beside_title(lines[0].text)
             if number is not None and not is_labelled(lines[0].text.rstrip(" -–—|])")):
                 outermost[where][number - lines[0].page].append(lines[0])
-    known = set[int]()
     for where, counts in outermost.items():
         difference, lines = max(counts.items(), key=lambda found: len(found[1]))
         steady = _steady(lines)
@@ -142,12 +127,7 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
         evident = any(count > 1 or ALONE.fullmatch(key) for key, count in keys.items())
         least = 2 if difference == 0 and all(map(ALONE.fullmatch, keys)) else 3
         if evident and len(steady) >= max(least, _MOST_PAGES * statistics.pages):
-            known.add(difference)
             yield _Group(where, steady, all(map(ALONE.fullmatch, keys)))
-    for where, counts in outermost.items():
-        alone = [line for at in known for line in counts[at] if ALONE.fullmatch(modulo_digits(line.text))]
-        if alone:
-            yield _Group(where, alone, alone=True)
 
 
 def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
@@ -164,8 +144,7 @@ def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_
         for (where, _, _), found in places.items()
         if len(found) > 1
     ]
-    ids = {id(line) for group in groups for line in group.lines}
-    shares = _shares(edges, pages, ids, ())
+    shares = _shares(edges, pages, {id(line) for group in groups for line in group.lines}, ())
     yield from (group for group in groups if all(shares[line.page] <= _MAX_SHARE for line in group.lines))
 
 
@@ -195,17 +174,6 @@ def _by_size(line: Line) -> tuple[float, float]:
     return line.size, -line.base
 
 
-def _printed(edges: Edges) -> Iterator[_Group]:
-    """The lines that browsers print: address and page number below, time and title above (or the other way round)."""
-    feet = [
-        lines[0] for where, lines in edges if where == "bottom" and lines and _BROWSER_FOOT.fullmatch(lines[0].text)
-    ]
-    on = {line.page for line in feet if line.size != 1}
-    heads = [lines[0] for where, lines in edges if where == "top" and lines and lines[0].page in on]
-    yield _Group("bottom", feet if on else [], alone=True)
-    yield _Group("top", [line for line in heads if _BROWSER_HEAD.fullmatch(line.text)], alone=True)
-
-
 def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:
     """Of lines that differ in digits only, those that differ in page numbers only, if they are enough."""
     if len({line.page for line in lines}) < statistics.enough:
@@ -223,29 +191,18 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
     for line, text in zip(lines, marked, strict=True):
         counts = counted and text is not None
         texts[counts, " ".join((text if counts and text else line.text).split())].append(line)
-    for (counts, _), found in texts.items():
-        # A line with page numbers needs fewer pages: the running head of a chapter, for example.
-        if len({line.page for line in found}) >= (3 if counts else statistics.enough):
+    for found in texts.values():
+        if len({line.page for line in found}) >= statistics.enough:
             yield found
 
 
-def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], statistics: _Statistics) -> set[int]:
+def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int]) -> set[int]:
     """The ids of the lines to be removed: running lines, from the edge inward."""
-    running, usual = set[int](), set[int]()
-    bands: defaultdict[str, list[Line]] = defaultdict(list)
-    for group in groups:
-        running.update(map(id, group.lines))
-        if len({line.page for line in group.lines}) > max(_FEW_PAGES, _MOST_PAGES * statistics.pages):
-            usual.update(map(id, group.lines))
-        bands[group.where] += (line for line in group.lines if line.page in statistics.sample)
+    running = {id(line) for group in groups for line in group.lines}
     removed: set[int] = set()
-    for where, lines in edges:
-        inward: list[Line] = []
-        for line in lines[:_EDGE]:
-            if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
-                break
-            inward.append(line)
-        removed.update(id(line) for line in _apart(inward, lines, usual))
+    for _, lines in edges:
+        inward = list(takewhile(lambda line: id(line) in running and id(line) not in titles, lines[:_EDGE]))
+        removed.update(id(line) for line in _apart(inward, lines))
     return removed
 
 
@@ -268,16 +225,11 @@ def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
     yield "bottom", highest[: -_EDGE - 2 : -1]
 
 
-def _apart(found: list[Line], lines: Sequence[Line], usual: set[int]) -> list[Line]:
-    """Those of the first `lines` that are set apart from the text, which may begin or end alike too.
-
-    `usual` lines, which most pages have, need no more than another left edge.
-    """
+def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
+    """Those of the first `lines` that are set apart from the text, which may begin or end alike too."""
     while found and len(found) < len(lines):
         line, behind = found[-1], lines[len(found)]
         if abs(line.base - behind.base) > 1.5 * line.size or abs(line.size - behind.size) > 0.04 * line.size:
-            break
-        if id(line) in usual and abs(line.left - behind.left) > line.size:
             break
         found.pop()
     return found
