@@ -10,8 +10,7 @@ import pytest
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.repairs import repair_pages
-from specextend_cli.documents.repairs.interruptions import interruptions
-from specextend_cli.documents.repairs.notes import remove_note_marks
+from specextend_cli.documents.repairs.notes import interruptions, remove_note_marks
 from specextend_cli.documents.repairs.order import reading_order
 from specextend_cli.documents.repairs.rows import empty_cells
 from specextend_cli.documents.repairs.running import running_lines

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from specextend_cli.documents.line import HYPHEN
-
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
@@ -196,21 +194,3 @@ class GlyphLine:
         if not self.changed:
             return self.body
         return "".join(self.changed.get(at, letter) for at, letter in enumerate(self.body))
-
-
-Part = tuple[GlyphLine, int, int]
-"""A line, and the start and end of a part of it."""
-
-
-def without_parts(lines: Iterable[GlyphLine], parts: Iterable[Part]) -> list[GlyphLine]:
-    """The lines without the parts, with single spaces, and without lines of which no letter or digit is left."""
-    changed: list[GlyphLine] = []
-    for line, start, end in parts:
-        rest = line.body[end:]
-        if rest[:1] == " " or not rest.strip(HYPHEN):  # of two spaces one is left, and none at an end
-            start -= start > 0 and line.body[start - 1] == " "
-            end += start == 0 and rest[:1] == " "
-        line.changed |= dict.fromkeys(range(start, len(line.body) if rest == HYPHEN else end), "")
-        changed.append(line)
-    gone = {id(line) for line in changed if not any(map(str.isalnum, line.text))}
-    return [line for line in lines if id(line) not in gone]

@@ -19,16 +19,13 @@ from specextend_cli.documents.line import HYPHEN, Line
 UNREAD = "\ufffd"
 """Stands for a character that the fonts do not name."""
 _STRANGE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufff0-\ufffb\ufffd-\uffff\U000f0000-\U0010ffff]")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a few are only damage
-_GLYPH_NAMES = re.compile(r"\(cid:\d{1,6}\)|/g(?:lyph|id)?\d{1,6}|/[A-Z]\d{1,3}(?=/)", re.IGNORECASE)
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-_UNREADABLE = 0.05  # a larger share of meaningless characters
-_NAMED = 0.3  # of the characters, in glyph names
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a few are only damage
 _JUDGED = 40  # characters, before control characters count
+_UNREADABLE = 0.05  # a larger share of meaningless characters
 _LETTERS = 100  # Latin letters in the words of a page, before their vowels are counted
 _VOWELS = 0.2  # of them: 0.3 to 0.5 in languages, 0.23 in encoded data
 _OWN_TEXT = 400  # a page with more has a text of its own
-_STAMP = 150  # letters: a stamp may be anywhere, and a longer text of a scan stands in the margin
 _MARGIN = 0.1  # of the height of a page
 _TEXT, _PICTURES = 0.08, 0.5  # of the area of a page: most that its text, least that its pictures cover
 _MOST = 500  # pictures of a page, as scans may be in strips
@@ -49,8 +46,6 @@ def unreadable_share(lines: Sequence[str], unmapped: float = 0) -> float:
         strange -= len(_CONTROLS.findall(text))
     if (share := max(strange / size, unmapped)) > _UNREADABLE:
         return share
-    if sum(map(len, _GLYPH_NAMES.findall(text))) > _NAMED * size:
-        return 1.0
     # Each word counts once: a table may repeat a few abbreviations.
     words = "".join(set(text.split()))
     latin = _LATIN.findall(words)
@@ -87,8 +82,6 @@ def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
     if sum(map(_area, pictures)) < _PICTURES * width * height or text > _TEXT * width * height:
         return Pictures(len(pictures))
     inside = [line for line in lines if _MARGIN * height < line.base < (1 - _MARGIN) * height]
-    if inside and sum(line.weight for line in lines) > _STAMP:
-        return Pictures(len(pictures))
     digest = hashlib.sha256()
     for picture in pictures:
         size = raw.FPDFImageObj_GetImageDataRaw(picture.raw, None, 0)
