@@ -57,8 +57,6 @@ PROSE = " ".join(SENTENCES * 2)
         ("The level \x01 fell", 0),  # damage, not gibberish
         (shifted(PROSE), 1),
         ("\x01\x0f\x11 " * 30, 1),
-        ("(cid:12)(cid:7)" * 20, 1),
-        ("/g12/g7" * 20, 1),
     ],
 )
 def test_what_cannot_be_read(text: str, share: float) -> None:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import accumulate
 
-import pytest
-
 from specextend_cli.documents.read import read_bytes
 from tests.documents.raw_pdf import raw_pdf, show, show_apart, width
 
@@ -30,21 +28,3 @@ def test_letter_spaced_numbers_are_whole() -> None:
         content += show_apart(list(zip(places, value, strict=False)), 700 - 14 * row, 12)
     lines = read_bytes("a.pdf", raw_pdf([content])).text.split("\n")
     assert [line.split("  ")[-1] for line in lines] == ["12:15:45", "12:16:45", "13:10:05", "09:41:30"]
-
-
-@pytest.mark.parametrize("gap", [0.0, 1.0, 3.0])
-@pytest.mark.parametrize("rise", [2.0, 4.0])
-def test_a_raised_change_beside_a_price_is_no_exponent(gap: float, rise: float) -> None:
-    content, at = "", 72.0
-    for text, size, up in (("The share stood at 12.14", 12, 0.0), ("-0.11", 8, rise), ("(-0.90%)", 8, rise)):
-        content += show(at, 700 + up, text, size)
-        at += width(text, size) + gap
-    content += show(72, 660, "It rose to 1,234.50") + show(72 + width("It rose to 1,234.50", 12), 660 + rise, "+12%", 8)
-    text = " ".join(read_bytes("a.pdf", raw_pdf([content])).text.replace("(", " (").split())
-    assert text == "The share stood at 12.14 -0.11 (-0.90%) It rose to 1,234.50 +12%"
-
-
-def test_a_raised_decimal_after_an_integer_is_an_exponent() -> None:
-    content = show(72, 700, "About 10") + show(72 + width("About 10", 12), 704, "4.5", 8)
-    content += show(72 + width("About 10", 12) + width("4.5", 8), 700, " litres")
-    assert read_bytes("a.pdf", raw_pdf([content])).text == "About 10^4.5 litres"

@@ -9,10 +9,9 @@ import pytest
 from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
 from specextend_cli.documents.read import read_bytes
-from specextend_cli.documents.repairs.columns import columns
 from specextend_cli.documents.repairs.hyphens import drop_caps
 from specextend_cli.documents.repairs.line_numbers import line_numbers
-from specextend_cli.documents.repairs.order import list_markers, side_headings
+from specextend_cli.documents.repairs.order import columns, list_markers, side_headings
 from specextend_cli.documents.repairs.running import watermarks
 from tests.documents.made_pdfs import SENTENCES, wrap
 from tests.documents.raw_pdf import FIXED, raw_pdf, show

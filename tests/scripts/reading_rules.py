@@ -58,10 +58,6 @@ def last(*values: Any) -> Any:
     return values[-1]
 
 
-def as_list(lines: Any, *others: Any) -> Any:
-    return list(lines)
-
-
 def result(value: Any) -> Callable[..., Any]:
     return lambda *values, **options: value
 
@@ -79,24 +75,18 @@ class Joined:
 # Name: the module, what is replaced in it, and by what.
 RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "word gaps": ("pdf.lines", "put_spaces", lambda lines: []),
-    "struck": ("pdf.lines", "without_struck", same_without_repairs),
     "invisible": ("pdf.lines", "without_invisible", same_without_repairs),
     "outside of the page": ("pdf.lines", "_outside", result(False)),
     "accents": ("pdf.lines", "put_together", result({})),
     "split by size": ("pdf.lines", "_split_by_size", same),
-    "late note marks": ("pdf.lines", "place_late_marks", as_list),
-    "superscripts": ("pdf.lines", "mark_superscripts", lambda glyphs, text: (text, {})),
+    "superscripts": ("pdf.lines", "mark_superscripts", lambda glyphs, text: text),
     "right to left": ("pdf.lines", "order_letters", lambda lines: []),
     "split at jumps": ("pdf.lines", "split_at_jumps", last),
     "cells": ("pdf.lines", "find_cells", result(None)),
-    "cells: figures": ("pdf.cells", "_find_figures", result(None)),
     "tex fonts": ("pdf.fonts", "letters_of", result({})),
     "fonts": ("pdf.lines", "is_doubtful", result(False)),
-    "dropped characters": ("pdf.glyphs", "Glyphs.dropped", result(())),
     "floating superscripts": ("pdf.glyphs", "Glyphs.floats", result(False)),
-    "ligatures": ("pdf.lines", "read_ligatures", same),
     "forms": ("pdf.read", "read_annotations", result(())),
-    "chapter heads": ("repairs.running", "chapter_heads", lambda pages, tops, body: []),
     "running: counting": ("repairs.running", "_counting", result(())),
     "running: few pages": ("repairs.running", "_repeated", result(())),
     "compounds": ("repairs.hyphens", "compounds", lambda pages: Joined()),
@@ -114,7 +104,9 @@ def text_of(file: Known, *, keep: bool) -> str:
         place.write(file.data)
         place.flush()
         source = Source(file.name, detect(file.data[:HEAD], file.suffix), Path(place.name))
-        if not keep or file.name not in PARSED:
+        if not keep:
+            return document_of(source, parse(source)).text
+        if file.name not in PARSED:
             PARSED[file.name] = pickle.dumps(parse(source))
         return document_of(source, pickle.loads(PARSED[file.name])).text
 

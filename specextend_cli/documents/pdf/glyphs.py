@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import math
-import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from specextend_cli.documents.line import HYPHEN
-
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
-_LINE_ENDS = (10, 13)
 _SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
 
@@ -70,19 +66,6 @@ class Glyphs:
         codes = sum(bool(self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1) for at in sample)
         return codes / max(len(sample), 1)
 
-    def dropped(self) -> Iterator[tuple[int, int]]:
-        """The positions in the text before which it lacks characters that are drawn, and the code of the first.
-
-        PDFium leaves out those whose code is a control character.
-        """
-        last = self._index(0)
-        for position in range(1, self._length if self._lacks else 0):
-            index = self._index(position)
-            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if last + 1 < index else 32
-            if code < 32 and code not in _LINE_ENDS:
-                yield position, code
-            last = index
-
     def box(self, position: int) -> tuple[float, float, float, float]:
         """Left, bottom, right and top of a character and the room around it."""
         found = self._boxes.get(position)
@@ -125,8 +108,6 @@ class Glyphs:
         """
         _, bottom, _, top = self.ink(position)
         glyph, others = self.at(position), list(map(self.at, beside))
-        if glyph.turn or glyph.slanted or any(abs(glyph.base - other.base) > glyph.size for other in others):
-            return False
         base = max((other.base for other in others), default=glyph.base)
         return bool(others) and _FLOATING * glyph.size < bottom - base < top - base < 1.5 * glyph.size
 
@@ -208,41 +189,8 @@ class GlyphLine:
         return [self.glyphs.span(self.first + at, self.head.turn) for at in range(len(self.body))]
 
     @property
-    def inner_gaps(self) -> dict[int, float]:
-        """The gap before each character by its index, in sizes, where neither it nor the one before is a space."""
-        return {
-            at: (self.spans[at][0] - self.spans[at - 1][1]) / self.size
-            for at in range(1, len(self.body))
-            if self.size > 0 and not (self.body[at - 1].isspace() or self.body[at].isspace())
-        }
-
-    @property
-    def word_spaces(self) -> dict[int, float]:
-        """The width of each single space by its index, in sizes."""
-        places = [match.start() for match in re.finditer(r"(?<=\S) (?=\S)", self.body) if self.size > 0]
-        return {at: (self.spans[at + 1][0] - self.spans[at - 1][1]) / self.size for at in places}
-
-    @property
     def text(self) -> str:
         """The body with its changes."""
         if not self.changed:
             return self.body
         return "".join(self.changed.get(at, letter) for at, letter in enumerate(self.body))
-
-
-Part = tuple[GlyphLine, int, int]
-"""A line, and the start and end of a part of it."""
-
-
-def without_parts(lines: Iterable[GlyphLine], parts: Iterable[Part]) -> list[GlyphLine]:
-    """The lines without the parts, with single spaces, and without lines of which no letter or digit is left."""
-    changed: list[GlyphLine] = []
-    for line, start, end in parts:
-        rest = line.body[end:]
-        if rest[:1] == " " or not rest.strip(HYPHEN):  # of two spaces one is left, and none at an end
-            start -= start > 0 and line.body[start - 1] == " "
-            end += start == 0 and rest[:1] == " "
-        line.changed |= dict.fromkeys(range(start, len(line.body) if rest == HYPHEN else end), "")
-        changed.append(line)
-    gone = {id(line) for line in changed if not any(map(str.isalnum, line.text))}
-    return [line for line in lines if id(line) not in gone]

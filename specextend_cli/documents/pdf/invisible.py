@@ -13,7 +13,7 @@ from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from specextend_cli.documents.pdf.glyphs import GlyphLine, Part, without_parts
+from specextend_cli.documents.pdf.glyphs import GlyphLine
 
 _MOST = 2_000  # paths on a page; with more it is a drawing
 _MOST_PICTURES = 50
@@ -62,7 +62,7 @@ def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine
         if is_plain and cover is not None and _letters(word[0]) >= _LETTERS
     }
     unseen = [is_plain or cover in opaque for is_plain, cover in zip(plain, covers, strict=True)]
-    parts: list[Part] = []
+    parts: list[tuple[GlyphLine, int, int]] = []
     told = zip(words, covers, unseen, strict=True)
     for (_, is_unseen), run in groupby(told, lambda one: (id(one[0][0]), one[2])):
         found = list(run)
@@ -72,7 +72,10 @@ def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine
     texts = [line.body[start:end] for line, start, end in parts]
     if sum(map(_letters, texts)) == sum(_letters(line.body) for line in lines):
         return lines, []
-    return without_parts(lines, parts), texts
+    for line, start, end in parts:
+        end += line.body[end : end + 1] == " "  # of two spaces one is left
+        line.changed |= dict.fromkeys(range(start, end), "")
+    return [line for line in lines if any(map(str.isalnum, line.text)) or not line.changed], texts
 
 
 def _around(line: GlyphLine) -> _Box:

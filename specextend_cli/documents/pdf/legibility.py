@@ -1,54 +1,34 @@
-"""What characters of a PDF stand for where its fonts do not say: drawn accents, ligatures ("e↵orts"), unreadable pages.
+"""Pages whose text cannot be read: their fonts do not say what the characters stand for, or they are pictures.
 
-TeX draws an accent over its letter as a character of its own; a button of a captured web page is a word in a font of
-symbols.
+These are scans, of which a stamp may be the only text, and slides that were drawn elsewhere.
 """
 
 from __future__ import annotations
 
+import ctypes
+import hashlib
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
+from itertools import islice
+from typing import Any, NamedTuple
 
-from specextend_cli.documents.line import HYPHEN
-from specextend_cli.documents.pdf.glyphs import Glyphs, Repair
+from specextend_cli.documents.line import HYPHEN, Line
 
-KIND = "ligature"
-UNKNOWN = "unreadable character"
 UNREAD = "\ufffd"
 """Stands for a character that the fonts do not name."""
-
-# Letters and signs that maps of some producers have for ligatures.
-_LIGATURES = {"↵": "ff", "\u019f": "ti", "\u01a9": "tt", "\u014c": "ft"}
-_CONTROL = "[\x00\x01\x03-\x08\x0b-\x1a\x1c-\x1f\ufffd]"  # without those that begin an escape sequence
-_IN_WORD = re.compile(
-    r"↵(?=[a-z])|(?<=[a-z])[↵\u019f\u01a9\u014c]|(?<=[^\W\d_])[\ue000-\uf8ff¤](?=[^\W\d_])"
-    rf"|(?<=[^\W\d_]){_CONTROL}(?=[^\W\d_])|(?<!\S){_CONTROL}(?=[a-z]{{2}})|(?<=[a-z]{{2}}){_CONTROL}(?!\S)"
-)
-
 _STRANGE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ue000-\uf8ff\ufff0-\ufffb\ufffd-\uffff\U000f0000-\U0010ffff]")
-_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a few are only damage
-_GLYPH_NAMES = re.compile(r"\(cid:\d{1,6}\)|/g(?:lyph|id)?\d{1,6}|/[A-Z]\d{1,3}(?=/)", re.IGNORECASE)
 _LATIN = re.compile("[A-Za-z\u00c0-\u024f\u1e00-\u1eff]")
-_UNREADABLE = 0.05  # a larger share of meaningless characters
-_NAMED = 0.3  # of the characters, in glyph names
+_CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")  # a few are only damage
 _JUDGED = 40  # characters, before control characters count
+_UNREADABLE = 0.05  # a larger share of meaningless characters
 _LETTERS = 100  # Latin letters in the words of a page, before their vowels are counted
 _VOWELS = 0.2  # of them: 0.3 to 0.5 in languages, 0.23 in encoded data
-_COMBINING = dict(
-    zip(
-        "`^~´¨¸ˆ˜ˇ˘¯˙˚˝˛",
-        "\u0300\u0302\u0303\u0301\u0308\u0327\u0302\u0303\u030c\u0306\u0304\u0307\u030a\u030b\u0328",
-        strict=True,
-    )
-)
-_ACCENT = re.compile(f"[{''.join(_COMBINING)}]")
-_LETTER = re.compile("[A-Za-zıȷ]")
-_DOTLESS = {"ı": "i", "ȷ": "j"}
-_BUTTON = re.compile(r"\b(?:nmlkj(i)?|gfedc(b)?)\b")
-_NEAR = 0.05  # of the height of a letter: a space is wider
-_RAISED = 0.5  # of the height of a letter: how far the accents of capitals are above their place
+_OWN_TEXT = 400  # a page with more has a text of its own
+_MARGIN = 0.1  # of the height of a page
+_TEXT, _PICTURES = 0.08, 0.5  # of the area of a page: most that its text, least that its pictures cover
+_MOST = 500  # pictures of a page, as scans may be in strips
 
 
 def unreadable_share(lines: Sequence[str], unmapped: float = 0) -> float:
@@ -66,8 +46,6 @@ def unreadable_share(lines: Sequence[str], unmapped: float = 0) -> float:
         strange -= len(_CONTROLS.findall(text))
     if (share := max(strange / size, unmapped)) > _UNREADABLE:
         return share
-    if sum(map(len, _GLYPH_NAMES.findall(text))) > _NAMED * size:
-        return 1.0
     # Each word counts once: a table may repeat a few abbreviations.
     words = "".join(set(text.split()))
     latin = _LATIN.findall(words)
@@ -81,52 +59,43 @@ def _is_vowel(letter: str) -> bool:
     return unicodedata.normalize("NFKD", letter)[0].casefold() in "aeiouyæøœıə"
 
 
-def read_ligatures(text: str, repairs: list[Repair]) -> str:
-    """A line with the letters of its ligatures, and `UNREAD` for other characters in words that are no letters.
+class Pictures(NamedTuple):
+    """The number of pictures on a page with little text, and a digest of them where they cover the page; else "".
 
-    What is replaced is added to `repairs`.
+    `has_margin_only`: its text is in the upper or lower margin.
     """
 
-    def letters(match: re.Match[str]) -> str:
-        found = _LIGATURES.get(match[0], UNREAD)
-        repairs.append((UNKNOWN if found == UNREAD else KIND, match[0], found))
-        return found
-
-    return _IN_WORD.sub(letters, text)
+    number: int
+    covering: str = ""
+    has_margin_only: bool = False
 
 
-def put_together(glyphs: Glyphs, text: str) -> dict[int, str]:
-    """What characters of the text of a page stand for, by position; "" for those that belong to another."""
-    found: dict[int, str] = {}
-    for match in _ACCENT.finditer(text):
-        at = match.start()
-        for near in (at + 1, at - 1):
-            if 0 <= near < len(text) and _LETTER.match(text, near) and near not in found and _is_on(glyphs, at, near):
-                letter = _DOTLESS.get(text[near], text[near]) + _COMBINING[match[0]]
-                if len(letter := unicodedata.normalize("NFC", letter)) == 1:
-                    found |= {at: "", near: letter}
-                    found |= dict.fromkeys(_false_spaces(glyphs, text, near, at), "")
-                    break
-    for match in _BUTTON.finditer(text):
-        is_radio = text[match.start()] == "n"
-        mark = (" ", "x")[bool(match[1] or match[2])]
-        found |= dict.fromkeys(range(*match.span()), "")
-        found[match.start()] = f"({mark})" if is_radio else f"[{mark}]"
-    return found
+def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
+    """The pictures of a PDFium page with these lines; none where it has a text of its own."""
+    from pypdfium2 import raw
+
+    if sum(line.weight for line in lines) > _OWN_TEXT:
+        return Pictures(0)
+    pictures = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE]), _MOST))
+    width, height = page.get_size()
+    text = sum((line.right - line.left) * line.size for line in lines)
+    if sum(map(_area, pictures)) < _PICTURES * width * height or text > _TEXT * width * height:
+        return Pictures(len(pictures))
+    inside = [line for line in lines if _MARGIN * height < line.base < (1 - _MARGIN) * height]
+    digest = hashlib.sha256()
+    for picture in pictures:
+        size = raw.FPDFImageObj_GetImageDataRaw(picture.raw, None, 0)
+        data = ctypes.create_string_buffer(size)
+        raw.FPDFImageObj_GetImageDataRaw(picture.raw, data, size)
+        digest.update(data.raw)
+    return Pictures(len(pictures), digest.hexdigest(), not inside)
 
 
-def _false_spaces(glyphs: Glyphs, text: str, letter: int, accent: int) -> Iterator[int]:
-    """The spaces that PDFium put beside a letter because of its accent."""
-    _, low, _, high = glyphs.box(letter)
-    before, behind = min(letter, accent) - 1, max(letter, accent) + 1
-    for space, left, right in ((before, before - 1, letter), (behind, letter, behind + 1)):
-        is_put = left >= 0 and right < len(text) and text[space] == " " and glyphs.generated(space)
-        if is_put and abs(glyphs.box(right)[0] - glyphs.box(left)[2]) < _NEAR * (high - low):
-            yield space
+def _area(picture: Any) -> float:
+    """The area of what a picture covers, in square points; 0 where it is not known."""
+    from pypdfium2 import raw
 
-
-def _is_on(glyphs: Glyphs, accent: int, letter: int) -> bool:
-    """True if the middle of an accent is over or under a letter."""
-    left, bottom, right, _ = glyphs.box(accent)
-    start, low, end, high = glyphs.box(letter)
-    return start < (left + right) / 2 < end and abs(bottom - low) < _RAISED * (high - low)
+    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
+    if not raw.FPDFPageObj_GetBounds(picture.raw, left, bottom, right, top):
+        return 0.0
+    return (right.value - left.value) * (top.value - bottom.value)

@@ -6,7 +6,6 @@ Lines are split where the text jumps to another place, as PDFium joins what is d
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import compress, pairwise
 from operator import not_
@@ -14,21 +13,25 @@ from struct import unpack
 from typing import Any, TypedDict
 
 from specextend_cli.documents.line import HYPHEN, Line
-from specextend_cli.documents.pdf.cells import find_cells, parts
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
+from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
-from specextend_cli.documents.pdf.legibility import UNREAD, put_together, read_ligatures
-from specextend_cli.documents.pdf.right_to_left import RIGHT_TO_LEFT, order_letters
-from specextend_cli.documents.pdf.struck import strokes_of, without_struck
-from specextend_cli.documents.pdf.superscripts import is_superscript, mark_superscripts, place_late_marks
-from specextend_cli.documents.pdf.word_gaps import put_spaces
+from specextend_cli.documents.pdf.legibility import UNREAD
+from specextend_cli.documents.pdf.letters import (
+    RIGHT_TO_LEFT,
+    is_superscript,
+    mark_superscripts,
+    order_letters,
+    put_together,
+)
 
 Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
-_SPACE_GLYPH = 3  # the number of the space in most fonts
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
+# Characters in words that their fonts do not name.
+_UNNAMED = re.compile("(?<=[^\\W\\d_])[\x00\x01\x03-\x08\x0b-\x1a\x1c-\x1f\ue000-\uf8ff](?=[^\\W\\d_])")
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
@@ -63,31 +66,22 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
-    text, replaced = mark_superscripts(glyphs, text)
-    replaced |= put_together(glyphs, text)
-    for place, code in glyphs.dropped():
-        before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
-        if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
-            continue
-        replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
+    text = mark_superscripts(glyphs, text)
+    replaced = put_together(glyphs, text)
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip()
         if body and body != HYPHEN:
             lines_of_text.append((body, match.start() + match[0].index(body)))
     divided = list(split_at_jumps(glyphs, lines_of_text))
-    jumps = len(divided) - len(lines_of_text)
     found = [_glyph_line(glyphs, part, first) for part, first in divided]
-    find_cells(found, jumps)
+    find_cells(found)
     found = _split_by_size(found)
     for line in found if replaced else ():
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
             at = place - line.first
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
     repairs = put_spaces(found) + order_letters(found)
-    found = place_late_marks(found)
-    found, struck = without_struck(found, strokes_of(page.page))
-    repairs += struck
     found, invisible = without_invisible(found, page)
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     lines = [_line(line, number, repairs) for line in found]
@@ -104,8 +98,6 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     last = len(body.rstrip(HYPHEN)) - 1
     ends = glyphs.at(first), glyphs.at(first + last)
     level = [at for at in (0, last) if not is_superscript(body[at])]
-    if len(level) < 2:
-        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
     head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
     left, right = ends[0].left, ends[1].right
     if left > right and RIGHT_TO_LEFT.search(body):
@@ -139,7 +131,7 @@ def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
     return Line(
-        read_ligatures(_from_units(line.text), repairs),
+        _UNNAMED.sub(UNREAD, _from_units(line.text)),
         page,
         *measures,
         bold,
@@ -180,8 +172,6 @@ def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
     before, after = first + space - 1, first + space + 1
     if not glyphs.may_jump(before, after):
         return False
-    if any(unicodedata.bidirectional(body[at]) in ("R", "AL", "AN", "NSM") for at in (space - 1, space + 1)):
-        return False  # that script runs to the left
     a, b = glyphs.at(before), glyphs.at(after)
     size = max(a.size, b.size)
     if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:

@@ -14,9 +14,8 @@ from specextend_cli.documents.errors import argument_of, page_label, places, wit
 from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.pdf.fonts import MappedPages
 from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
-from specextend_cli.documents.pdf.legibility import UNREAD, unreadable_share
+from specextend_cli.documents.pdf.legibility import UNREAD, Pictures, pictures_of, unreadable_share
 from specextend_cli.documents.pdf.lines import page_lines
-from specextend_cli.documents.pdf.pictures import Pictures, pictures_of
 from specextend_cli.documents.source import ScannedError, Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many, printable

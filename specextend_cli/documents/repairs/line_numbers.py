@@ -17,8 +17,6 @@ _ALONE = 15  # numbers on a page that are enough without those of other pages
 _NEAR = 3  # pages
 _EVERY = 0.8  # of the lines of text have a number, where those of a list go on over several lines
 _LONG = 20  # characters of the average line of text; the items of a list are shorter
-_CELL = 12  # characters; the longest cell of a row of words may be shorter
-_FIGURE = re.compile(r"[($€£¥+−–-]{0,3}\d[\d.,:/]*[)%]{0,2}")
 _GOING_ON = 0.2  # of the lines of text begin in lower case, which the items of a list do not
 
 
@@ -74,21 +72,15 @@ def _is_alike(run: Sequence[Line], other: Sequence[Line]) -> bool:
 
 
 def _beside_prose(page: Sequence[Line], run: Sequence[Line]) -> bool:
-    """True if most lines beside the numbers have one, are no table rows, and go on from line to line."""
+    """True if most lines beside the numbers have one, and go on from line to line."""
     edge, numbers = max(line.left for line in run), set(map(id, run))
     lines = [line for line in page if id(line) not in numbers and line.left > edge]
     lines = [line for line in lines if run[-1].base - line.size < line.base < run[0].base + line.size]
-    texts = [text for text in (*map(_text, run), *(line.text for line in lines)) if text and not _is_row(text)]
-    every = len(run) >= _EVERY * len({round(line.base) for line in lines if not _is_row(line.text)})
+    texts = [text for text in (*map(_text, run), *(line.text for line in lines)) if text]
+    every = len(run) >= _EVERY * len({round(line.base) for line in lines})
     prose = sum(map(len, texts)) >= _LONG * len(texts)
     going_on = sum(text[:1].islower() for text in texts) >= _GOING_ON * len(texts)
-    return len(texts) >= 0.6 * len(run) and every and prose and going_on
-
-
-def _is_row(text: str) -> bool:
-    """True if a text is a row of a table: it has figures, or nothing but short cells. "Q." has a wide gap after it."""
-    cells = text.split("\t")
-    return len(cells) > 1 and (max(map(len, cells)) < _CELL or any(map(_FIGURE.fullmatch, cells)))
+    return every and prose and going_on
 
 
 def _without(page: Sequence[Line], run: Sequence[Line], edits: list[Edit]) -> list[Line]:

@@ -1,12 +1,13 @@
-"""Remove the marks of footnotes, and keep powers."""
+"""Notes: their marks are removed, powers are kept, and sentences that notes at the foot interrupt are rejoined."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from itertools import accumulate
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, page_by_page
+from specextend_cli.documents.line import SUPERSCRIPT_LETTERS, Line, Pages, Repaired, body_size, page_by_page
 from specextend_cli.documents.line import plain as as_plain
 
 _DIGITS = "⁰¹²³⁴-⁹"
@@ -21,9 +22,34 @@ _LETTER = re.compile(f"[{SUPERSCRIPT_LETTERS}]")
 _OF_A_FIGURE = re.compile(r"\d{3}$|[.,]\d+$")
 _BRACKETS = re.compile(r"\(([^()]{1,40})\)$")
 _WORD = re.compile(r"[^\W\d_]{3}")
-_ORDINAL = re.compile(r"[IVXLC]{1,7}$|\d{1,2}$")
 _BASE = re.compile(r"(?<![^\W_])[^\W\d_]$|\)$")
+_MARKS = re.compile(r"(?:\d{1,3}|[*†‡§]{1,3})(?:[\s,–-]+(?:\d{1,3}|[*†‡§]{1,3})){0,39}")
+_LOW, _HIGH = 0.1, 0.7  # sizes: how much higher a mark stands
+_SMALLER = 0.85  # of the size of its line
 NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s*")
+
+_MOST = 60  # lines of notes
+_PROSE = 24  # characters of a line of text
+_SMALL = 0.96  # of the body size: a note is set in less
+_CLOSE = 1.6  # sizes: line spacing within a paragraph
+_INDENT = 2.0
+_ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
+
+
+@page_by_page
+def late_marks(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    """Remove raised marks that a page draws after its text, each a line of its own."""
+    marks = [line for line in page if _MARKS.fullmatch(as_plain(line.text))]
+    hosts = [line for line in page if _WORD.search(line.text)]
+    late = {id(mark) for mark in marks if any(_is_raised(mark, line) for line in hosts)} if marks else set()
+    edits += [Edit("note mark", line.page, line.text) for line in marks if id(line) in late]
+    return [line for line in page if id(line) not in late]
+
+
+def _is_raised(mark: Line, line: Line) -> bool:
+    """True if a mark stands where those of a line do: a little higher, and smaller."""
+    within = line.left < mark.left < line.right + 0.25 * line.size
+    return within and _LOW < (mark.base - line.base) / line.size < _HIGH and mark.size < _SMALLER * line.size
 
 
 @page_by_page
@@ -43,8 +69,6 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
         before = match.string[max(match.start() - 48, 0) : match.start()]
         if (brackets := _BRACKETS.search(before)) and not _WORD.search(brackets[1]):
             return match[0]  # (1+x)²
-        if _LETTER.match(match[0]) and _ORDINAL.search(before):
-            return match[0]  # XXIᵉ
         edits.append(Edit("note mark", page, match[0]))
         return " " if before[-1:] in ".,;:" and match.string[match.end() : match.end() + 1].isdigit() else ""
 
@@ -58,3 +82,51 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
         return f"^{letter}" if exponent else letter
 
     return _LETTER.sub(plain, _NOTE_MARK.sub(removed, text))
+
+
+def interruptions(pages: Pages) -> Repaired:
+    """Move notes that interrupt a sentence above its paragraph, as far as that is on their page."""
+    lines = [line for page in pages for line in page]
+    body = body_size(lines)
+    edits: list[Edit] = []
+    at = 0
+    while body != 1 and at + 1 < len(lines):
+        end = _end_of_notes(lines, at, body)
+        if end > at + 1:
+            start, notes = _paragraph(lines, at), lines[at + 1 : end]
+            lines[start:end] = notes + lines[start : at + 1]
+            edits += [Edit("moved", line.page, line.text, line.text) for line in notes]
+        at = end
+    ends = accumulate(map(len, pages))  # a line never leaves its page
+    return [lines[end - len(page) : end] for page, end in zip(pages, ends, strict=True)], edits
+
+
+def _end_of_notes(lines: Sequence[Line], at: int, body: float) -> int:
+    """The place of the line on the next page, or in the next column, that goes on behind the notes after line `at`."""
+    line = lines[at]
+    if _ENDED.search(line.text) or not _is_prose(line, body, _PROSE) or lines[at + 1].size >= _SMALL * body:
+        return at + 1
+    for place in range(at + 2, min(at + 2 + _MOST, len(lines))):
+        other = lines[place]
+        if other.page != line.page or other.base > line.base:
+            goes_on = other.text[0].islower() or abs(other.left - line.left) < _INDENT
+            return place if goes_on and _is_prose(other, body) else at + 1
+    return at + 1
+
+
+def _paragraph(lines: Sequence[Line], at: int) -> int:
+    """The first line of the paragraph to which a line belongs, on its page."""
+    while at > 0 and lines[at - 1].page == lines[at].page:
+        above, line = lines[at - 1], lines[at]
+        alike = abs(above.size - line.size) < (1 - _SMALL) * line.size and above.bold == line.bold
+        indented = line.left - above.left > _INDENT and _ENDED.search(above.text)
+        if not alike or indented or not 0 < above.base - line.base < _CLOSE * line.size:
+            break
+        at -= 1
+    return at
+
+
+def _is_prose(line: Line, body: float, least: int = 1) -> bool:
+    """True if it is a line of running text, of at least so many characters: in body type, and no table row."""
+    usual = abs(line.size - body) < (1 - _SMALL) * body and not line.bold and not line.gaps
+    return usual and len(line.text) >= least and "  " not in line.text

@@ -10,7 +10,6 @@ from itertools import pairwise
 from specextend_cli.documents.line import Line
 
 _NUMBER = re.compile(r"\d+")
-_OF_CHAPTER = re.compile(r"\d{1,3}\s?[-–]\s?(\d{1,9})")  # 3-1: chapter, and page in it
 _DIGITS = 9  # a longer number is no page number
 _ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
 ALONE = re.compile(
@@ -38,8 +37,6 @@ def beside_title(text: str) -> int | None:
     plain = " ".join(text.split()).strip("-–—•|[]() ")
     if len(plain) > _MAX_TITLE:
         return None
-    if of_chapter := _OF_CHAPTER.fullmatch(plain):
-        return int(of_chapter[1])
     if ALONE.fullmatch(modulo_digits(plain)) and (alone := re.search(r"\d{1,9}", plain)):
         return int(alone[0])
     # At an end of a title of several words: "Chapter 3" and "Budget 2020" are titles.
@@ -60,7 +57,7 @@ def modulo_digits(text: str) -> str:
 def numbered(lines: Sequence[Line]) -> list[str | None]:
     """Lines that are equal but for digits, each with "#" for its page number; None where it has none.
 
-    At least half of the page numbers must increase with the pages, those that begin a chapter and roman ones excepted.
+    Of the numbers of a line that is the one which increases with the pages most steadily.
     """
     found = [list(_NUMBER.finditer(line.text)) for line in lines]
     best, place, most = Counter[int](), -1, 0
@@ -70,25 +67,17 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
         steady = sum(a == b and a is not None for a, b in pairwise(offsets))
         if steady > most:
             best, place, most = Counter(offset for offset in offsets if offset is not None), k, steady
-    roman = sum(not numbers for numbers in found)
-    chapters = sum(_begins(numbers, place) for numbers in found)
-    in_step = roman + chapters + most + bool(most) >= 0.5 * len(lines)
     texts: list[str | None] = []
     for line, numbers in zip(lines, found, strict=True):
         number = _page_number(line, numbers, place) if place >= 0 else None
         if not numbers and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
-            texts.append("#" if in_step else None)
-        elif in_step and number is not None and (best[number - line.page] > 1 or _begins(numbers, place)):
+            texts.append("#")
+        elif number is not None and best[number - line.page] > 1:
             start, end = numbers[place].span()
             texts.append(f"{line.text[:start]}#{line.text[end:]}")
         else:
             texts.append(None)
     return texts
-
-
-def _begins(numbers: Sequence[re.Match[str]], k: int) -> bool:
-    """True if number `k` of a line is that of the first page of a numbered chapter."""
-    return 0 < k < len(numbers) and numbers[k][0] == "1"
 
 
 def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:

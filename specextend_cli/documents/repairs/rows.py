@@ -1,20 +1,36 @@
-"""Rows: join the pieces of one printed line, and mark empty table cells by a dash so that columns do not shift."""
+"""Rows: join the pieces of one printed line and the lines of its cells, and mark empty table cells by a dash."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from functools import cache
+from itertools import chain, pairwise
 from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import CELL_SEPARATOR, EMPTY_CELL, HYPHEN, Line, page_by_page, runs
+from specextend_cli.documents.line import (
+    CELL_SEPARATOR,
+    EMPTY_CELL,
+    HYPHEN,
+    Line,
+    Pages,
+    Repaired,
+    page_by_page,
+    pieces,
+    runs,
+)
+from specextend_cli.documents.repairs.hyphens import compounds, joined
 from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 
+_STEP = 1.5  # sizes from line to line of a cell
+_NEARER = 0.9  # sizes: lines of text are further apart
+_LEVEL = 0.12  # sizes: how much steps may differ, and the middle of a cell be above or below its row
+_LEAST = 3  # cells in a row
 _NUMBER_GAP = 0.4  # sizes: a wider gap between two numbers is more than a space
 _NUMBER_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")
 _NUMBER_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
-_MIN_ROWS, _MAX_ROWS = 3, 400  # of a table
+_MIN_ROWS = 3  # of a table
 _MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
 _AGREE = 0.6  # of the rows: at least so many have their cells in the columns
@@ -26,72 +42,121 @@ _DOTS = re.compile(r"[.·…]{5,}|[.·…](?: [.·…]){3,}")
 Span = tuple[float, float]
 
 
+def wrapped_cells(pages: Pages) -> Repaired:
+    """Join the lines of each cell whose middle, or first line, is at the height of its row, and these cells."""
+    known = cache(lambda: compounds(pages))
+    edits: list[Edit] = []
+
+    def text_of(cell: Sequence[Line]) -> str:
+        text = cell[0].text
+        for line in cell[1:]:
+            text = joined(text, line.text, known())
+        return text
+
+    def row_of(row: list[list[Line]]) -> list[Line]:
+        lines = [line for cell in row for line in cell]
+        split = ([[piece] for piece in pieces(cell[0])] if len(cell) == 1 else [cell] for cell in row)
+        parts = sorted((cell for cells in split for cell in cells), key=_left)
+        cells = [sorted(chain(*cell), key=lambda line: -line.base) for cell in runs(parts, _is_in)]
+        if not 0 < sum(len(cell) > 1 for cell in cells) < len(cells) >= _LEAST:
+            return lines
+        gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
+        text = "\t".join(map(text_of, cells))
+        edits.append(Edit("cell joined", lines[0].page, "\n".join(line.text for line in lines), text))
+        base = next(cell[0].base for cell in cells if len(cell) == 1)
+        return [lines[0]._replace(text=text, left=_left(cells[0]), right=_right(cells[-1]), base=base, gaps=gaps)]
+
+    return [[line for row in runs(runs(page, _goes_on), _is_level) for line in row_of(row)] for page in pages], edits
+
+
+def _goes_on(cell: Sequence[Line], line: Line) -> bool:
+    """True if a line is the next one of a cell, in equal steps."""
+    last = cell[-1]
+    step = last.base - line.base
+    even = len(cell) == 1 or abs(cell[-2].base - last.base - step) < _LEVEL * line.size
+    return not last.gaps and 0 < step < _STEP * line.size and even
+
+
+def _is_level(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
+    """True if the middle of a cell is at the height of that of the first cell of the row, or their first lines are.
+
+    First lines that are nearer to each other than lines of text are of one row too.
+    """
+    first, size = row[0], cell[0].size
+    return abs(first[0].base - cell[0].base) < _NEARER * size or abs(_middle(first) - _middle(cell)) < _LEVEL * size
+
+
+def _is_in(cell: Sequence[Sequence[Line]], part: Sequence[Line]) -> bool:
+    """True if a part of a row is above or below the parts of a cell."""
+    return _left(part) < max(map(_right, cell))
+
+
+def _middle(cell: Sequence[Line]) -> float:
+    return (cell[0].base + cell[-1].base) / 2
+
+
+def _left(cell: Sequence[Line]) -> float:
+    return min(line.left for line in cell)
+
+
+def _right(cell: Sequence[Line]) -> float:
+    return max(line.right for line in cell)
+
+
 @page_by_page
 def dotted_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
-    """Replace each cell that holds dots only by a dash; dots before a page number are a leader, and stay.
-
-    A row with one such cell, at its end or before its last, is that of a table only if another row without dots has
-    as many cells.
-    """
-    split = [_CELL_GAP.split(line.text) for line in page]
-    widths = {len(cells) for cells in split if not any(map(_DOTS.fullmatch, cells))}
+    """Replace each cell that holds dots only by a dash; dots before a page number are a leader, and stay."""
     fixed = list(page)
-    for at, cells in enumerate(split):
-        dotted = [place for place, cell in enumerate(cells) if _DOTS.fullmatch(cell)]
-        if len(cells) > 2 and (len(dotted) > 1 or (dotted and (dotted[0] < len(cells) - 2 or len(cells) in widths))):
+    for at, line in enumerate(page):
+        cells = _CELL_GAP.split(line.text)
+        dotted = {place for place, cell in enumerate(cells) if _DOTS.fullmatch(cell)}
+        leader = {len(cells) - 2} if cells[-1].isdigit() else set[int]()
+        if len(cells) > 2 and dotted - leader:
             texts = (EMPTY_CELL if place in dotted else cell for place, cell in enumerate(cells))
-            fixed[at] = page[at]._replace(text="\t".join(texts))
-            edits.append(Edit("empty cell", page[at].page, page[at].text, fixed[at].text))
+            fixed[at] = line._replace(text="\t".join(texts))
+            edits.append(Edit("empty cell", line.page, line.text, fixed[at].text))
     return fixed
 
 
 @page_by_page
 def rows(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Join the pieces of one printed line: words after a raised note mark, a bullet and its item, cells."""
-    kept: list[Line] = []
-    texts: list[str] = []  # the pieces of the last row and their separators, joined once
-    gaps: list[Span] = []  # between its cells
-    for line in (*page, None):
-        if line and kept and (gap := _beside(kept[-1], line, alone=len(texts) == 1)) is not None:
-            left = kept[-1]
-            joint = _joint(left, line, gap)
-            edits.append(Edit("row joined", line.page, f"{texts[-1]}\n{line.text}", f"{texts[-1]}{joint}{line.text}"))
-            texts += (joint, line.text)
-            gaps += [(left.right, line.left)] * (joint == CELL_SEPARATOR) + [*line.gaps]
-            # The row, with the measures of one more piece and the text of that piece.
-            size, base = max((left.size, left.base), (line.size, line.base))
-            bold = left.bold and line.bold
-            kept[-1] = left._replace(text=line.text, right=line.right, size=size, base=base, bold=bold)
-            continue
-        if len(texts) > 1:
-            kept[-1] = kept[-1]._replace(text="".join(texts), gaps=tuple(gaps))
-        if line:
-            kept.append(line)
-            texts, gaps = [line.text], list(line.gaps)
-    return kept
+    return [_row_of(run, edits) for run in runs(page, lambda run, line: _is_beside(run[-1], line))]
 
 
-def _beside(a: Line, b: Line, *, alone: bool) -> float | None:
-    """The gap between `a` and `b` when `b` is to the right of `a` on the same baseline, else None.
-
-    `a` is the last piece of its row, with the measures of the row; `alone`: the only one.
-    """
+def _is_beside(a: Line, b: Line) -> bool:
+    """True if `b` is to the right of `a` on the same baseline."""
     gap = b.left - a.right
     if gap < -0.3 * a.size or a.text.endswith(HYPHEN):
-        return None
-    if alone and NOTE_NUMBER.fullmatch(a.text):
-        return gap if 0 <= a.base - b.base < 0.8 * b.size else None
-    alike = abs(a.size - b.size) < 0.1 * a.size and a.bold == b.bold
-    return gap if alike and abs(a.base - b.base) < (0.1 if gap > a.size else 0.45) * a.size else None
+        return False
+    if NOTE_NUMBER.fullmatch(a.text):
+        return 0 <= a.base - b.base < 0.8 * b.size
+    level = 0.1 if gap > a.size else 0.45
+    return abs(a.size - b.size) < 0.1 * a.size and abs(a.base - b.base) < level * a.size
 
 
-def _joint(a: Line, b: Line, gap: float) -> str:
+def _row_of(run: Sequence[Line], edits: list[Edit]) -> Line:
+    """The pieces of a row as one line."""
+    first, text = run[0], run[0].text
+    gaps = [*first.gaps]
+    for a, b in pairwise(run):
+        joint = _joint(a, b)
+        text += joint + b.text
+        gaps += [(a.right, b.left)] * (joint == CELL_SEPARATOR) + [*b.gaps]
+    size, base = max((line.size, line.base) for line in run)
+    if len(run) > 1:
+        edits.append(Edit("row joined", first.page, "\n".join(line.text for line in run), text))
+    return first._replace(text=text, right=run[-1].right, size=size, base=base, gaps=tuple(gaps))
+
+
+def _joint(a: Line, b: Line) -> str:
     """The separator of two pieces: two spaces between cells; between numbers a narrow gap is enough."""
+    gap = b.left - a.right
     numbers = _NUMBER_ENDS.search(a.text) and _NUMBER_BEGINS.match(b.text)
     if gap > (_NUMBER_GAP if numbers else 1.5) * a.size:
         return CELL_SEPARATOR
     one_word = gap < (0.1 if b.text[0] in ").,;:" else 0.05) * a.size  # H₂O
-    return "" if one_word and not numbers and not NOTE_NUMBER.fullmatch(a.text) else " "
+    return "" if one_word and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
 class _Row(NamedTuple):
@@ -112,7 +177,7 @@ def empty_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
 
     def continues(table: list[_Row], row: _Row) -> bool:
         """True if a row is closely below the last one; lines of one cell may be between them."""
-        return 0 < table[-1].line.base - row.line.base <= _NEAR * row.line.size and len(table) < _MAX_ROWS
+        return 0 < table[-1].line.base - row.line.base <= _NEAR * row.line.size
 
     filled: dict[int, Line] = {}  # by the id of the line it replaces
     for table in runs(filter(None, map(_row, page)), continues):
@@ -135,7 +200,7 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
     most = max(len(row.cells) for row in table)
     if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
         return
-    columns = _columns(table, most)
+    columns = _columns(table)
     placed = [(row, _places(row, columns)) for row in table]
     if sum(bool(places) for _, places in placed) < _AGREE * len(table):
         return
@@ -143,9 +208,8 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
         at = dict(zip(places, row.cells, strict=False))
         cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
         # Without a number it may be a continuation of the cells above it.
-        numbered = any(map(_NUMBER.match, row.cells))
         begins = cells[:1] != [EMPTY_CELL] and not any(cell[:1].islower() for cell in row.cells)
-        if len(cells) > len(row.cells) and (numbered or begins):
+        if len(cells) > len(row.cells) and (begins or any(map(_NUMBER.match, row.cells))):
             yield row, row.line._replace(text=CELL_SEPARATOR.join(cells), gaps=())
 
 
@@ -157,17 +221,13 @@ def _has_numbers_inside(table: Sequence[_Row]) -> bool:
     return not listed or any(map(_NUMBER.match, inner))
 
 
-def _columns(table: Sequence[_Row], most: int) -> list[Span]:
+def _columns(table: Sequence[_Row]) -> list[Span]:
     """The columns of a table: those of the rows with most cells, as wide as the cells in them."""
     rows = sorted(table, key=lambda row: -len(row.cells))
     columns = list(rows[0].spans)
     for row in rows[1:]:
-        places = _places(row, columns)
-        for place, (left, right) in zip(places, row.spans, strict=False):
-            low = columns[place - 1][1] if place else float("-inf")
-            high = columns[place + 1][0] if place + 1 < most else float("inf")
-            if low < left and right < high:
-                columns[place] = min(columns[place][0], left), max(columns[place][1], right)
+        for place, (left, right) in zip(_places(row, columns), row.spans, strict=False):
+            columns[place] = min(columns[place][0], left), max(columns[place][1], right)
     return columns
 
 

@@ -8,27 +8,24 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from statistics import median
 from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, Pages, Repaired, body_size
-from specextend_cli.documents.repairs.chapter_heads import chapter_heads
 from specextend_cli.documents.repairs.page_numbers import ALONE, beside_title, is_labelled, modulo_digits, numbered
 
 KEPT = "running head kept"
 """Kind of an edit without effect: recurring lines that are too much of their pages to be running heads."""
 _EDGE = 4
 _LARGE = 1.2  # of the body size: a title
+_LARGER = 1.04  # of the body size: a heading
+_LETTERS = 4  # of a heading
+_STEADY = 4  # points between the heights of the heads of left and right pages
 _MOST_PAGES = 0.5  # of the pages: on so many, the numbers beside titles are page numbers
 _MAX_SHARE = 0.3  # of the letters and digits of a page: running heads without page numbers hardly ever have more
 _FEW_PAGES = 3
-_SAMPLE = 200  # pages that are enough to find the position of running heads
-_FIGURE = re.compile(r"\d{3}|\d[.,]\d|[$€£¥%]")  # a running head names chapters, and no amounts
-_ADDRESS = r"(?:https?|file)://\S+"
-_TIME = r"\d{1,4}[./-]\d{1,2}[./-]\d{1,4},?\s+\d{1,2}[:.]\d\d(?:\s?[AaPp]\.?[Mm]\.?)?"
-_BROWSER_FOOT = re.compile(rf"{_ADDRESS}\s+\d+\s*/\s*\d+|\d+\s+(?:\w{{1,3}}|/)\s+\d+\s+{_TIME}")
-_BROWSER_HEAD = re.compile(rf"{_TIME}(?:\s.*)?|.{{0,200}}\s{_ADDRESS}")
 _NUMBERED = re.compile(r"[a-z]{1,2}\. ?#|[^\w\s]+$")  # "No. 7", and rules of underscores or dashes
 
 Edges = Sequence[tuple[str, list[Line]]]
@@ -41,18 +38,17 @@ def running_lines(pages: Pages) -> Repaired:
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
     edges: Edges = [edge for page in pages for edge in _edges(page)]
-    statistics = _Statistics(pages, edges)
+    statistics = _Statistics(pages)
     groups, titles = _running(edges, statistics)
-    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics), *_printed(edges))
+    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics))
     if statistics.body != 1:
-        tops = (lines[:_EDGE] for where, lines in edges if where == "top")
-        groups.append(_Group("top", chapter_heads(pages, tops, statistics.body), alone=False))
-    removed = _lines_to_remove(edges, groups, titles, statistics)
+        groups.append(_Group("top", _chapter_heads(pages, edges, statistics.body), alone=False))
+    removed = _lines_to_remove(edges, groups, titles)
     before = removed
     shares = _shares(edges, pages, removed, groups)
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
     if len(small) < len(groups):
-        removed = _lines_to_remove(edges, small, titles, statistics)
+        removed = _lines_to_remove(edges, small, titles)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
@@ -75,40 +71,25 @@ class _Group(NamedTuple):
 
 
 class _Statistics:
-    """The number of pages, their body size, the large lines that count them, and the thresholds that follow."""
+    """The number of pages, their body size, and the thresholds that follow."""
 
-    def __init__(self, pages: Pages, edges: Edges) -> None:
+    def __init__(self, pages: Pages) -> None:
         numbers = [page[0].page for page in pages if page]
         self.pages = len(numbers)
-        self.sample = frozenset(numbers[:: -(-len(numbers) // _SAMPLE) or 1])
         self.body = body_size(line for page in pages for line in page)
-        counting: defaultdict[int, list[Line]] = defaultdict(list)  # by the difference of the number and the page
-        for _, lines in edges:
-            for line in lines if self.body != 1 else ():
-                if line.size > _LARGE * self.body and (number := beside_title(line.text)) is not None:
-                    counting[number - line.page].append(line)
-        steady = max(counting.values(), key=lambda lines: len({line.page for line in lines}), default=[])
-        enough = len({line.page for line in steady}) >= max(3, _MOST_PAGES * self.pages)
-        self._counting = {id(line) for line in steady} if enough else set()
 
-    def enough(self, lines: Sequence[Line]) -> float:
-        """On how many pages lines must recur; more in a text file, where they have no position on paper."""
-        return max(3, (0.4 if not lines or lines[0].size == 1 else 0.04) * self.pages)
+    @property
+    def enough(self) -> float:
+        """On how many pages lines must recur."""
+        return max(3, 0.04 * self.pages)
 
     def is_large(self, line: Line) -> bool:
         """True if it is a title by its size."""
-        return line.size > _LARGE * self.body and id(line) not in self._counting
+        return line.size > _LARGE * self.body
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
         return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
-
-    def in_band(self, line: Line, removed: Sequence[Line]) -> bool:
-        """True if `line` is at the position of the running lines of the sample (`removed`), and has no figures."""
-        if line.size == 1 or len(line.text) > 120 or _FIGURE.search(line.text):
-            return False
-        near = [other for other in removed if abs(other.base - line.base) < 2 and abs(other.size - line.size) < 1]
-        return len({other.page for other in near}) > 0.6 * len(self.sample)
 
 
 def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
@@ -131,7 +112,7 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
     """Outermost lines that count the pages, whatever stands beside their numbers: the heads of short chapters.
 
     At least one number stands alone, or one title returns: headings that are numbered have neither. In a short document
-    two numbers are enough that are those of their pages. Where the count is known, a single number is, too.
+    two numbers are enough that are those of their pages.
     """
     outermost: defaultdict[str, defaultdict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for where, lines in edges:
@@ -139,7 +120,6 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
             number = beside_title(lines[0].text)
             if number is not None and not is_labelled(lines[0].text.rstrip(" -–—|])")):
                 outermost[where][number - lines[0].page].append(lines[0])
-    known = set[int]()
     for where, counts in outermost.items():
         difference, lines = max(counts.items(), key=lambda found: len(found[1]))
         steady = _steady(lines)
@@ -147,12 +127,7 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
         evident = any(count > 1 or ALONE.fullmatch(key) for key, count in keys.items())
         least = 2 if difference == 0 and all(map(ALONE.fullmatch, keys)) else 3
         if evident and len(steady) >= max(least, _MOST_PAGES * statistics.pages):
-            known.add(difference)
             yield _Group(where, steady, all(map(ALONE.fullmatch, keys)))
-    for where, counts in outermost.items():
-        alone = [line for at in known for line in counts[at] if ALONE.fullmatch(modulo_digits(line.text))]
-        if alone:
-            yield _Group(where, alone, alone=True)
 
 
 def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
@@ -169,29 +144,43 @@ def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_
         for (where, _, _), found in places.items()
         if len(found) > 1
     ]
-    ids = {id(line) for group in groups for line in group.lines}
-    shares = _shares(edges, pages, ids, ())
+    shares = _shares(edges, pages, {id(line) for group in groups for line in group.lines}, ())
     yield from (group for group in groups if all(shares[line.page] <= _MAX_SHARE for line in group.lines))
 
 
-def _printed(edges: Edges) -> Iterator[_Group]:
-    """The lines that browsers print: address and page number below, time and title above (or the other way round)."""
-    feet = [
-        lines[0] for where, lines in edges if where == "bottom" and lines and _BROWSER_FOOT.fullmatch(lines[0].text)
-    ]
-    on = {line.page for line in feet if line.size != 1}
-    heads = [lines[0] for where, lines in edges if where == "top" and lines and lines[0].page in on]
-    yield _Group("bottom", feet if on else [], alone=True)
-    yield _Group("top", [line for line in heads if _BROWSER_HEAD.fullmatch(line.text)], alone=True)
+def _chapter_heads(pages: Pages, edges: Edges, body: float) -> list[Line]:
+    """Lines at the top that repeat a heading of an earlier page, or a part of it, as other pages do at that height."""
+    heads: list[list[Line]] = []
+    known = ""
+    for page, lines in zip(pages, (lines[:_EDGE] for where, lines in edges if where == "top"), strict=True):
+        small = takewhile(lambda line: not _is_heading(line, body), lines)
+        letters = [(line, _letters(line)) for line in small]
+        heads.append([line for line, said in letters if len(said) >= _LETTERS and said in known])
+        known += "".join(_letters(line) for line in sorted(page, key=_by_size) if _is_heading(line, body)) + "\n"
+    heights = Counter(round(head[0].base / _STEADY) for head in heads if head)
+    return [line for head in heads if head and heights[round(head[0].base / _STEADY)] > 1 for line in head]
+
+
+def _is_heading(line: Line, body: float) -> bool:
+    """True if a line is set in larger type than text, or in bold type of its size."""
+    return line.size > _LARGER * body or (line.bold and line.size > body / _LARGER)
+
+
+def _letters(line: Line) -> str:
+    return "".join(filter(str.isalpha, line.text.casefold()))
+
+
+def _by_size(line: Line) -> tuple[float, float]:
+    return line.size, -line.base
 
 
 def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:
     """Of lines that differ in digits only, those that differ in page numbers only, if they are enough."""
-    if len({line.page for line in lines}) < statistics.enough(lines):
+    if len({line.page for line in lines}) < statistics.enough:
         return
     marked = numbered(lines)
     in_step = [line for line, text in zip(lines, marked, strict=True) if text is not None]
-    counted = len({line.page for line in in_step}) >= statistics.enough(lines)
+    counted = len({line.page for line in in_step}) >= statistics.enough
     if ALONE.fullmatch(key):
         if counted:
             yield in_step
@@ -202,29 +191,18 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
     for line, text in zip(lines, marked, strict=True):
         counts = counted and text is not None
         texts[counts, " ".join((text if counts and text else line.text).split())].append(line)
-    for (counts, _), found in texts.items():
-        # A line with page numbers needs fewer pages: the running head of a chapter, for example.
-        if len({line.page for line in found}) >= (3 if counts else statistics.enough(lines)):
+    for found in texts.values():
+        if len({line.page for line in found}) >= statistics.enough:
             yield found
 
 
-def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int], statistics: _Statistics) -> set[int]:
+def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int]) -> set[int]:
     """The ids of the lines to be removed: running lines, from the edge inward."""
-    running, usual = set[int](), set[int]()
-    bands: defaultdict[str, list[Line]] = defaultdict(list)
-    for group in groups:
-        running.update(map(id, group.lines))
-        if len({line.page for line in group.lines}) > max(_FEW_PAGES, _MOST_PAGES * statistics.pages):
-            usual.update(map(id, group.lines))
-        bands[group.where] += (line for line in group.lines if line.page in statistics.sample)
+    running = {id(line) for group in groups for line in group.lines}
     removed: set[int] = set()
-    for where, lines in edges:
-        inward: list[Line] = []
-        for line in lines[:_EDGE]:
-            if id(line) in titles or not (id(line) in running or statistics.in_band(line, bands[where])):
-                break
-            inward.append(line)
-        removed.update(id(line) for line in _apart(inward, lines, usual))
+    for _, lines in edges:
+        inward = list(takewhile(lambda line: id(line) in running and id(line) not in titles, lines[:_EDGE]))
+        removed.update(id(line) for line in _apart(inward, lines))
     return removed
 
 
@@ -247,16 +225,11 @@ def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
     yield "bottom", highest[: -_EDGE - 2 : -1]
 
 
-def _apart(found: list[Line], lines: Sequence[Line], usual: set[int]) -> list[Line]:
-    """Those of the first `lines` that are set apart from the text, which may begin or end alike too.
-
-    `usual` lines, which most pages have, need no more than another left edge.
-    """
+def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
+    """Those of the first `lines` that are set apart from the text, which may begin or end alike too."""
     while found and len(found) < len(lines):
         line, behind = found[-1], lines[len(found)]
         if abs(line.base - behind.base) > 1.5 * line.size or abs(line.size - behind.size) > 0.04 * line.size:
-            break
-        if id(line) in usual and abs(line.left - behind.left) > line.size:
             break
         found.pop()
     return found
@@ -267,7 +240,7 @@ def _steady(lines: Sequence[Line]) -> list[Line]:
     if not lines or lines[0].size == 1:
         return list(lines)
     middle = median(line.base for line in lines)
-    return [line for line in lines if abs(line.base - middle) < 4]
+    return [line for line in lines if abs(line.base - middle) < _STEADY]
 
 
 def _running_kind(line: Line, page: Sequence[Line]) -> str:
