@@ -15,7 +15,7 @@ from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_of
 from specextend_cli.models.tokens import TextEncoder
 from tests.helpers import gguf_files, gguf_writer
 
-from .conftest import CORPUS, PRE_TOKENIZERS, SPECIALS, train
+from .conftest import CORPUS, PRE_TOKENIZERS, train
 from .test_gguf_files import rewritten
 
 # As in the tokenizer.json of Mistral Nemo and of GPT-4o.
@@ -106,11 +106,6 @@ def test_pre_tokenizers_split_as_published(pre: str | None, text: str, pieces: s
         assert (
             TextEncoder(found.to_str()).encode(text) == found.encode(text, add_special_tokens=False).ids or "<|" in text
         )
-
-
-def test_qwen35_is_encoded_fast(tmp_path: Path) -> None:
-    facts = facts_of(train("qwen2"), tmp_path / "t.gguf", "qwen35")
-    assert TextEncoder(tokenizer_of(facts).to_str()).is_fast
 
 
 def test_an_added_letter_is_text(tmp_path: Path) -> None:
@@ -260,6 +255,8 @@ def test_unknown_characters_without_bytes_or_an_unknown_token() -> None:
     [
         ("tokenizer.ggml.model", "bert", "kind bert"),
         ("tokenizer.ggml.tokens", [], "0 tokens"),
+        ("tokenizer.ggml.tokens", ["a"] * 448, "are equal"),
+        ("tokenizer.ggml.pre", "chameleon", "pre-tokenizer chameleon splits text in a way"),
         ("tokenizer.ggml.tokens", ["a"] * 450, "450 tokens"),
         ("tokenizer.ggml.merges", ["a b c"], "not of two tokens"),
         ("tokenizer.ggml.merges", ["nowhere never"], "not a vocabulary"),
@@ -269,12 +266,3 @@ def test_damaged_vocabularies(key: str, value: object, why: str, tmp_path: Path,
     facts = facts_of(smollm, tmp_path / "t.gguf", "smollm") | {key: value}
     with pytest.raises(ValueError, match=why):
         tokenizer_of(facts)
-
-
-def test_equal_tokens_and_an_unknown_pre_tokenizer(tmp_path: Path, smollm: Tokenizer) -> None:
-    facts = facts_of(smollm, tmp_path / "t.gguf", "smollm")
-    with pytest.raises(ValueError, match="are equal"):
-        tokenizer_of({**facts, "tokenizer.ggml.tokens": ["a"] * smollm.get_vocab_size()})
-    with pytest.raises(ValueError, match="pre-tokenizer chameleon splits text in a way"):
-        tokenizer_of({**facts, "tokenizer.ggml.pre": "chameleon"})
-    assert SPECIALS[0] in smollm.get_vocab()
