@@ -89,15 +89,6 @@ def test_a_pinned_revision_is_asked_for(published: Repository, source: HubFileSo
         hub_file.obtain(pinned(source, revision="b" * 40, sha256="0" * 64), name="tiny")
 
 
-def test_a_file_that_is_there_needs_only_its_conversion(
-    published: Repository, source: HubFileSource, tmp_path: Path
-) -> None:
-    huggingface_hub.hf_hub_download("owner/tiny", FILE)
-    published.fetched.clear()
-    fetch(source, offline=True)
-    assert not published.fetched
-
-
 def test_an_interrupted_transfer_goes_on_where_it_stopped(published: Repository, source: HubFileSource) -> None:
     """Within a call, by huggingface_hub; after a failed one, by the next call."""
     published.broken_after, published.busy_after = 20 * BLOCK, 2
@@ -149,15 +140,6 @@ def test_interrupt_keeps_what_was_fetched(
     published.fetched.clear()
     fetch(source)
     assert published.fetched == [(FILE, kept)]
-
-
-def test_wrong_bytes_are_deleted_and_never_converted(published: Repository, source: HubFileSource) -> None:
-    published.wrong_bytes = True
-    with pytest.raises(ModelError, match="not the file it should be; it was deleted") as caught:
-        fetch(source)
-    assert source.sha256 in caught.value.why
-    assert size_on_disk(source) == 0
-    assert locate(source) is None
 
 
 @pytest.mark.parametrize("change", [{"sha256": "1" * 64}, {"file_bytes": 5}])
