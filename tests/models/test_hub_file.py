@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -111,35 +108,6 @@ def test_a_part_that_was_damaged_is_not_used(published: Repository, source: HubF
         fetch(source)
     assert not part(source).exists()
     assert fetch(source) == locate(source)
-
-
-def test_interrupt_keeps_what_was_fetched(
-    published: Repository, source: HubFileSource, stand_in: StandInHub, home: Path
-) -> None:
-    """A process of its own, interrupted as by ^C; the next one continues."""
-    published.bytes_per_second = 20 * BLOCK
-    program = (
-        f"import sys, huggingface_hub.constants as constants; constants.DOWNLOAD_CHUNK_SIZE = {BLOCK}\n"
-        "import signal; signal.signal(2, signal.default_int_handler)\n"  # jobs in the background ignore it
-        "from specextend_cli.models import hub_file; from specextend_cli.models.source_kinds import *\n"
-        "source = HubFileSource.model_validate_json(sys.argv[1])\n"
-        "hub_file.obtain(source, name='tiny', progress=lambda *event: print(*event, flush=True))"
-    )
-    environment = {**os.environ, **stand_in.environment(home), "PYTHONPATH": ":".join(sys.path)}
-    command = [sys.executable, "-c", program, source.model_dump_json()]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    while int(process.stdout.readline().split()[-2]) == 0:
-        pass
-    process.send_signal(2)
-    _, errors = process.communicate(timeout=60)
-    assert "KeyboardInterrupt" in errors
-    kept = part(source).stat().st_size
-    assert 0 < kept < source.file_bytes
-    published.bytes_per_second = None
-    published.fetched.clear()
-    fetch(source)
-    assert published.fetched == [(FILE, kept)]
 
 
 @pytest.mark.parametrize("change", [{"sha256": "1" * 64}, {"file_bytes": 5}])

