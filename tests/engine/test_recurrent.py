@@ -21,14 +21,12 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, MAMBA, RECURRENT, VOCABULARY, by_generate, generate, prompt, tiny
-from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, run, small
+from tests.helpers.decoding import NEW, run, small
 from tests.helpers.decoding import decode_together as run_batch
 from tests.helpers.grid import but_for
 
 SOME = ("qwen3.5", "lfm2")
 """One of each kind, a delta net and convolutions: those of presets."""
-ALL = {name: make for name, make in FAMILY_DRAFTERS.items() if name not in ("self", "blend")}
-"""Without the target itself, which cannot draft."""
 
 
 class Oracle(NoDrafter):

@@ -27,7 +27,6 @@ CORPUS = [
     "Zürich, naïve café — “quoted” … 你好，世界。 こんにちは 🙂🙃 Ωμέγα привет мир",
 ] * 4
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-ABSENT = {0x04, 0x14, 0xF1, 0xF2}  # bytes outside the tiny vocabularies, as some are outside SmolLM2's
 
 SIZES = {
     "hidden_size": 64,

@@ -48,9 +48,9 @@ def by_generate(name: str) -> tuple[int, ...]:
 
 
 @torch.inference_mode()
-def logits(model: PreTrainedModel, vocabulary: int = VOCABULARY) -> Tensor:
+def logits(model: PreTrainedModel) -> Tensor:
     model.set_attn_implementation("eager")
-    ids = torch.tensor([prompt(60, vocabulary=vocabulary)])
+    ids = torch.tensor([prompt(60)])
     return model(input_ids=ids, attention_mask=torch.ones_like(ids)).logits
 
 
