@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +9,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.assistant import SHARED_KINDS, Assistant
-from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
@@ -22,7 +21,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, run, small
+from tests.helpers.decoding import NEW, POLICIES, SHAPE, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import PretendDevice
 from tests.helpers.repeated_capture import Repeated
@@ -41,14 +40,6 @@ def test_lossless(name: str, policy: str, clusters: int, blended: bool) -> None:
     written, meter = run(target, drafter, prompt(), small(policy))
     assert written == by_generate(NEW, name=name)
     assert meter.drafted_steps > 0
-
-
-@pytest.mark.parametrize("policy", but_for(("retrieval",), POLICIES))
-def test_sampled_tokens_are_plain_decoding_s(policy: str) -> None:
-    sampling = Sampling(temperature=0.8, seed=5)
-    target = target_of(tiny("gemma4"))
-    plain = run(target, DRAFTERS["none"](target, small("full")), prompt(), small("full"), sampling)[0]
-    assert run(target, assistant_drafter(target, policy), prompt(), small(policy), sampling)[0] == plain
 
 
 def read(target: Target, tokens: list[int]) -> tuple[Tensor, int]:
@@ -126,29 +117,6 @@ def test_only_a_working_set_is_seen_where_one_is_chosen() -> None:
     assert drafter.propose(CHAIN).tokens == [last]
     assert "not numbers" in str(drafter.failure)
     assert not drafter.retrieves
-
-
-def test_a_blend_asks_it_where_copies_are_unlikely(monkeypatch: pytest.MonkeyPatch) -> None:
-    target, tokens = target_of(tiny("gemma4")), [*prompt(30), *prompt(30)[:-1]]
-    drafter = assistant_drafter(target, "full")
-    blend = BlendDrafter([drafter, NgramDrafter()])
-    states, _ = read(target, tokens)
-    blend.begin(200)
-    blend.observe([*tokens, prompt(30)[-1]], states)
-    asked: list[int] = []
-    own = drafter.propose
-    monkeypatch.setattr(drafter, "propose", lambda shape: asked.append(shape.forwards) or own(shape))
-    for floor in (0.1, 0.0):
-        blend.propose(replace(CHAIN, floor=floor, forwards=3))
-    assert asked == [0, 3]  # after thirty tokens that are repeated, copies are likely
-
-
-def test_what_is_committed_joins_the_working_set() -> None:
-    target = target_of(tiny("gemma4"))
-    drafter = assistant_drafter(target)
-    _, meter = run(target, drafter, prompt(), small("retrieval"))
-    assert meter.drafted_steps > 0
-    assert drafter.visible()[-1] == target.length - 1
 
 
 @pytest.mark.parametrize("blended", [False, True])

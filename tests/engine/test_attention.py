@@ -52,23 +52,19 @@ def test_split_kv_equals_the_reference(
             assert (backend(q, k, v, 0.125, mask) - expected).abs().max() < TOLERANCE[torch.float32]
 
 
-@pytest.mark.parametrize(("n", "prefix"), [(1, 0), (1, 50), (64, 0), (64, 100), (130, 257)])
-def test_a_prefill_chunk_is_causal_after_its_prefix(n: int, prefix: int) -> None:
-    q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float32)
-    out, expected = (backend(q, k, v, 0.11, None) for backend in (hybrid, reference))
-    assert (out - expected).abs().max() < TOLERANCE[torch.float32]
+FLASH = pretend_device._EMULATED[torch.ops.aten._scaled_dot_product_flash_attention]
+
+
+def cudnn(q: Tensor, k: Tensor, v: Tensor, *options: object, scale: float) -> tuple[Tensor, ...]:
+    causal = options[3:4] == (True,)  # defaults are left out
+    k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
+    return FLASH(q, k, v, 0.0, causal, scale=scale)
 
 
 @pytest.mark.parametrize("kernel", ["cudnn", "flash", "efficient"])
 def test_a_named_kernel_reads_a_prompt(kernel: Kernel, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no other does. cuDNN's takes key heads as they are; the pretend device has none of its own."""
     aten, emulated = torch.ops.aten, dict(pretend_device._EMULATED)
-
-    def cudnn(q: Tensor, k: Tensor, v: Tensor, *options: object, scale: float) -> tuple[Tensor, ...]:
-        causal = options[3:4] == (True,)  # defaults are left out
-        k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
-        return emulated[aten._scaled_dot_product_flash_attention](q, k, v, 0.0, causal, scale=scale)
-
     monkeypatch.setattr(pretend_device, "_way", pretend_device._way.__wrapped__)  # it remembers what is emulated
     kernels = {name: getattr(aten, f"_scaled_dot_product_{name}_attention") for name in ("cudnn", "flash", "efficient")}
     for name, operation in kernels.items():
@@ -100,17 +96,14 @@ def test_a_size_that_cudnn_refuses_is_read_by_flash(pretend: PretendDevice, monk
     error: RuntimeError = RuntimeError("cuDNN Frontend error: no valid execution plans")
     asked, refused = list[int](), list[int]()
 
-    def cudnn(q: Tensor, k: Tensor, v: Tensor, *options: object, scale: float) -> tuple[Tensor, ...]:
+    def refusing(q: Tensor, k: Tensor, v: Tensor, *options: object, scale: float) -> tuple[Tensor, ...]:
         asked.append(k.shape[2])
         if k.shape[2] in refused:
             raise error
-        k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
-        causal = options[3:4] == (True,)
-        kernel = pretend_device._EMULATED[torch.ops.aten._scaled_dot_product_flash_attention]
-        return kernel(q, k, v, 0.0, causal, scale=scale)
+        return cudnn(q, k, v, *options, scale=scale)
 
     monkeypatch.setattr(pretend_device, "_way", pretend_device._way.__wrapped__)
-    monkeypatch.setitem(pretend_device._EMULATED, torch.ops.aten._scaled_dot_product_cudnn_attention, cudnn)
+    monkeypatch.setitem(pretend_device._EMULATED, torch.ops.aten._scaled_dot_product_cudnn_attention, refusing)
     monkeypatch.setattr(hybrid_module, "_has_cudnn", lambda *heads: True)
     q, k, v = (rows.to("cuda") for rows in inputs(6, 2, 512, 1536, 16, torch.float16))
     expected = reference(*(rows.cpu().float() for rows in (q, k, v)), 0.11, None)

@@ -9,41 +9,14 @@ import torch
 
 from specextend_cli.engine.batch import BatchRequest, _Batch, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.decode import decode, prefill_chunks
-from specextend_cli.engine.drafters import NoDrafter
+from specextend_cli.engine.decode import prefill_chunks
 from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
-from specextend_cli.engine.target import Target
-from tests.engine.tiny_models import ARCHITECTURES, generate, prompt, tiny
+from tests.engine.tiny_models import generate, prompt, tiny
 from tests.helpers.decoding import decode_together
-from tests.helpers.grid import but_for, grid
+from tests.helpers.grid import but_for
 from tests.helpers.pretend_device import PretendDevice
-
-
-@grid(name=ARCHITECTURES, slots=[1, 3, 8])
-def test_a_batch_equals_generate(name: str, slots: int) -> None:
-    prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
-    lengths = (12, 30, 1, 7, 22, 16)
-    written = decode_together(
-        LanguageModel(tiny(name)), [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)], slots
-    )
-    assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
-
-
-def test_sampling_and_penalties_equal_single_sequences() -> None:
-    lm = LanguageModel(tiny())
-    kinds = [
-        Sampling(temperature=0.9, seed=3),
-        Sampling(repetition_penalty=1.3, no_repeat_ngram=3),
-        Sampling(temperature=0.7, top_p=0.8, seed=4),
-    ]
-    alone = []
-    for kind in kinds:
-        events = decode(Target(lm), NoDrafter(), prompt(30), stop=Stop(20), sampling=kind)
-        alone.append([token for event in events if isinstance(event, Step) for token in event.tokens])
-    assert decode_together(lm, [BatchRequest(prompt(30), Stop(20), kind) for kind in kinds], 3) == alone
-
 
 KINDS = {
     "greedy": [Sampling()],

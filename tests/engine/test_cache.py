@@ -7,11 +7,9 @@ import pytest
 import torch
 
 from specextend_cli.engine import cache as cache_module
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.tree import DraftTree
-from tests.engine.tiny_models import prompt, tiny
+from tests.engine.tiny_models import tiny
 
 
 def filled(rows: int) -> KVCache:
@@ -74,27 +72,3 @@ def test_memory_that_ran_out_leaves_a_cache_that_can_begin(name: str, monkeypatc
                 grow(3 * cache.capacity + 1000)
         cache.begin(300)
         assert all(buffer.shape[3] >= 300 for buffer in cache.buffers)
-
-
-@torch.inference_mode()
-def test_a_kept_path_gives_the_logits_of_the_plain_sequence() -> None:
-    lm = LanguageModel(tiny())
-    tokens = prompt(40)
-    tree = DraftTree([7, 11, 12, 13, 14, 15], [0, 0, 0, 1, 2, 4], [1, 0.9, 0.8, 0.7, 0.6, 0.5])
-    path = [0, 2, 4, 5]
-    cache = lm.new_cache(64)
-    lm.forward(torch.tensor(tokens), torch.arange(40), cache)
-    cache.commit()
-    in_tree = lm.forward(
-        tree.on("cpu").tokens,
-        40 + tree.on("cpu").depths,
-        cache,
-        context=ForwardContext(lm.backend, tree_mask=tree.mask),
-    ).logits
-    cache.keep(path)
-    after = lm.forward(torch.tensor([50]), torch.tensor([44]), cache).logits
-
-    sequence = torch.tensor([*tokens, 7, 12, 14, 15, 50])
-    plain = lm.forward(sequence, torch.arange(45), lm.new_cache(64)).logits
-    assert torch.allclose(in_tree[path], plain[40:44], atol=1e-4)
-    assert torch.allclose(after[0], plain[44], atol=1e-4)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise, product
 
 import pytest
@@ -29,71 +31,97 @@ def chain(scores: list[float], *, copied: bool = False, forwards: int | None = N
     return DraftTree(range(nodes), parents, [1.0, *scores], known_after=known_after, forwards=forwards)
 
 
-def simulate(
-    rate: float, promised: float, draft_seconds: float, *, tokens: int = 600, noise: float = 0.0, copies: bool = False
-) -> float:
-    """Seconds of plain decoding over seconds behind the gate, when each drafted token is right with probability `rate`
-    and the drafter says `promised`. `copies`: it drafts without forwards."""
-    rng = random.Random(0)
-    gate = DraftGate(TreeShape(nodes=8, depth=7))
-    emitted, seconds = 0, 0.0
-    while emitted < tokens:
+Draft = Callable[[TreeShape], tuple[DraftTree, float]]
+
+
+@dataclass(frozen=True)
+class Told:
+    """A step: the forwards of its draft, the tokens that it brought, and its seconds."""
+
+    forwards: int
+    tokens: int
+    seconds: float
+
+
+def steps(
+    gate: DraftGate,
+    many: int,
+    draft: Draft,
+    *,
+    rate: float | Callable[[int], float] = 1.0,
+    verify: Callable[[int], float] = verification,
+    seed: int = 0,
+) -> Iterator[Told]:
+    """`draft` gives a tree and its seconds, each token of which is right with probability `rate`, maybe by the step."""
+    rng = random.Random(seed)
+    for step in range(many):
         shape = gate.next_shape(1000)
-        drafting = shape.nodes > 1 and (copies or shape.forwards > 0)
-        spent = draft_seconds if drafting else 0.0
-        tree = chain([promised**i for i in range(1, 8)], copied=copies) if drafting else root(0)
-        tree = gate.cut(tree, 1000)
-        accepted = 1
-        while accepted < len(tree) and rng.random() < rate:
+        tree, spent = draft(shape) if shape.nodes > 1 else (root(0), 0.0)
+        tree, accepted = gate.cut(tree, 1000), 1
+        while accepted < len(tree) and rng.random() < (rate(step) if callable(rate) else rate):
             accepted += 1
-        cost = verification(len(tree)) * (1 + noise * rng.random())
+        cost = verify(len(tree))
         gate.learn(tree, shape, range(accepted), spent, cost, 1000)
-        emitted, seconds = emitted + accepted, seconds + spent + cost
-    return emitted * PLAIN * (1 + noise / 2) / seconds
+        yield Told(shape.forwards if shape.nodes > 1 else 0, accepted, spent + cost)
 
 
-@pytest.mark.parametrize("promised", [0.1, 0.5, 0.95])
-@pytest.mark.parametrize("draft_seconds", [0.0, 0.01, 0.1, 0.4])
+def model(promised: float, forward: float, most: int) -> Draft:
+    """A model that says `promised` of each token, in so many seconds a forward."""
+
+    def draft(shape: TreeShape) -> tuple[DraftTree, float]:
+        forwards = min(shape.forwards, most)
+        return (chain([promised**i for i in range(1, forwards + 1)]) if forwards else root(0)), forwards * forward
+
+    return draft
+
+
+def gain(rate: float, promised: float, draft_seconds: float, *, noise: float = 0.0, copies: bool = False) -> float:
+    """Seconds of plain decoding over seconds behind the gate. `copies`: the drafter needs no forwards."""
+
+    def draft(shape: TreeShape) -> tuple[DraftTree, float]:
+        if not (copies or shape.forwards):
+            return root(0), 0.0
+        return chain([promised**i for i in range(1, 8)], copied=copies), draft_seconds
+
+    noises = random.Random(1)
+    gate = DraftGate(TreeShape(nodes=8, depth=7))
+    told = list(steps(gate, 400, draft, rate=rate, verify=lambda n: verification(n) * (1 + noise * noises.random())))
+    plain = sum(step.tokens for step in told) * PLAIN * (1 + noise / 2)
+    return plain / sum(step.seconds for step in told)
+
+
 @pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_a_useless_drafter_costs_almost_nothing(promised: float, draft_seconds: float, noise: float) -> None:
-    # A first trial is unavoidable: ten times a plain step in the worst case here, 600 tokens to carry it.
-    assert simulate(0.0, promised, draft_seconds, noise=noise) > 0.95
-
-
 @pytest.mark.parametrize("promised", [0.1, 0.5, 0.95])
-@pytest.mark.parametrize("draft_seconds", [0.0, 0.001, 0.004, 0.02])
-@pytest.mark.parametrize("noise", [0.0, 0.3])
-def test_useless_copies_cost_almost_nothing(promised: float, draft_seconds: float, noise: float) -> None:
-    """Nor does looking for them: a tenth of a plain step, on every step."""
-    assert simulate(0.0, promised, draft_seconds, noise=noise, copies=True) > 0.97
+@pytest.mark.parametrize(
+    ("copies", "draft_seconds", "least"),
+    [
+        # A first trial is unavoidable: ten times a plain step in the worst case here, 400 tokens to carry it.
+        *((False, seconds, 0.94) for seconds in (0.0, 0.01, 0.1, 0.4)),
+        *((True, seconds, 0.97) for seconds in (0.0, 0.001, 0.004, 0.02)),  # nor does looking for copies
+    ],
+)
+def test_a_useless_drafter_costs_almost_nothing(
+    copies: bool, draft_seconds: float, least: float, promised: float, noise: float
+) -> None:
+    assert gain(0.0, promised, draft_seconds, noise=noise, copies=copies) > least
 
 
 @pytest.mark.parametrize("copies", [False, True])
 @pytest.mark.parametrize("promised", [0.6, 0.8, 0.95])
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_a_good_drafter_is_used(promised: float, noise: float, copies: bool) -> None:
-    assert simulate(0.8, promised, 0.01, noise=noise, copies=copies) > 1.9
+    assert gain(0.8, promised, 0.01, noise=noise, copies=copies) > 1.9
 
 
 def test_a_drafter_that_costs_more_than_it_gains_is_not_used() -> None:
-    assert simulate(0.8, 0.8, 0.3) > 0.95
+    assert gain(0.8, 0.8, 0.3) > 0.95
 
 
 @pytest.mark.parametrize(("forward", "rate", "most"), [(0.001, 0.9, 7), (0.012, 0.55, 1), (0.04, 0.2, 0)])
 def test_the_number_of_forwards_that_pays_is_found(forward: float, rate: float, most: int) -> None:
     """A forward costs a fortieth of a plain step, three tenths, or all of one; `rate`: it brings a token so often."""
-    rng = random.Random(0)
     gate = DraftGate(TreeShape(nodes=8, depth=7))
-    granted = []
-    for _ in range(400):
-        shape = gate.next_shape(1000)
-        forwards = min(shape.forwards, 7) if shape.nodes > 1 else 0
-        tree = gate.cut(chain([rate**i for i in range(1, forwards + 1)]) if forwards else root(0), 1000)
-        accepted = 1
-        while accepted < len(tree) and rng.random() < rate:
-            accepted += 1
-        gate.learn(tree, shape, range(accepted), forwards * forward, verification(len(tree)), 1000)
-        granted.append(forwards)
+    granted = [min(step.forwards, 7) for step in steps(gate, 400, model(rate, forward, 7), rate=rate)]
     late = granted[200:]
     assert max(set(late), key=late.count) == most
 
@@ -101,51 +129,26 @@ def test_the_number_of_forwards_that_pays_is_found(forward: float, rate: float, 
 @pytest.mark.parametrize("looking", [0.0, 0.003, 0.01])
 def test_a_model_that_fails_at_first_is_tried_again(looking: float) -> None:
     """Though a draft without it proposes nothing, and costs next to nothing."""
+
+    def draft(shape: TreeShape) -> tuple[DraftTree, float]:
+        return (chain([0.9]), 0.1 * PLAIN) if shape.forwards else (root(0), looking * PLAIN)
+
     gate = DraftGate(TreeShape(nodes=4, depth=1))
-    drafted = []
-    for step in range(1500):
-        shape = gate.next_shape(1000)
-        drafts = shape.nodes > 1 and shape.forwards > 0
-        tree = gate.cut(chain([0.9]) if drafts else root(0), 1000)
-        accepted = len(tree) if step > 300 else 1
-        spent = 0.1 * PLAIN if drafts else looking * PLAIN if shape.nodes > 1 else 0.0
-        gate.learn(tree, shape, range(accepted), spent, verification(len(tree)), 1000)
-        drafted.append(drafts)
+    drafted = [step.forwards > 0 for step in steps(gate, 1500, draft, rate=lambda step: float(step > 300))]
     assert sum(drafted[100:300]) < 40
     assert sum(drafted[1300:]) > 180
 
 
 def test_a_trial_that_cannot_be_afforded_does_not_stop_the_rest() -> None:
     """Copies bring a token more a step; the model loses two plain steps a draft."""
-    gate = DraftGate(TreeShape(nodes=4, depth=1))
-    tokens, seconds = 0, 0.0
-    for step in range(200):
-        shape = gate.next_shape(1000)
-        if shape.nodes == 1:
-            tree, spent = root(0), 0.0
-        elif shape.forwards == 0:
-            tree, spent = chain([0.5], copied=True), 0.0
-        else:
-            tree, spent = chain([0.5], copied=True, forwards=1), 2 * PLAIN
-        tree = gate.cut(tree, 1000)
-        accepted = len(tree) if step % 2 else 1
-        gate.learn(tree, shape, range(accepted), spent, verification(len(tree)), 1000)
-        tokens, seconds = tokens + accepted, seconds + spent + verification(len(tree))
-    assert tokens * PLAIN / seconds > 1.3
 
+    def draft(shape: TreeShape) -> tuple[DraftTree, float]:
+        asked = shape.forwards > 0
+        return chain([0.5], copied=True, forwards=1 if asked else None), 2 * PLAIN * asked
 
-@pytest.mark.parametrize("slow", range(0, 40, 3))
-def test_a_slow_step_does_not_stop_drafting(slow: int) -> None:
     gate = DraftGate(TreeShape(nodes=4, depth=1))
-    accepted = 0
-    for step in range(300):
-        shape = gate.next_shape(1000)
-        drafts = shape.nodes > 1 and shape.forwards > 0
-        tree = gate.cut(chain([0.9]) if drafts else root(0), 1000)
-        cost = verification(len(tree)) * (100 if step == slow else 1)
-        gate.learn(tree, shape, range(len(tree)), 0.1 * PLAIN if drafts else 0.0, cost, 1000)
-        accepted += len(tree) if step >= 200 else 0
-    assert accepted > 180
+    told = list(steps(gate, 200, draft, rate=lambda step: float(step % 2)))
+    assert sum(step.tokens for step in told) * PLAIN / sum(step.seconds for step in told) > 1.3
 
 
 @pytest.mark.parametrize("hiccup", but_for((0.5,), (0.15, 0.5, 2.0)))
@@ -159,109 +162,90 @@ def test_a_hiccup_in_the_first_drafts_does_not_stop_drafting(
     hiccup: float, slow: tuple[int, ...], rate: float, of_verification: bool
 ) -> None:
     """On a GPU a step takes a millisecond, and compiling a kernel a second: more than all that drafting can gain."""
-    plain, rng = 0.001, random.Random(sum(slow))
-    gate = DraftGate(TreeShape(nodes=16, depth=4))
-    drafts, late = 0, []
-    for step in range(300):
-        shape = gate.next_shape(1000)
-        is_drafting = shape.nodes > 1 and shape.forwards > 0
-        forwards = min(shape.forwards, 4)
-        tree = gate.cut(chain([rate**i for i in range(1, forwards + 1)]) if is_drafting else root(0), 1000)
-        accepted = 1
-        while accepted < len(tree) and rng.random() < rate:
-            accepted += 1
-        seconds = {True: plain * (1 + 0.01 * len(tree)), False: plain * 0.1 * forwards if is_drafting else 0.0}
-        seconds[of_verification] += hiccup if is_drafting and drafts in slow else 0.0
-        drafts += is_drafting
-        gate.learn(tree, shape, range(accepted), seconds[False], seconds[True], 1000)
-        if step >= 100:
-            late.append(is_drafting)
-    assert sum(late) > 0.9 * len(late)
+    drafts, plain_draft = 0, model(rate, 0.0001, 4)
+    late = 0.0
+
+    def draft(shape: TreeShape) -> tuple[DraftTree, float]:
+        nonlocal drafts, late
+        tree, seconds = plain_draft(shape)
+        late = hiccup if shape.forwards and drafts in slow else 0.0
+        drafts += shape.forwards > 0
+        return tree, seconds + (0.0 if of_verification else late)
+
+    def verify(nodes: int) -> float:
+        nonlocal late
+        seconds, late = 0.001 * (1 + 0.01 * nodes) + late * of_verification, 0.0
+        return seconds
+
+    told = list(steps(DraftGate(TreeShape(nodes=16, depth=4)), 300, draft, rate=rate, verify=verify, seed=sum(slow)))
+    assert sum(step.forwards > 0 for step in told[100:]) > 180
 
 
 @pytest.mark.parametrize("hiccup", [0.15, 0.5, 2.0])
 @pytest.mark.parametrize("slow", range(4))
 @pytest.mark.parametrize("rate", [0.35, 0.5, 0.8])
 def test_a_hiccup_in_a_choice_of_a_working_set_does_not_stop_drafting(hiccup: float, slow: int, rate: float) -> None:
-    plain, rng = 0.001, random.Random(slow)
     gate, schedule = DraftGate(TreeShape(nodes=16, depth=4)), Schedule(4)
-    choices, late = 0, []
-    for _ in range(300):
-        shape = gate.next_shape(1000)
-        forwards = min(shape.forwards, 4) if shape.nodes > 1 else 0
-        tree = gate.cut(chain([rate**i for i in range(1, forwards + 1)]) if forwards else root(0), 1000)
-        accepted = 1
-        while accepted < len(tree) and rng.random() < rate:
-            accepted += 1
-        is_choosing = forwards > 0 and schedule.due(gate.affords_choice)
-        gate.learn(tree, shape, range(accepted), 0.1 * plain * forwards, plain * (1 + 0.01 * len(tree)), 1000)
-        if is_choosing:
-            gate.charge(0.2 * plain + (hiccup if choices == slow else 0.0), 1000)
+    choices, drafted, is_due = 0, [], False
+    draft = model(rate, 0.0001, 4)
+
+    def asking(shape: TreeShape) -> tuple[DraftTree, float]:
+        nonlocal is_due
+        is_due = shape.forwards > 0 and schedule.due(gate.affords_choice)
+        return draft(shape)
+
+    told = steps(gate, 300, asking, rate=rate, verify=lambda nodes: 0.001 * (1 + 0.01 * nodes), seed=slow)
+    for step in told:
+        if is_due:
+            gate.charge(0.0002 + (hiccup if choices == slow else 0.0), 1000)
             choices += 1
-        late.append(forwards > 0)
+        drafted.append(step.forwards > 0)
+        is_due = False
     assert choices > slow + 3
-    assert sum(late[100:]) > 180
+    assert sum(drafted[100:]) > 180
 
 
-def test_choosing_a_working_set_is_charged_to_the_draft() -> None:
-    def gain(charged: float) -> float:
-        gate = DraftGate(TreeShape(nodes=2, depth=1))
-        tokens = 0
-        for _ in range(300):
-            shape = gate.next_shape(1000)
-            drafts = shape.nodes > 1 and shape.forwards > 0
-            tree = gate.cut(chain([0.9]) if drafts else root(0), 1000)
-            gate.learn(tree, shape, range(len(tree)), 0.001, verification(len(tree)), 1000)
-            if drafts:
-                gate.charge(charged, 1000)
-            tokens += len(tree)
-        return tokens / 300
-
-    assert gain(0.0) > 1.8
-    assert gain(2 * PLAIN) < 1.2
+@pytest.mark.parametrize(("charged", "least", "most"), [(0.0, 1.8, 2.0), (2 * PLAIN, 1.0, 1.2)])
+def test_choosing_a_working_set_is_charged_to_the_draft(charged: float, least: float, most: float) -> None:
+    gate, tokens = DraftGate(TreeShape(nodes=2, depth=1)), 0
+    for step in steps(gate, 300, model(0.9, 0.001, 1)):
+        if step.forwards:
+            gate.charge(charged, 1000)
+        tokens += step.tokens
+    assert least < tokens / 300 < most
 
 
 @pytest.mark.parametrize("seconds", [0.1 * PLAIN, 0.5 * PLAIN])
 def test_choosing_working_sets_takes_one_percent_of_the_time(seconds: float) -> None:
-    gate, choices, steps = DraftGate(TreeShape(nodes=2, depth=1)), 0, 2000
-    for _ in range(steps):
-        shape = gate.next_shape(1000)
-        drafts = shape.nodes > 1 and shape.forwards > 0
-        tree = gate.cut(chain([0.95]) if drafts else root(0), 1000)
-        affords = drafts and gate.affords_choice()
-        gate.learn(tree, shape, range(len(tree)), 0.001, verification(len(tree)), 1000)
-        if affords:
+    gate, choices, many = DraftGate(TreeShape(nodes=2, depth=1)), 0, 2000
+    for step in steps(gate, many, model(0.95, 0.001, 1)):
+        if step.forwards and gate.affords_choice():
             gate.charge(seconds, 1000)
             choices += 1
-    assert 0.005 < choices * seconds / (steps * PLAIN) < 0.012
+    assert 0.005 < choices * seconds / (many * PLAIN) < 0.012
 
 
 def test_one_slow_choice_does_not_postpone_the_next_for_long() -> None:
-    gate, steps = DraftGate(TreeShape(nodes=2, depth=1)), 0
-    while not (shape := gate.next_shape(1000)).forwards or shape.nodes == 1:
-        gate.learn(root(0), shape, [0], 0.0, PLAIN, 1000)
-    gate.learn(chain([0.9]), shape, [0, 1], 0.0, PLAIN, 1000)
+    gate, waited = DraftGate(TreeShape(nodes=2, depth=1)), 0
+    told = steps(gate, 2000, model(0.9, 0.0, 1))
+    while not next(told).forwards:
+        pass
     gate.charge(1000 * PLAIN, 1000)
-    while not gate.affords_choice() and steps < 1000:
-        gate.learn(root(0), gate.next_shape(1000), [0], 0.0, PLAIN, 1000)
-        steps += 1
-    assert 50 < steps < 150
+    while not gate.affords_choice() and waited < 1000:
+        next(told)
+        waited += 1
+    assert 25 < waited < 150
 
 
-def test_without_the_gate_choices_are_always_affordable() -> None:
-    for gate in (True, False):
-        gate = DraftGate(TreeShape(nodes=2, depth=1), enabled=gate)
-        for _ in range(3):
-            gate.learn(root(0), TreeShape(nodes=1), [0], 0.0, PLAIN, 1000)
-        gate.learn(chain([0.9]), TreeShape(nodes=2, depth=1, forwards=1), [0, 1], 0.0, PLAIN, 1000)
-        gate.charge(PLAIN, 1000)
-        assert gate.affords_choice() != gate
-
-
-def test_without_the_gate_every_step_drafts() -> None:
-    gate = DraftGate(TreeShape(nodes=4), enabled=False)
+def test_without_the_gate_every_step_drafts_and_may_choose() -> None:
+    gate = DraftGate(TreeShape(nodes=4, depth=1), enabled=False)
     assert [gate.next_shape(10).nodes for _ in range(3)] == [4, 4, 4]
     assert len(gate.cut(chain([0.01] * 9), 10)) == 4
+    for _ in steps(gate, 3, model(0.9, PLAIN, 1)):
+        gate.charge(100 * PLAIN, 1000)
+        assert gate.affords_choice()
+    gate = DraftGate(TreeShape(nodes=8, depth=4), enabled=False)
+    assert not any(sequence(gate, 5 * PLAIN, 0.0)[1] for _ in range(3))
 
 
 def test_the_first_steps_are_plain() -> None:
@@ -337,11 +321,6 @@ def test_models_that_pay_are_not_suspended() -> None:
         drafts, suspended = sequence(gate, 0.05 * PLAIN, 0.9)
         assert drafts > 40
         assert not suspended
-
-
-def test_without_the_gate_no_model_is_suspended() -> None:
-    gate = DraftGate(TreeShape(nodes=8, depth=4), enabled=False)
-    assert not any(sequence(gate, 5 * PLAIN, 0.0)[1] for _ in range(3))
 
 
 def test_the_pace_of_the_machine_is_that_of_all_sizes() -> None:

@@ -1,4 +1,4 @@
-"""Lossless for this year's models: windows, sinks, capped logits, experts, layers without positions, multipliers."""
+"""Models with sliding windows, sinks, capped logits: their working sets, scores and checks at load."""
 
 from __future__ import annotations
 
@@ -9,41 +9,17 @@ import pytest
 import torch
 import transformers
 
-from specextend_cli.engine import native
-from specextend_cli.engine.batch import BatchRequest
-from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
-from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-from tests.engine.tiny_models import COMMON, FAMILIES, RECURRENT, UNTIED, by_generate, generate, make, prompt, tiny
-from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, decode_together, run, small
+from tests.engine.tiny_models import COMMON, FAMILIES, UNTIED, generate, make, prompt, tiny
+from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
 
-SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
-ATTENDING = [name for name in FAMILIES if name not in RECURRENT]
 WINDOWED = [
     name for name in FAMILIES if "window" in name or name in ("gemma2", "gemma3", "gemma4", "gpt-oss", "granite-swa")
 ]
-
-
-@pairs(name=ATTENDING, drafter=SOME, policy=POLICIES)
-def test_every_family(name: str, drafter: str, policy: str) -> None:
-    """But for those with recurrent layers: tests/engine/test_recurrent.py."""
-    target = Target(LanguageModel(tiny(name)))
-    retrieval = small(policy)
-    written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
-    assert written == by_generate(NEW, name=name)
-    assert len(set(written)) > 5  # or little would be shown by it
-
-
-@pairs(name=WINDOWED, backend=["torch", "reference", "split"])
-def test_every_back_end(name: str, backend: str) -> None:
-    target, retrieval = Target(LanguageModel(tiny(name), backend=backend)), small("retrieval")
-    written = run(target, FAMILY_DRAFTERS["blend"](target, retrieval), prompt(), retrieval)[0]
-    assert written == by_generate(NEW, name=name)
 
 
 def gemma3() -> transformers.PreTrainedModel:
@@ -77,15 +53,6 @@ def test_a_working_set_keeps_to_its_draft_s_windows(policy: str) -> None:
         assert meter.accepted_lengths[1] <= 1
 
 
-@pytest.mark.parametrize("name", but_for(("gemma2", "gemma4", "gpt-oss", "mixtral"), ATTENDING))
-def test_a_batch_equals_generate(name: str) -> None:
-    prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
-    lengths = (12, 30, 1, 7, 22, 16)
-    requests = [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)]
-    written = decode_together(LanguageModel(tiny(name)), requests, 3)
-    assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
-
-
 @pytest.mark.parametrize("name", but_for(("gemma2", "gpt-oss"), [name for name in WINDOWED if name != "granite-swa"]))
 @torch.inference_mode()
 def test_attention_is_the_model_s_own(name: str) -> None:
@@ -103,14 +70,6 @@ def test_attention_is_the_model_s_own(name: str) -> None:
     for row, layer in zip(rows, own, strict=True):
         expected = layer[0, :, -1].mean(0)
         torch.testing.assert_close(row, expected / expected.sum(), atol=1e-5, rtol=1e-4)
-
-
-@pytest.mark.parametrize("name", ["gemma3", "gpt-oss", "mistral-window"])
-def test_the_native_forward_declines(name: str, kernels: str) -> None:
-    if kernels == "ours":
-        assert native.is_loaded()
-    with pytest.raises(CannotCompileError):
-        run_natively(LanguageModel(tiny(name), backend="split"))
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 
 from specextend_cli.engine.attention import flash_package
 from specextend_cli.engine.attention.flash_package import is_installed, is_right
-from specextend_cli.engine.attention_backends import BACKENDS, preferred
+from specextend_cli.engine.attention_backends import BACKENDS
 from specextend_cli.errors import UsageError
 from specextend_cli.runtime.devices import check_attention
 
@@ -76,17 +76,6 @@ def test_the_distribution_and_the_import_are_asked(install: Install) -> None:
     with pytest.raises(UsageError) as caught:
         check_attention("flash_attn", CUDA)
     assert "flash-attn is not installed" in caught.value.why
-
-
-@pytest.mark.parametrize("hopper", [False, True])
-def test_auto_takes_it_only_where_it_is_faster_than_torch(
-    install: Install, monkeypatch: pytest.MonkeyPatch, hopper: bool
-) -> None:
-    install(FUNCTION.format(offset=LAST_KEYS))
-    monkeypatch.setattr(flash_package, "is_hopper_or_later", lambda device: hopper)
-    assert ("flash_attn" in preferred(CUDA)) is not hopper
-    assert preferred(CUDA, "flash_attn") == ("flash_attn",)
-    assert "flash_attn" not in preferred(CPU)
 
 
 @pytest.mark.parametrize("offset", [LAST_KEYS, FIRST_KEYS])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from unittest.mock import Mock
@@ -33,13 +33,12 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, decode_together, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
-from tests.helpers.graph_identity import SHAPE, check_identity, use_few_graphs
+from tests.helpers.graph_identity import SHAPE
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
-from tests.helpers.triton_marks import interpreted
 
 LONG = prompt(150)
 BATCH = 4
@@ -237,36 +236,6 @@ def test_more_pending_tokens_than_a_graph_reads(captured: Captured, drafter: str
     assert captured.taken.captures == captured.at_load
 
 
-WINDOWED = {"mistral-window": "", **dict.fromkeys(("gemma3", "gemma4", "gpt-oss"), "keeps transformers' layers")}
-
-
-@pairs(name=WINDOWED, drafter=["ngram", "random", "self", "eagle3"], policy=("full", "retrieval"))
-def test_models_with_windows(kernels_of_torch: None, name: str, drafter: str, policy: str) -> None:
-    """Trees behind more keys than a window has, and drafts whose working set has gaps."""
-    captured = captured_of(LanguageModel(tiny(name), backend="triton"))
-    target, retrieval = captured.target, small(policy, positions="absolute")
-    _, without = run(target, DRAFTERS[drafter](target, retrieval), LONG, retrieval, shape=SHAPE)
-    made = DRAFTERS[drafter](target, retrieval)
-    kept = WINDOWED[name]
-    assert set(captured.prepare(made)) == ({f"the model {kept}"} if kept else set())
-    written, meter = run(target, made, LONG, retrieval, shape=SHAPE)
-    assert written == by_generate(NEW, name=name)
-    assert meter.accepted_lengths == without.accepted_lengths
-    captured.check()
-
-
-@pytest.mark.parametrize("name", but_for(("mistral-window", "gemma4"), WINDOWED))
-def test_batches_through_windows(kernels_of_torch: None, name: str) -> None:
-    captured = captured_of(LanguageModel(tiny(name), backend="triton"))
-    captured.prepare()
-    texts = [prompt(length, seed=length) for length in (60, 21, 150)]
-    written = decode_together(captured.lm, [BatchRequest(text, Stop(12)) for text in texts], slots=3)
-    assert written == [generate(tiny(name), text, 12) for text in texts]
-    assert captured.taken.rows.count(4) == 11
-    assert captured.taken.captures == captured.at_load
-    assert all(sequences == 1 for sequences, _ in captured.asked)
-
-
 @pytest.mark.parametrize("positions", ["absolute", "compact"])
 def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, positions: str) -> None:
     """Where a draft's working set has gaps, a window counts positions; whole drafts are as many as without graphs."""
@@ -282,20 +251,6 @@ def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, p
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     for one, other in zip(found, without, strict=True):
         assert one == pytest.approx(other, rel=1e-3)
-    captured.check()
-
-
-@pytest.mark.parametrize("whose", LAYERS)
-def test_plain_decoding_replays_one_graph(captured: Captured, layers: str) -> None:
-    target = captured.target
-    captured.prepare()
-    assert captured.at_load == OF_TARGET
-    for _ in range(2):
-        captured.forget()
-        written, meter = run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"))
-        assert written == by_generate(NEW)
-        assert captured.taken.rows == [1] * meter.steps
-        assert captured.asked == ([(1, 64), (1, 64), (1, 22)] if layers == "stock" else [])
     captured.check()
 
 
@@ -371,32 +326,6 @@ def test_a_larger_batch_than_was_captured(captured: Captured, kernels_of_torch: 
     assert {6} <= {sequences for sequences, _ in captured.asked} <= {1, 5, 6}
     assert set(captured.taken.rows) - {1} == {2, 4}
     assert captured.taken.captures == captured.at_load
-
-
-@pytest.mark.parametrize("whose", LAYERS)
-def test_states_queries_and_keys_are_the_stock_ones(captured: Captured, layers: str) -> None:
-    tree = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
-
-    def verified(tree: DraftTree) -> list[Tensor]:
-        target = Target(captured.lm, score_layers=(0, 2))
-        target.begin(300)
-        target.cache.buffer.fill_(torch.nan)
-        target.prefill(torch.tensor(LONG))
-        out = target.verify(tree, features=(0, 1, 3), record=True)
-        path = [node for node in (0, 1, 3) if node < len(tree)]
-        target.keep(path)
-        assert out.features is not None
-        attention = target.attention_from(path[-1])
-        return [out.logits.clone(), out.features, attention, *target.cache.rows(0, target.length)]
-
-    for each in (tree, DraftTree([3], [0], [1.0])):
-        drop_graphs(captured.lm)
-        theirs = verified(each)
-        captured.prepare()
-        ours = verified(each)
-        assert captured.taken.rows == [8 if len(each) > 1 else 1]
-        for mine, stock in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
 
 def test_nodes_are_read_from_what_a_graph_was_given(captured: Captured, kernels_of_torch: None) -> None:
@@ -496,23 +425,6 @@ def test_positions_that_are_encoded_otherwise(captured: Captured, layers: str) -
         assert (captured.taken.replays > 0) == follows
 
 
-@pytest.mark.parametrize("whose", LAYERS)
-def test_models_that_cannot_be_captured_run_themselves(captured: Captured, layers: str) -> None:
-    def refusing(body: Callable[[], Any], device: torch.device) -> Any:
-        raise RuntimeError("operation not permitted when stream is capturing")
-
-    target, retrieval = captured.target, small("retrieval")
-    made = DRAFTERS["eagle3"](target, retrieval)
-    refused = captured.prepare(made, capture=refusing)
-    ways = "keeps transformers' layers", "runs without CUDA graphs"
-    assert set(refused) == {f"{name} {way}" for name in ("the model", "the draft head") for way in ways}
-    assert all("operation not permitted" in refused[f"{name} {ways[1]}"] for name in ("the model", "the draft head"))
-    assert target.lm.forward_backend is None
-    assert made.head.forward_backend is None  # type: ignore[attr-defined]
-    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
-    assert len(captured.asked) > 10
-
-
 def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> None:
     captured.prepare()
     target = Target(captured.lm)
@@ -540,10 +452,3 @@ def test_after_an_interruption_drafts_write_to_no_other_cache(
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     assert other.isnan().all()
     captured.check()
-
-
-@interpreted
-@pytest.mark.parametrize("drafter", ["none", "eagle3"])
-def test_with_the_kernels_themselves(drafter: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    use_few_graphs(monkeypatch)
-    check_identity("cpu", drafter, Repeated(), new=4, length=40)

@@ -148,6 +148,22 @@ def test_reads_and_uploads_of_a_step_by_graphs(
         assert {one.reads.total() for one in found} == {2}
 
 
+@pytest.mark.parametrize("drafter", but_for(("eagle3",), ("none", "ngram", "lm", "eagle1", "eagle3")))
+@pytest.mark.parametrize("name", ["qwen3.5", "lfm2"])
+@pytest.mark.parametrize("by_graphs", [False, True])
+def test_recurrent_layers_read_nothing_more(
+    pretend: PretendDevice, graphs: Repeated, by_graphs: bool, name: str, drafter: str
+) -> None:
+    """By graphs the tree with all that its states need is one upload; the path another, where keys move."""
+    most = BY_GRAPHS[drafter] if by_graphs else 2 + 2 * (drafter != "none")  # levels, path
+    found = list(steps(pretend, drafter, SAMPLED, graphs=graphs if by_graphs else None, name=name))
+    assert len(found) > 5
+    for one in found:
+        assert one.reads.total() <= READS[drafter], one
+        assert one.uploads.total() <= most, one
+        assert not one.waits
+
+
 def test_windows_and_gaps_are_not_read(pretend: PretendDevice, graphs: Repeated) -> None:
     found = list(steps(pretend, "self", Sampling(), graphs=graphs, name="ministral", positions="absolute"))
     assert len(found) > 2

@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-import torch
 from transformers import (
     LlamaConfig,
     LogitsProcessorList,
@@ -14,6 +13,7 @@ from transformers import (
 )
 
 from specextend_cli.engine.attention.split_kv import fits
+from specextend_cli.engine.batch import BatchRequest
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.decode import decode
@@ -30,6 +30,8 @@ from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import (
     ARCHITECTURES,
     COMMON,
+    FAMILIES,
+    RECURRENT,
     VOCABULARY,
     by_generate,
     generate,
@@ -37,7 +39,17 @@ from tests.engine.tiny_models import (
     prompt,
     tiny,
 )
-from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, SHAPE, WORKING_SETS, run, small
+from tests.helpers.decoding import (
+    DRAFTERS,
+    FAMILY_DRAFTERS,
+    NEW,
+    POLICIES,
+    SHAPE,
+    WORKING_SETS,
+    decode_together,
+    run,
+    small,
+)
 from tests.helpers.draft_gates import Impatient, Rarely
 from tests.helpers.four_bit_weights import broad, four_bit, random_weights
 from tests.helpers.grid import but_for, grid, pairs
@@ -105,14 +117,36 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
     assert made.feature_layers == reads
 
 
-@pairs(
-    name=ARCHITECTURES, drafter=["none", "ngram", "self", "lm", "blend", "random", "eagle1", "eagle3"], policy=POLICIES
-)
-def test_every_architecture(name: str, drafter: str, policy: str) -> None:
-    target = Target(LanguageModel(tiny(name)))
-    retrieval = small(policy)
-    written = run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
+SOME = ["none", "ngram", "self", "lm-sliding", "blend", "random", "eagle1", "eagle3"]
+
+
+@pairs(name=[*ARCHITECTURES, *FAMILIES], drafter=SOME, policy=POLICIES)
+def test_every_model(name: str, drafter: str, policy: str) -> None:
+    """Windows, sinks, capped logits, experts, layers without positions, with recurrence: those do not draft."""
+    target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
+    if name in RECURRENT and drafter in ("self", "blend"):
+        drafter = "blend-eagle"
+    written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
     assert written == by_generate(NEW, name=name)
+    assert len(set(written)) > 5  # or little would be shown by it
+
+
+WINDOWED = ["gemma2", "gemma3", "gemma4", "gpt-oss", "granite-swa", "mistral-window", "qwen2-window", "phi3-window"]
+
+
+@pairs(name=WINDOWED, backend=["torch", "reference", "split"])
+def test_every_back_end(name: str, backend: str) -> None:
+    target, retrieval = Target(LanguageModel(tiny(name), backend=backend)), small("retrieval")
+    assert run(target, DRAFTERS["blend"](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW, name=name)
+
+
+@grid(name=[*ARCHITECTURES, *FAMILIES], slots=[1, 3, 8])
+def test_a_batch_equals_generate(name: str, slots: int) -> None:
+    prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
+    lengths = (12, 30, 1, 7, 22, 16)
+    requests = [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)]
+    written = decode_together(LanguageModel(tiny(name)), requests, slots)
+    assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
 
 
 @pytest.mark.parametrize("drafter", but_for(("ngram", "self", "blend"), DRAFTERS))
@@ -160,39 +194,14 @@ def test_a_drafter_can_be_reused_for_other_documents(name: str) -> None:
 
 
 @pytest.mark.parametrize("positions", ["absolute", "compact"])
-def test_self_drafts_with_full_attention_are_always_accepted(positions: str) -> None:
-    target = Target(LanguageModel(tiny()))
-    retrieval = small("full", positions=positions)
+@pytest.mark.parametrize("policy", POLICIES)
+def test_drafts_that_see_everything_are_always_accepted(policy: str, positions: str) -> None:
+    """A working set of everything is the full cache, that of the target or one of the draft's own."""
+    target, retrieval = Target(LanguageModel(tiny())), small(policy, top_k=100, positions=positions)
     chain = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
-    _, meter = run(target, LMDrafter(target.lm, target, retrieval), prompt(), retrieval, shape=chain, new=41)
-    assert dict(meter.accepted_lengths) == {5: 8}
-    assert meter.hit is None  # nothing is hidden, nothing is retrieved
-
-
-def test_a_working_set_of_everything_equals_the_full_cache() -> None:
-    target = Target(LanguageModel(tiny()))
-    chain = TreeShape(nodes=5, depth=4, width=1, threshold=0.0)
-    for policy in ("streaming", "retrieval"):
-        for positions in ("absolute", "compact"):
-            retrieval = small(policy, top_k=100, positions=positions)
-            for lm in (target.lm, LanguageModel(tiny())):  # sharing the target's cache, and with one of its own
-                _, meter = run(target, LMDrafter(lm, target, retrieval), prompt(), retrieval, shape=chain, new=41)
-                assert dict(meter.accepted_lengths) == {5: 8}
-
-
-@torch.inference_mode()
-def test_half_precision_chooses_near_the_maximum() -> None:
-    """bfloat16 may break a tie otherwise than plain decoding does; it never takes a token that was not near the top."""
-    model = tiny().bfloat16()
-    target = Target(LanguageModel(model))
-    retrieval = small("retrieval")
-    out, _ = run(target, DRAFTERS["blend"](target, retrieval), prompt(), retrieval)
-    exact = LanguageModel(tiny())
-    sequence = torch.tensor(prompt() + out)
-    logits = exact.forward(sequence, torch.arange(len(sequence)), exact.new_cache(len(sequence))).logits
-    rows = logits[len(prompt()) - 1 : -1]
-    gap = rows.max(-1).values - rows.gather(1, torch.tensor(out)[:, None])[:, 0]
-    assert gap.max() < 0.05 * (rows.max() - rows.min())
+    for lm in (target.lm, LanguageModel(tiny())):
+        _, meter = run(target, LMDrafter(lm, target, retrieval), prompt(), retrieval, shape=chain, new=41)
+        assert dict(meter.accepted_lengths) == {5: 8}
 
 
 @grid(length=[63, 64, 65, 66, 128, 129], drafter=["self", "lm", "lm-window"])

@@ -27,31 +27,17 @@ def check(wanted: Iterable[Launch], arch: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("arch", CHIPS)
-def test_nothing_spills_of_a_usual_model(arch: int) -> None:
-    """By graphs, in bfloat16 with heads of 128: one of each kernel, and every size of tree."""
+@pytest.mark.parametrize("dim", [128, 512])
+def test_nothing_spills_by_graphs(dim: int, arch: int) -> None:
+    """In bfloat16, every size of tree; the widest heads are Gemma 4's. Chunks of prompts, as many as are usual."""
 
     def is_usual(launch: Launch) -> bool:
         constants = dict(launch.constants)
-        kind = constants.get("PLACED", True) and constants.get("CHUNK", 32) == 32
-        return (
-            launch.head_dim == 0
-            or launch.kernel == "pack_mask"
-            or (launch.dtype, launch.head_dim, kind) == (torch.bfloat16, 128, True)
-        )
+        kind = constants.get("PLACED", True) and (dim == 512 or constants.get("CHUNK", 32) == 32)
+        of_heads = (launch.dtype, launch.head_dim, kind) == (torch.bfloat16, dim, True)
+        return of_heads or (dim == 128 and (launch.head_dim == 0 or launch.kernel == "pack_mask"))
 
     check(filter(is_usual, launches(arch)), arch)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("arch", CHIPS)
-def test_nothing_spills_of_the_widest_heads(arch: int) -> None:
-    """Gemma 4's of 512 numbers, by graphs in bfloat16."""
-
-    def is_wide(launch: Launch) -> bool:
-        placed = dict(launch.constants).get("PLACED", True)
-        return (launch.dtype, launch.head_dim, placed) == (torch.bfloat16, 512, True)
-
-    check(filter(is_wide, launches(arch)), arch)
 
 
 @pytest.mark.full

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 
 import pytest
 
@@ -10,17 +10,15 @@ from specextend_cli.engine.events import Prefilled, Step
 from specextend_cli.engine.meter import ENOUGH_DRAFTED, ENOUGH_PLAIN, Meter
 
 
-def plain(steps: int, batch_size: int = 1) -> Iterator[Step]:
-    for _ in range(steps):
-        yield Step((1,), 100, 1, 0.0, 0.01, 0.01, batch_size)
+def plain(steps: int, batch_size: int = 1) -> list[Step]:
+    return [Step((1,), 100, 1, 0.0, 0.01, 0.01, batch_size)] * steps
 
 
-def drafted(steps: int) -> Iterator[Step]:
-    for _ in range(steps):
-        yield Step((1, 1, 1), 100, 8, 0.005, 0.01, 0.01)
+def drafted(steps: int) -> list[Step]:
+    return [Step((1, 1, 1), 100, 8, 0.005, 0.01, 0.01)] * steps
 
 
-def speedup(*kinds: Iterator[Step]) -> float | None:
+def speedup(*kinds: Iterable[Step]) -> float | None:
     meter = Meter()
     meter.add(Prefilled(90, 1.0))
     for events in kinds:
@@ -29,27 +27,23 @@ def speedup(*kinds: Iterator[Step]) -> float | None:
     return meter.speedup
 
 
-def test_plain_decoding_has_no_speedup() -> None:
-    assert speedup(plain(500)) is None
+def slow(*seconds: float) -> list[Step]:
+    return [Step((1,), 100, 1, 0.0, each, 0.01) for each in seconds]
 
 
-def test_too_few_steps_give_no_speedup() -> None:
-    assert speedup(plain(ENOUGH_PLAIN - 1), drafted(500)) is None
-    assert speedup(plain(500), drafted(ENOUGH_DRAFTED - 1)) is None
-
-
-def test_enough_steps_of_both_kinds_give_a_speedup() -> None:
-    assert speedup(drafted(16), plain(8)) == pytest.approx((16 * 3 + 8) * 0.01 / (16 * 0.015 + 8 * 0.01))
-
-
-def test_a_wrong_estimate_of_plain_steps_is_corrected() -> None:
-    slow = [Step((1,), 100, 1, 0.0, 0.02, 0.01) for _ in range(8)]
-    assert speedup(drafted(16), iter(slow)) == pytest.approx((16 * 3 + 8) * 0.02 / (16 * 0.015 + 8 * 0.02))
-
-
-def test_uneven_steps_give_no_speedup() -> None:
-    uneven = [Step((1,), 100, 1, 0.0, 0.01 if n % 10 else 0.2, 0.01) for n in range(40)]
-    assert speedup(drafted(16), iter(uneven)) is None
+@pytest.mark.parametrize(
+    ("kinds", "expected"),
+    [
+        ((plain(500),), None),
+        ((plain(ENOUGH_PLAIN - 1), drafted(500)), None),  # too few of one kind
+        ((plain(500), drafted(ENOUGH_DRAFTED - 1)), None),
+        ((drafted(16), plain(8)), (16 * 3 + 8) * 0.01 / (16 * 0.015 + 8 * 0.01)),
+        ((drafted(16), slow(*[0.02] * 8)), (16 * 3 + 8) * 0.02 / (16 * 0.015 + 8 * 0.02)),  # a wrong estimate
+        ((drafted(16), slow(*[*[0.01] * 9, 0.2] * 4)), None),  # uneven
+    ],
+)
+def test_speedups(kinds: tuple[Iterable[Step], ...], expected: float | None) -> None:
+    assert speedup(*kinds) == (expected if expected is None else pytest.approx(expected))
 
 
 def test_batches_do_not_count_for_the_speedup() -> None:

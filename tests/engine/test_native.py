@@ -18,17 +18,14 @@ from specextend_cli.engine.attention import split_kv
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV, additive, fits
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.four_bit import Tiles, use_four_bit
-from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.four_bit import Tiles
 from specextend_cli.engine.native import CannotCompileError, Library, compiler
 from specextend_cli.engine.native import kernels as single
 from specextend_cli.engine.native import shared_library as module
 from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.sampling import Sampler
-from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
-from tests.engine.tiny_models import prompt
-from tests.helpers.four_bit_weights import broad, halves, matrix, random_weights
+from tests.helpers.four_bit_weights import halves, matrix
 
 TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
 
@@ -210,30 +207,6 @@ def test_a_prompt_s_attention_equals_the_reference(
 
 
 @ours
-def test_a_prompt_s_large_and_distant_scores(kernels: str) -> None:
-    """The largest score is that of a cached key, or of an own one; next to nothing is left of others."""
-    torch.manual_seed(0)
-    q, (k, v), (keys, values) = torch.randn(1, 3, 70, 64), torch.randn(2, 1, 3, 70, 64), torch.randn(2, 1, 3, 200, 64)
-    keys[:, :, 100], k[:, :, 30] = 50 * q[:, :, 10], 50 * q[:, :, 40]
-    out = attend_causal(q, (k, v), (keys, values), 1.0)
-    torch.testing.assert_close(out[:, :, 10], values[:, :, 100])
-    torch.testing.assert_close(out[:, :, 40], v[:, :, 30])
-
-
-@ours
-@pytest.mark.parametrize("broken", [torch.nan, torch.inf, -torch.inf])
-def test_nan_stays_nan(kernels: str, broken: float) -> None:
-    q, (k, v), (keys, values) = torch.randn(1, 3, 70, 64), torch.randn(2, 1, 3, 70, 64), torch.randn(2, 1, 3, 200, 64)
-    q[:, :, 10] = broken
-    out = attend_causal(q, (k, v), (keys, values), 1.0)
-    assert not out[:, :, 10].isfinite().any()
-    assert out[:, :, 11:].isfinite().all()
-    out = attend(q[:, :, 9:12], (k[:, :, :3], v[:, :, :3]), (keys, values), 1.0, torch.zeros(3, 3))
-    assert not out[:, :, 1].isfinite().any()
-    assert out[:, :, ::2].isfinite().all()
-
-
-@ours
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_split_kv_uses_the_kernels(kernels: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     """For tokens, trees, those that are wider than high among them, and prompts."""
@@ -362,27 +335,6 @@ def test_a_tree_node_equals_plain_decoding_bit_for_bit(
         own[:, :, right] = sequence
     out = attend(mixed, (own_keys, own_values), part(0, seen), scale, additive(tree))
     assert torch.equal(out[:, :, right], plain[:, :, : len(right)])
-
-
-@ours
-def test_a_tree_has_the_logits_of_plain_decoding_in_bfloat16(kernels: str) -> None:
-    """So texts are the same token for token there, too, and not up to rounding."""
-    model = broad().to(torch.bfloat16)
-    assert use_four_bit(model, random_weights(model))
-    lm = LanguageModel(model)
-    assert fits(lm.new_cache(1).buffer.shape[-1], lm.dtype, lm.device)
-    target = Target(lm)
-    tokens = prompt(90)
-    steps = []
-    with torch.inference_mode():
-        target.begin(len(tokens) + 1)
-        target.prefill(torch.tensor(tokens[:60]))
-        for token in tokens[60:72]:
-            steps.append(target.verify(root(token)).logits)
-            target.keep([0])
-        target.cache.rollback(60)
-        chain = DraftTree(tokens[60:72], [0, *range(11)], [1.0] * 12)
-        assert torch.equal(target.verify(chain).logits, torch.cat(steps))
 
 
 @pytest.mark.parametrize(

@@ -159,12 +159,6 @@ def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], 
     assert asked == [1, 33, 1]  # nothing is seen; too many; another back end
 
 
-def test_rounding_to_eight_bits_changes_little(kernels: str) -> None:
-    head = four_bit()
-    run_natively(head)
-    assert head.forward_backend is not None
-
-
 def test_what_cannot_run_natively_is_refused(kernels: str) -> None:
     with pytest.raises(CannotCompileError, match="heads"):
         run_natively(tiny_head("eagle3"))

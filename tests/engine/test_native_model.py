@@ -28,7 +28,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, NEW, decode_together, run, small
+from tests.helpers.decoding import DRAFTERS, NEW, run, small
 from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
 
 LONG = prompt(200)
@@ -115,18 +115,6 @@ def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
     made.stop()
     for mine, stock in zip(ours, verified(), strict=True):
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=5e-5)
-
-
-def test_a_batch_of_unequal_lengths(made: Native) -> None:
-    prompts = [LONG[: 150 + 13 * i] for i in range(3)]
-
-    def written() -> list[list[int]]:
-        return decode_together(made.lm, [BatchRequest(tokens, Stop(12 + 4 * i)) for i, tokens in enumerate(prompts)], 3)
-
-    ours = written()
-    assert not made.asked
-    made.stop()
-    assert written() == ours
 
 
 def test_other_shapes_run_on_the_model_itself(made: Native) -> None:
@@ -285,33 +273,56 @@ def test_generate_runs_the_model_itself(made: Native) -> None:
     assert made.asked
 
 
-def broken(what: str) -> LanguageModel:
-    """A model that cannot run natively."""
-    lm = LanguageModel(broad(), backend="reference" if what == "attention" else "auto")
-    decoder: Any = lm.model.get_decoder()
-    layer = decoder.layers[1]
-    if what == "parts":
-        del decoder.norm
-    elif what == "SiLU":
-        layer.mlp.act_fn = torch.nn.GELU()
-    elif what == "epsilon":
-        layer.post_attention_layernorm.variance_epsilon = 1e-3
-    elif what == "plain tensors":
-
-        class Packed(torch.Tensor):
-            pass
-
-        weight = layer.mlp.up_proj.weight.detach().as_subclass(Packed)
-        layer.mlp.up_proj.weight = torch.nn.Parameter(weight, requires_grad=False)
-    return lm
+class Packed(torch.Tensor):
+    """A weight of another make."""
 
 
-@pytest.mark.parametrize("what", ["attention", "parts", "SiLU", "epsilon", "plain tensors"])
+def exchange(where: str, value: object) -> Callable[[PreTrainedModel], object]:
+    """Put another part in the place of one."""
+    owner, _, name = where.rpartition(".")
+    return lambda model: setattr(model.get_submodule(owner), name, value)
+
+
+PACKED = torch.nn.Parameter(torch.ones(96, 64).as_subclass(Packed), requires_grad=False)
+REFUSED: dict[str, tuple[Callable[[PreTrainedModel], object], str]] = {
+    "no norm at the end": (lambda model: delattr(model.model, "norm"), "parts"),
+    "another activation": (exchange("model.layers.1.mlp.act_fn", torch.nn.GELU()), "SiLU"),
+    "norms that differ": (exchange("model.layers.1.post_attention_layernorm.variance_epsilon", 1e-3), "epsilon"),
+    "packed weights": (exchange("model.layers.1.mlp.up_proj.weight", PACKED), "plain tensors"),
+    "a bias": (exchange("lm_head.bias", torch.nn.Parameter(torch.ones(97))), "output layer has a bias"),
+    "a parameter that nobody reads": (
+        exchange("model.layers.1.self_attn.extra_norm", torch.nn.LayerNorm(32)),
+        r"layers\.1\.self_attn\.extra_norm",
+    ),
+    "scaled logits": (lambda model: setattr(model.config, "logit_scale", 0.5), "logit_scale"),
+    "scaled states": (
+        lambda model: model.model.layers[0].register_forward_hook(lambda layer, given, out: 1.5 * out),
+        "something else",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
-    lm = broken(what)
-    with pytest.raises(CannotCompileError, match=what):
+    edit, why = REFUSED[what]
+    lm = LanguageModel(broad())
+    edit(lm.model)
+    with pytest.raises(CannotCompileError, match=why):
         run_natively(lm)
     assert lm.forward_backend is None
+
+
+@pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma", "gemma3", "gpt-oss", "mistral-window", "qwen3.5", "lfm2"])
+def test_models_of_another_make_run_themselves(name: str, kernels: str) -> None:
+    lm = LanguageModel(tiny(name), backend="split")
+    with pytest.raises(CannotCompileError):
+        run_natively(lm)
+    assert lm.forward_backend is None
+
+
+def test_another_back_end_does_not_run_natively(kernels: str) -> None:
+    with pytest.raises(CannotCompileError, match="attention"):
+        run_natively(LanguageModel(broad(), backend="reference"))
 
 
 @pytest.mark.parametrize(("low", "group"), [("v_proj", 32), ("q_proj", 16), ("up_proj", 16), ("gate_proj", 32)])
@@ -340,36 +351,3 @@ def test_tokens_that_the_model_does_not_have(made: Native) -> None:
         with pytest.raises(IndexError, match="vocabulary of 97"):
             made.lm.forward(torch.tensor([token]), torch.tensor([0]), cache)
         cache.rollback()
-
-
-@pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma"])
-def test_models_of_another_make_run_themselves(name: str, kernels: str) -> None:
-    lm = LanguageModel(tiny(name))
-    with pytest.raises(CannotCompileError):
-        run_natively(lm)
-    assert lm.forward_backend is None
-
-
-def test_parameters_that_nobody_reads_are_refused(kernels: str) -> None:
-    model = of("llama")
-    model.lm_head.bias = torch.nn.Parameter(torch.ones(97))
-    attention = model.get_decoder().layers[1].self_attn
-    attention.extra_norm = torch.nn.LayerNorm(32)
-    with pytest.raises(CannotCompileError, match="output layer has a bias"):
-        run_natively(LanguageModel(model))
-    model.lm_head.bias = None
-    with pytest.raises(CannotCompileError, match=r"layers\.1\.self_attn\.extra_norm"):
-        run_natively(LanguageModel(model))
-
-
-def test_other_results_are_refused(kernels: str) -> None:
-    """A model that scales its logits, as its configuration says, or its states, as only the results show."""
-    model = of("llama")
-    model.config.logit_scale = 0.5
-    with pytest.raises(CannotCompileError, match="logit_scale"):
-        run_natively(LanguageModel(model))
-    lm = LanguageModel(of("llama"))
-    lm.model.get_decoder().layers[0].register_forward_hook(lambda layer, given, out: 1.5 * out)
-    with pytest.raises(CannotCompileError, match="something else"):
-        run_natively(lm)
-    assert lm.forward_backend is None

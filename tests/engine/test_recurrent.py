@@ -13,40 +13,20 @@ from hypothesis import strategies as st
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest, slots_for
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cpu.native_model import run_natively
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, MAMBA, RECURRENT, VOCABULARY, by_generate, generate, prompt, tiny
-from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
+from tests.helpers.decoding import NEW, run, small
 from tests.helpers.decoding import decode_together as run_batch
-from tests.helpers.grid import but_for, pairs
+from tests.helpers.grid import but_for
 
 SOME = ("qwen3.5", "lfm2")
 """One of each kind, a delta net and convolutions: those of presets."""
-ALL = {name: make for name, make in FAMILY_DRAFTERS.items() if name not in ("self", "blend")}
-"""Without the target itself, which cannot draft."""
-
-
-@pairs(SOME, name=SOME, drafter=ALL, policy=POLICIES)
-def test_drafts_change_no_token(name: str, drafter: str, policy: str) -> None:
-    target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
-    written = run(target, ALL[drafter](target, retrieval), prompt(), retrieval)[0]
-    assert written == by_generate(NEW, name=name)
-    assert len(set(written)) > 5  # or little would be shown by it
-
-
-@pairs(SOME, name=RECURRENT, drafter=["ngram", "lm", "blend-eagle", "random"], seed=[1, 2, 3])
-def test_drafts_change_no_token_of_other_weights(name: str, drafter: str, seed: int) -> None:
-    target, retrieval = Target(LanguageModel(tiny(name, seed))), small("retrieval")
-    tokens = prompt(60 + seed, seed)
-    written = run(target, ALL[drafter](target, retrieval), tokens, retrieval)[0]
-    assert written == generate(tiny(name, seed), tokens, NEW)
 
 
 class Oracle(NoDrafter):
@@ -81,25 +61,6 @@ def test_they_do_not_draft(is_self: bool) -> None:
     target = Target(model("qwen3.5")) if is_self else Target(LanguageModel(tiny()))
     with pytest.raises(ModelError, match="cannot draft"):
         LMDrafter(model("qwen3.5"), target, small("full"))
-
-
-@pairs(SOME, name=RECURRENT, drafter=["ngram", "lm", "eagle3"], temperature=[0.7, 1.0])
-def test_samples_are_those_of_plain_decoding(name: str, drafter: str, temperature: float) -> None:
-    target, retrieval = Target(LanguageModel(tiny(name))), small("retrieval")
-    sampling = Sampling(temperature=temperature, seed=5)
-    plain = run(target, NoDrafter(), prompt(), retrieval, sampling)[0]
-    assert run(target, ALL[drafter](target, retrieval), prompt(), retrieval, sampling)[0] == plain
-    assert plain != by_generate(NEW, name=name)
-
-
-@pytest.mark.parametrize("slots", but_for((3,), (1, 3, 8)))
-@pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
-def test_a_batch_equals_generate(name: str, slots: int) -> None:
-    prompts = [prompt(60, seed=length)[:length] for length in (40, 9, 33, 40, 1, 57)]
-    lengths = (12, 30, 1, 7, 22, 16)
-    requests = [BatchRequest(p, Stop(n)) for p, n in zip(prompts, lengths, strict=True)]
-    written = run_batch(LanguageModel(tiny(name)), requests, slots)
-    assert written == [generate(tiny(name), p, n) for p, n in zip(prompts, lengths, strict=True)]
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -244,12 +205,6 @@ def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     assert lm.state_bytes == read_in_order(lm, prompt(40)).states.nbytes
     row = cache.nbytes // cache.capacity
     assert slots_for(lm, 100, 3 * (100 * row + lm.state_bytes)) == 3
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_the_native_forward_declines(name: str) -> None:
-    with pytest.raises(CannotCompileError, match="recurrent"):
-        run_natively(LanguageModel(tiny(name), backend="split"))
 
 
 HYBRID = {**COMMON, "num_hidden_layers": 4}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import zip_longest
 from typing import Any
 
 import pytest
@@ -13,8 +12,7 @@ from hypothesis import strategies as st
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest
-from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.cuda import fused, graphs
+from specextend_cli.engine.cuda import graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.events import Step
@@ -22,19 +20,15 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
-from tests.engine.test_graphs import Captured, captured_of, emitted
-from tests.engine.test_host_reads import BY_GRAPHS, READS, SAMPLED, steps
-from tests.engine.test_launches import Launches, added
+from tests.engine.test_graphs import Captured, captured_of
 from tests.engine.test_recurrent import SOME, assert_same_states, chain_of, read_in_order
-from tests.engine.tiny_models import RECURRENT, VOCABULARY, by_generate, generate, make, prompt, tiny
+from tests.engine.tiny_models import RECURRENT, VOCABULARY, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, decode_together, run, small
-from tests.helpers.draft_gates import Impatient
 from tests.helpers.draft_trees import trees
 from tests.helpers.graph_identity import SHAPE
 from tests.helpers.grid import but_for, pairs
-from tests.helpers.pretend_device import Pretend, PretendDevice
 from tests.helpers.repeated_capture import Repeated
-from tests.helpers.torch_kernels import replace_attention, replace_kernels
+from tests.helpers.torch_kernels import replace_kernels
 
 KEPT = {"the model keeps transformers' layers": "some of its layers are recurrent"}
 TREE = DraftTree([3, 4, 5, 6, 7], [0, 0, 1, 1, 3], [1.0] * 5)
@@ -77,51 +71,6 @@ def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
 def test_half_precision(name: str, dtype: torch.dtype) -> None:
     """What is computed differs by rounding, also where logits are in single precision."""
     assert made(name, dtype).prepare() == KEPT
-
-
-@pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
-@pytest.mark.parametrize("drafter", but_for(["ngram"], ["none", "ngram"]))
-def test_texts_and_caches_in_turn(name: str, drafter: str) -> None:
-    """Two targets of one model, whose texts are of other lengths every time, by the same graphs."""
-    captured = made(name)
-    captured.prepare()
-    other = Target(captured.lm)
-    for length in (40, 150, 9):
-        texts = prompt(150)[:length], prompt(160, 5)[:length]
-        streams, written = [], [list[int](), list[int]()]
-        for target, tokens in zip((captured.target, other), texts, strict=True):
-            gate = Impatient(SHAPE, enabled=False)
-            streams.append(decode(target, DRAFTERS[drafter](target, small("full")), tokens, stop=Stop(12), gate=gate))
-        for events in zip_longest(*streams):
-            for event, found in zip(events, written, strict=True):
-                found.extend(event.tokens if isinstance(event, Step) else ())
-        assert written == [generate(tiny(name), tokens, 12) for tokens in texts]
-    assert captured.taken.captures == captured.at_load
-    assert all(n > 1 for _, n in captured.asked)
-
-
-@pairs(SOME, name=SOME, drafter=["lm", "eagle3", "blend-eagle"])
-def test_models_that_are_suspended(name: str, drafter: str) -> None:
-    captured = made(name)
-    target, retrieval, gate = captured.target, small("retrieval"), Impatient(SHAPE, enabled=False)
-    drafts = DRAFTERS[drafter](target, retrieval)
-    captured.prepare(drafts)
-    for _ in range(3):
-        captured.forget()
-        events = decode(target, drafts, prompt(), stop=Stop(NEW), retrieval=retrieval, gate=gate, prefill_chunk=64)
-        written = [token for event in events if isinstance(event, Step) for token in event.tokens]
-        assert written == by_generate(NEW, name=name)
-        captured.check()
-
-
-@pairs(SOME, name=RECURRENT, drafter=["none", "ngram", "eagle3"], temperature=[0.7, 1.0])
-def test_samples_are_those_of_plain_decoding(name: str, drafter: str, temperature: float) -> None:
-    captured = made(name)
-    target, retrieval, sampling = captured.target, small("retrieval"), Sampling(temperature=temperature, seed=5)
-    plain = run(target, DRAFTERS["none"](target, retrieval), prompt(), retrieval, sampling)[0]
-    drafts = DRAFTERS[drafter](target, retrieval)
-    captured.prepare(drafts)
-    assert run(target, drafts, prompt(), retrieval, sampling)[0] == plain
 
 
 LMS: dict[str, LanguageModel] = {}
@@ -250,32 +199,6 @@ def test_trees_larger_than_any_graph_are_chains() -> None:
     assert not target.follows_trees(33)
 
 
-@pytest.mark.parametrize("slots", but_for((3,), (1, 3, 4)))
-@pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
-def test_batches(name: str, slots: int) -> None:
-    """Prompts of many lengths, slots that are filled again; tokens, states and attention."""
-    captured = made(name)
-    without = emitted(captured.lm, slots)
-    captured.prepare()
-    for _ in range(2):  # the second time with another cache
-        captured.forget()
-        ours = emitted(captured.lm, slots)
-        assert ours[0] == without[0]
-        for mine, theirs in zip(ours[1], without[1], strict=True):
-            torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-3)
-        assert captured.taken.captures == captured.at_load
-        assert all(sequences == 1 for sequences, _ in captured.asked)
-        assert set(captured.taken.rows) == {1: {2}, 3: {2, 4}, 4: {2, 4}}[slots]
-
-
-def test_a_larger_batch_than_was_captured() -> None:
-    captured = made("lfm2")
-    without = emitted(captured.lm, 6)
-    captured.prepare()
-    assert emitted(captured.lm, 6)[0] == without[0]
-    assert set(captured.taken.rows) - {1} == {2, 4}
-
-
 def test_batches_between_the_steps_of_a_text() -> None:
     """One runner serves both, and neither finds the other's states."""
     captured = made("qwen3.5")
@@ -288,46 +211,3 @@ def test_batches_between_the_steps_of_a_text() -> None:
             written.extend(event.tokens)
             assert decode_together(captured.lm, [BatchRequest(text, Stop(6)) for text in texts], 2) == expected
     assert written == by_generate(12, name="qwen3.5")
-
-
-@pytest.fixture
-def on_device(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> PretendDevice:
-    replace_attention(monkeypatch)
-    monkeypatch.setattr(fused, "Tensor", Pretend)
-    return pretend
-
-
-@pytest.mark.parametrize("drafter", but_for(("eagle3",), ("none", "ngram", "lm", "eagle1", "eagle3")))
-@pytest.mark.parametrize("name", SOME)
-def test_reads_and_uploads_of_a_step(on_device: PretendDevice, name: str, drafter: str) -> None:
-    """The tree with all that its states need is one upload; the path another, where keys move."""
-    found = list(steps(on_device, drafter, SAMPLED, graphs=Repeated(), name=name))
-    assert len(found) > 5
-    for one in found:
-        assert one.reads.total() <= READS[drafter], one
-        assert one.uploads.total() <= BY_GRAPHS[drafter], one
-        assert not one.waits
-
-
-MOST = {"qwen3.5": 48, "lfm2": 25}
-"""Launches of a recurrent layer and its MLP."""
-
-
-@pytest.mark.parametrize("name", MOST)
-def test_launches_of_a_recurrent_layer(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As many for a tree as for one token; a path is kept by two, however long it is, or one without recurrence."""
-    found = []
-    for layers in (1, 2):
-        counting = Launches()
-        replace_kernels(monkeypatch, counting.of_kernel)
-        monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 1))
-        kind = "conv" if name == "lfm2" else "linear_attention"
-        config = RECURRENT[name]()
-        sizes = {"num_hidden_layers": 1 + layers, "layer_types": ["full_attention", *[kind] * layers]}
-        model = make(type(config)(**{**config.to_dict(), **sizes}))
-        assert use_checked_graphs(Target(LanguageModel(model, backend="triton")), capture=counting) == KEPT
-        found.append(counting.bodies)
-    of_tree, of_one, of_keeping = (added(more, fewer) for fewer, more in zip(*found, strict=True))
-    assert of_tree == of_one
-    assert of_one.total() <= MOST[name], of_one
-    assert of_keeping == {"windows": 1} | ({} if name == "lfm2" else {"recur": 1})

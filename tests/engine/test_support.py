@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import transformers
+from transformers import PreTrainedModel
 
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import LMDrafter
@@ -14,47 +17,53 @@ from specextend_cli.errors import ModelError
 from tests.engine.tiny_models import COMMON, make, tiny
 
 
-@pytest.mark.parametrize("kind", ["dynamic", "longrope"])
-def test_positions_that_depend_on_the_length_are_refused(kind: str) -> None:
-    rope = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 64}
-    rope |= {"long_factor": [2.0] * 8, "short_factor": [1.0] * 8} if kind == "longrope" else {}
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(make(transformers.LlamaConfig(**COMMON, rope_parameters=rope)))
-    assert "length" in caught.value.why
+def rope(kind: str, **more: object) -> PreTrainedModel:
+    parameters = {"rope_type": kind, "rope_theta": 10000.0, "factor": 2.0, "original_max_position_embeddings": 64}
+    return make(transformers.LlamaConfig(**COMMON, rope_parameters={**parameters, **more}))
 
 
-def test_models_that_bypass_the_attention_function_are_refused() -> None:
-    sizes = {"vocab_size": 97, "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
-    config = transformers.NemotronConfig(**sizes, num_attention_heads=2, num_key_value_heads=2)
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(make(config))
-    assert "handed down" in caught.value.why
-
-
-@pytest.mark.parametrize(
-    "config",
-    [
-        transformers.DogeConfig(**COMMON),  # hands every layer a mask of its own
-        transformers.XLMRobertaConfig(
-            **{**COMMON, "num_key_value_heads": 4, "pad_token_id": 1}
-        ),  # attends to later tokens
-        transformers.BertConfig(**{**COMMON, "num_key_value_heads": 4, "pad_token_id": 0}),
-    ],
-    ids=lambda config: config.model_type,
-)
-def test_models_whose_logits_differ_from_their_own_attention_are_refused(config: transformers.PreTrainedConfig) -> None:
+def strong(config: transformers.PreTrainedConfig) -> PreTrainedModel:
+    """Some parameters begin as zeros, and do nothing."""
     model = make(config)
-    for parameter in model.parameters():  # some begin as zeros, and do nothing
+    for parameter in model.parameters():
         torch.nn.init.normal_(parameter, std=0.2)
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(model)
-    assert "differ" in caught.value.why
+    return model
 
 
-def test_keys_of_another_shape_than_the_configuration_says_are_refused() -> None:
+def with_nan() -> PreTrainedModel:
+    model = tiny()
+    model.get_decoder().layers[1].mlp.up_proj.weight.data[0, 0] = torch.nan
+    return model
+
+
+def without_keys() -> PreTrainedModel:
+    model = tiny("gemma4-shared")
+    model.model.layers[1].self_attn.store_full_length_kv = False  # transformers before 5.23 builds such models
+    return model
+
+
+NEMOTRON = {**COMMON, "num_attention_heads": 2}
+REFUSED: dict[str, tuple[Callable[[], PreTrainedModel], str]] = {
+    "positions that depend on the length": (lambda: rope("dynamic"), "length"),
+    "the same, by factors": (lambda: rope("longrope", long_factor=[2.0] * 8, short_factor=[1.0] * 8), "length"),
+    "its own attention": (lambda: make(transformers.NemotronConfig(**NEMOTRON)), "handed down"),
+    "masks of its own": (lambda: strong(transformers.DogeConfig(**COMMON)), "differ"),
+    "later tokens are seen": (
+        lambda: strong(transformers.BertConfig(**{**COMMON, "num_key_value_heads": 4, "pad_token_id": 0})),
+        "differ",
+    ),
+    "four key heads, not two": (lambda: make(transformers.BertConfig(**{**COMMON, "pad_token_id": 0})), "does not run"),
+    "NaN": (with_nan, "not numbers"),
+    "keys that none keeps": (without_keys, "'full_attention'"),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_the_engine_does_not_compute_is_refused(what: str) -> None:
+    model, why = REFUSED[what]
     with pytest.raises(ModelError) as caught:
-        LanguageModel(make(transformers.BertConfig(**{**COMMON, "pad_token_id": 0})))  # it has 4 key heads, not 2
-    assert "does not run" in caught.value.why
+        LanguageModel(model())
+    assert why in caught.value.why
 
 
 @pytest.mark.parametrize("wrong", ["prompt", "tree"])
@@ -72,23 +81,6 @@ def test_wrong_attention_is_found_at_load(wrong: str, monkeypatch: pytest.Monkey
     with pytest.raises(ModelError) as caught:
         LanguageModel(tiny())
     assert wrong in caught.value.why
-
-
-def test_a_model_that_computes_nan_is_refused() -> None:
-    model = tiny()
-    with torch.no_grad():
-        model.get_decoder().layers[1].mlp.up_proj.weight[0, 0] = torch.nan
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(model)
-    assert "not numbers" in caught.value.why
-
-
-def test_layers_that_attend_to_keys_that_none_keeps_are_refused() -> None:
-    model = tiny("gemma4-shared")
-    model.model.layers[1].self_attn.store_full_length_kv = False  # transformers before 5.23 builds such models
-    with pytest.raises(ModelError) as caught:
-        LanguageModel(model)
-    assert "'full_attention'" in caught.value.why
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])

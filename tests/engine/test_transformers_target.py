@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 import torch
 import transformers
+from transformers import PreTrainedModel
 
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.decode import decode
@@ -15,7 +18,8 @@ from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import ModelError
-from tests.engine.tiny_models import COMMON, OTHERS, generate, make, prompt, tiny
+from tests.engine.test_support import REFUSED as REFUSED_BY_ENGINE
+from tests.engine.tiny_models import OTHERS, generate, make, prompt
 from tests.helpers.decoding import NEW, run
 from tests.helpers.grid import but_for
 
@@ -79,34 +83,20 @@ def test_what_is_told_of_a_run() -> None:
     assert target.length == 90 + count
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        transformers.XLMRobertaConfig(**{**COMMON, "num_key_value_heads": 4, "pad_token_id": 1}),
-        transformers.BertConfig(**{**COMMON, "num_key_value_heads": 4, "pad_token_id": 0}),
-    ],
-    ids=lambda config: config.model_type,
-)
-def test_models_that_attend_to_later_tokens_are_refused(config: transformers.PreTrainedConfig) -> None:
-    model = make(config)
-    for parameter in model.parameters():  # some begin as zeros, and do nothing
-        torch.nn.init.normal_(parameter, std=0.2)
+T5 = {"vocab_size": 97, "d_model": 16, "d_ff": 16, "num_layers": 1, "num_heads": 2, "d_kv": 8}
+REFUSED: dict[str, tuple[Callable[[], PreTrainedModel], str]] = {
+    "NaN": REFUSED_BY_ENGINE["NaN"],
+    "later tokens are seen": (REFUSED_BY_ENGINE["later tokens are seen"][0], "in one piece"),
+    "another kind": (
+        lambda: transformers.T5ForConditionalGeneration(transformers.T5Config(**T5)),
+        "does not run by transformers",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_transformers_do_not_decode_is_refused(what: str) -> None:
+    model, why = REFUSED[what]
     with pytest.raises(ModelError) as caught:
-        TransformersTarget(model, "")
-    assert "in one piece" in caught.value.why
-
-
-def test_a_model_that_computes_nan_is_refused() -> None:
-    model = tiny()
-    with torch.no_grad():
-        model.get_decoder().layers[1].mlp.up_proj.weight[0, 0] = torch.nan
-    with pytest.raises(ModelError) as caught:
-        TransformersTarget(model, "")
-    assert "not numbers" in caught.value.why
-
-
-def test_a_model_that_does_not_run_is_refused() -> None:
-    config = transformers.T5Config(vocab_size=97, d_model=16, d_ff=16, num_layers=1, num_heads=2, d_kv=8)
-    with pytest.raises(ModelError) as caught:
-        TransformersTarget(transformers.T5ForConditionalGeneration(config), "")
-    assert "does not run by transformers" in caught.value.why
+        TransformersTarget(model(), "")
+    assert why in caught.value.why

@@ -162,13 +162,9 @@ OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
         n_mamba_heads=8,
         chunk_size=16,
     ),
-    "jamba": lambda: transformers.JambaConfig(
-        **{**COMMON, "num_hidden_layers": 4}, attn_layer_period=2, attn_layer_offset=1, num_experts=2
-    ),
     "dynamic-rope": lambda: transformers.LlamaConfig(
         **COMMON, rope_parameters=rope("dynamic", original_max_position_embeddings=64)
     ),
-    "minimax": lambda: transformers.MiniMaxConfig(**COMMON, num_local_experts=4, block_size=16),
     "mamba2": lambda: transformers.Mamba2Config(
         **{"vocab_size": VOCABULARY, "hidden_size": 64, "num_hidden_layers": 3, "eos_token_id": None},
         **{"num_heads": 8, "head_dim": 16, "state_size": 12, "n_groups": 2},
@@ -185,21 +181,6 @@ OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
         num_experts_per_tok=4,  # all: rounding would route some token of some random tree to another one
         shared_intermediate_size=48,
     ),
-    "nemotron-h": lambda: transformers.NemotronHConfig(
-        **{**COMMON, "num_hidden_layers": 4},
-        layer_types=["linear_attention", "moe", "full_attention", "mlp"],
-        mamba_num_heads=8,
-        mamba_head_dim=16,
-        n_groups=2,
-        ssm_state_size=12,
-        head_dim=16,
-        chunk_size=16,
-        n_routed_experts=4,
-        moe_intermediate_size=48,
-        moe_shared_expert_intermediate_size=48,
-    ),
-    "falcon-h1": lambda: transformers.FalconH1Config(**COMMON, **MAMBA, mamba_d_ssm=128, head_dim=16),
-    "bamba": lambda: transformers.BambaConfig(**COMMON, **MAMBA, attn_layer_indices=[1]),
 }
 """Architectures that the engine's own forward does not run."""
 

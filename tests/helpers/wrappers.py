@@ -111,11 +111,9 @@ REFUSED: dict[str, Callable[[], PreTrainedConfig]] = {
 ALL = {**EXACT, **REFUSED}
 
 
-def make(name: str, seed: int = 0, vocabulary: int | None = None) -> PreTrainedModel:
+def make(name: str, seed: int = 0) -> PreTrainedModel:
     """The whole model, none of whose weights are zeros or ones."""
     config = ALL[name]()
-    if vocabulary is not None:
-        config.get_text_config().vocab_size = vocabulary
     torch.manual_seed(seed)
     model: PreTrainedModel = AutoModelForMultimodalLM.from_config(config).float().eval()
     with torch.no_grad():

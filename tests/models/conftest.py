@@ -10,15 +10,15 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import gguf
-import numpy as np
 import pytest
+from gguf import GGMLQuantizationType as Kind
 from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from transformers import LlamaConfig, LlamaForCausalLM
 
 from specextend_cli.models import pypi_source
 from specextend_cli.models.source_kinds import WheelSource
 from specextend_cli.models.tokens import LLAMA3, QWEN2
-from tests.helpers import gguf_writer
+from tests.helpers import gguf_files
 
 CORPUS = [
     "The quick brown fox jumps over the lazy dog. The dog didn't mind; it's used to foxes, isn't it?",
@@ -27,9 +27,15 @@ CORPUS = [
     "Zürich, naïve café — “quoted” … 你好，世界。 こんにちは 🙂🙃 Ωμέγα привет мир",
 ] * 4
 SPECIALS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
-ABSENT = {0x04, 0x14, 0xF1, 0xF2}  # bytes outside the tiny vocabularies, as some are outside SmolLM2's
 
-SIZES = {"hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 96, "layers": 2}
+SIZES = {
+    "hidden_size": 64,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 96,
+    "num_hidden_layers": 2,
+    "max_position_embeddings": 256,
+}
 
 
 def _byte_level(*, regex: bool) -> pre_tokenizers.ByteLevel:
@@ -73,52 +79,15 @@ def smollm() -> Tokenizer:
     return train("smollm", 448)  # kernels for four bits take a multiple of sixteen rows
 
 
-def shapes(vocab: int) -> dict[str, tuple[int, ...]]:
-    """GGUF's names and shapes of a tiny Llama with tied embeddings."""
-    hidden, q, kv = SIZES["hidden"], SIZES["heads"] * SIZES["head_dim"], SIZES["kv_heads"] * SIZES["head_dim"]
-    layer = {
-        "attn_norm": (hidden,),
-        "attn_q": (q, hidden),
-        "attn_k": (kv, hidden),
-        "attn_v": (kv, hidden),
-        "attn_output": (hidden, q),
-        "ffn_norm": (hidden,),
-        "ffn_gate": (SIZES["intermediate"], hidden),
-        "ffn_up": (SIZES["intermediate"], hidden),
-        "ffn_down": (hidden, SIZES["intermediate"]),
-    }
-    return {
-        "token_embd.weight": (vocab, hidden),
-        **{f"blk.{n}.{name}.weight": shape for n in range(SIZES["layers"]) for name, shape in layer.items()},
-        "output_norm.weight": (hidden,),
-    }
+def kinds(name: str) -> Kind:
+    return Kind.Q8_0 if name == "token_embd.weight" else Kind.Q4_1
 
 
-def write_gguf(file: Path, tokenizer: Tokenizer, architecture: str = "llama", pre: str = "smollm") -> Path:
+def write_gguf(file: Path, tokenizer: Tokenizer) -> Path:
     """A tiny, random SmolLM2-like GGUF."""
-    writer = gguf.GGUFWriter(file, architecture)
-    writer.add_context_length(256)
-    writer.add_embedding_length(SIZES["hidden"])
-    writer.add_block_count(SIZES["layers"])
-    writer.add_feed_forward_length(SIZES["intermediate"])
-    writer.add_head_count(SIZES["heads"])
-    writer.add_head_count_kv(SIZES["kv_heads"])
-    writer.add_rope_freq_base(100000.0)
-    writer.add_rope_dimension_count(SIZES["head_dim"])
-    writer.add_layer_norm_rms_eps(1e-5)
-    gguf_writer.add_tokenizer(writer, tokenizer, pre)
-    writer.add_bos_token_id(1)
-    writer.add_pad_token_id(2)
-    random = np.random.default_rng(0)
-    for name, shape in shapes(tokenizer.get_vocab_size()).items():
-        array = random.normal(0, 0.05, shape).astype(np.float32)
-        if array.ndim == 1:
-            writer.add_tensor(name, array)
-            continue
-        kind = gguf.GGMLQuantizationType.Q8_0 if name == "token_embd.weight" else gguf.GGMLQuantizationType.Q4_1
-        writer.add_tensor(name, gguf.quantize(array, kind), raw_dtype=kind)
-    gguf_writer.finish(writer)
-    return file
+    config = LlamaConfig(**SIZES, vocab_size=tokenizer.get_vocab_size(), tie_word_embeddings=True)
+    facts = {"tokenizer__ggml__bos_token_id": 1, "tokenizer__ggml__padding_token_id": 2}
+    return gguf_files.write_as(file, "llama", LlamaForCausalLM(config), tokenizer, kinds, **facts)
 
 
 @pytest.fixture(scope="session")

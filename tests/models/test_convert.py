@@ -3,21 +3,18 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-import gguf
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
-from specextend_cli.errors import ModelError
 from specextend_cli.models.four_bit import to_bf16
 from specextend_cli.models.gguf.convert import convert
 from specextend_cli.models.load import load_model
 from specextend_cli.models.tokens import load_tokenizer
 from tests.helpers import gguf_files
 
-from .conftest import SPECIALS, write_gguf
+from .conftest import SPECIALS
 
 
 def test_converted_model_equals_the_original(tmp_path: Path, smollm: Tokenizer) -> None:
@@ -37,16 +34,6 @@ def test_converted_model_equals_the_original(tmp_path: Path, smollm: Tokenizer) 
         assert torch.equal(load_model(into, dtype="float32")(ids).logits, original(ids).logits)
 
 
-def test_every_tensor_is_converted_and_four_bits_are_kept(tmp_path: Path, tiny_gguf: Path) -> None:
-    """`test_gguf_families.py` compares the values."""
-    convert(tiny_gguf, tmp_path)
-    kinds = [tensor.tensor_type.name for tensor in gguf.GGUFReader(tiny_gguf).tensors]
-    codes, full = load_file(tmp_path / "four_bit.safetensors"), load_file(tmp_path / "model.safetensors")
-    assert len(full) == len(kinds)
-    assert sum(name.endswith("weight.codes") for name in codes) == kinds.count("Q4_1") + kinds.count("Q8_0") > 1
-    assert "lm_head.weight.low.codes" in codes
-
-
 def test_the_tokenizer_is_the_original_one(tmp_path: Path, tiny_gguf: Path, smollm: Tokenizer) -> None:
     convert(tiny_gguf, tmp_path)
     ours = load_tokenizer(tmp_path)
@@ -63,21 +50,3 @@ def test_bf16_rounds_as_torch_does() -> None:
     assert np.array_equal(to_bf16(values), expected)
     with pytest.raises(ValueError, match="not finite"):
         to_bf16(np.float32([np.nan]))
-
-
-@pytest.mark.parametrize(
-    ("facts", "why"), [({"architecture": "gpt2"}, "architecture is gpt2"), ({"pre": "odd"}, "pre-tokenizer odd splits")]
-)
-def test_unsupported_kinds(tmp_path: Path, smollm: Tokenizer, facts: dict[str, str], why: str) -> None:
-    file = write_gguf(tmp_path / "odd.gguf", smollm, **facts)
-    with pytest.raises(ModelError) as caught:
-        convert(file, tmp_path)
-    assert why in caught.value.why
-
-
-@pytest.mark.parametrize("length", [0, 20, 2000, 60000])
-def test_a_cut_off_gguf(tmp_path: Path, tiny_gguf: Path, length: int) -> None:
-    file = tmp_path / "cut.gguf"
-    file.write_bytes(tiny_gguf.read_bytes()[:length])
-    with pytest.raises(ModelError, match=r"cannot convert cut\.gguf"):
-        convert(file, tmp_path)

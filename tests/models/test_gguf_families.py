@@ -41,16 +41,6 @@ def test_a_converted_model_computes_what_the_original_does(name: str, tmp_path: 
     assert model.config.tie_word_embeddings == original.config.tie_word_embeddings
 
 
-def test_numbers_that_are_given_layer_by_layer(tmp_path: Path, smollm: Tokenizer) -> None:
-    original = gguf_files.make("qwen2", smollm.get_vocab_size())
-    arrays = {"attention.head_count": [4, 4], "attention.head_count_kv": [2, 2], "feed_forward_length": [256, 256]}
-    file = gguf_files.write(tmp_path / "tiny.gguf", "qwen2", original, smollm)
-    model = Gguf.read(file)
-    config = config_of(model)
-    model.facts.update({f"qwen2.{key}": value for key, value in arrays.items()})
-    assert config_of(model) == config
-
-
 def test_sliding_windows_of_gemma_3_as_the_file_says(tmp_path: Path, smollm: Tokenizer) -> None:
     original = gguf_files.make("gemma3", smollm.get_vocab_size())
     model = Gguf.read(gguf_files.write(tmp_path / "tiny.gguf", "gemma3", original, smollm))

@@ -208,13 +208,6 @@ def test_damaged_headers(data: bytes, why: str, tmp_path: Path) -> None:
     assert why in refused(file)
 
 
-def test_every_cut_is_refused(tiny_gguf: Path, tmp_path: Path) -> None:
-    data, file = tiny_gguf.read_bytes(), tmp_path / "cut.gguf"
-    for length in range(0, len(data), len(data) // 40):
-        file.write_bytes(data[:length])
-        assert refused(file)
-
-
 def test_numbers_that_are_not_finite(smollm: Tokenizer, tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "nan.gguf", smollm)
     weight = read_gguf(file)[0].tensors["blk.0.ffn_norm.weight"]

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import gguf
 import pytest
-from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
 from specextend_cli.models.gguf.convert import convert
 from specextend_cli.models.gguf.file import Gguf
@@ -15,15 +15,9 @@ from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_of
 from specextend_cli.models.tokens import TextEncoder
 from tests.helpers import gguf_files, gguf_writer
 
-from .conftest import CORPUS, PRE_TOKENIZERS, SPECIALS, train
+from .conftest import CORPUS, train
 from .test_gguf_files import rewritten
 
-# As in the tokenizer.json of Mistral Nemo and of GPT-4o.
-TEKKEN = (
-    r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
-    r"|[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
-    r"|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
 TEXTS = [
     "It's 1931.\n\n  40,000 xX",
     "<|im_start|>user\nHello<|im_end|>",
@@ -32,15 +26,6 @@ TEXTS = [
     "  three   spaces\r\n",
 ]
 NAMES = {"smollm": "smollm", "gpt2": "gpt-2", "llama3": "llama-bpe", "qwen2": "qwen2"}
-
-
-def split(pattern: str) -> pre_tokenizers.PreTokenizer:
-    return pre_tokenizers.Sequence(
-        [
-            pre_tokenizers.Split(Regex(pattern), behavior="isolated"),
-            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
-        ]
-    )
 
 
 def facts_of(tokenizer: Tokenizer, file: Path, pre: str) -> dict[str, object]:
@@ -61,24 +46,6 @@ def test_byte_level_vocabularies(kind: str, tmp_path: Path) -> None:
     assert TextEncoder(found.to_str()).is_fast or kind == "llama3"
 
 
-def test_tekken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(PRE_TOKENIZERS, "tekken", lambda: split(TEKKEN))
-    original = train("tekken")
-    found = tokenizer_of(facts_of(original, tmp_path / "t.gguf", "tekken"))
-    assert json.loads(found.to_str())["model"]["ignore_merges"]
-    for text in TEXTS:
-        assert found.encode(text).ids == original.encode(text).ids
-    assert [piece for piece, _ in found.pre_tokenizer.pre_tokenize_str("HTTPServer's 123")] == [
-        *("HTTPServer", "'s", "Ġ", "1", "2", "3")
-    ]
-
-
-def test_gpt_4o_splits_as_published(tmp_path: Path) -> None:
-    found = tokenizer_of(facts_of(train("gpt2"), tmp_path / "t.gguf", "gpt-4o"))
-    pieces = [piece for piece, _ in found.pre_tokenizer.pre_tokenize_str("It's HTTPServer 12345\n  a/b//\n")]
-    assert pieces == ["It's", "ĠHTTPServer", "Ġ", "123", "45", "Ċ", "Ġ", "Ġa", "/b", "//Ċ"]
-
-
 @pytest.mark.parametrize(
     ("pre", "text", "pieces"),
     [
@@ -93,6 +60,8 @@ def test_gpt_4o_splits_as_published(tmp_path: Path) -> None:
         ("default", "it's $12345.6 <a>", "it|'|s| |$|123|45|.|6| |<|a|>"),
         (None, "it's $12345.6 <a>", "it|'|s| |$|123|45|.|6| |<|a|>"),
         ("seed-coder", "a;\n b 12", "a|;|\n| b| |1|2"),
+        ("tekken", "HTTPServer's 123", "HTTPServer|'s| |1|2|3"),
+        ("gpt-4o", "It's HTTPServer 12345\n  a/b//\n", "It's| HTTPServer| |123|45|\n| | a|/b|//\n"),
     ],
 )
 def test_pre_tokenizers_split_as_published(pre: str | None, text: str, pieces: str, tmp_path: Path) -> None:
@@ -106,11 +75,6 @@ def test_pre_tokenizers_split_as_published(pre: str | None, text: str, pieces: s
         assert (
             TextEncoder(found.to_str()).encode(text) == found.encode(text, add_special_tokens=False).ids or "<|" in text
         )
-
-
-def test_qwen35_is_encoded_fast(tmp_path: Path) -> None:
-    facts = facts_of(train("qwen2"), tmp_path / "t.gguf", "qwen35")
-    assert TextEncoder(tokenizer_of(facts).to_str()).is_fast
 
 
 def test_an_added_letter_is_text(tmp_path: Path) -> None:
@@ -260,6 +224,8 @@ def test_unknown_characters_without_bytes_or_an_unknown_token() -> None:
     [
         ("tokenizer.ggml.model", "bert", "kind bert"),
         ("tokenizer.ggml.tokens", [], "0 tokens"),
+        ("tokenizer.ggml.tokens", ["a"] * 448, "are equal"),
+        ("tokenizer.ggml.pre", "chameleon", "pre-tokenizer chameleon splits text in a way"),
         ("tokenizer.ggml.tokens", ["a"] * 450, "450 tokens"),
         ("tokenizer.ggml.merges", ["a b c"], "not of two tokens"),
         ("tokenizer.ggml.merges", ["nowhere never"], "not a vocabulary"),
@@ -269,12 +235,3 @@ def test_damaged_vocabularies(key: str, value: object, why: str, tmp_path: Path,
     facts = facts_of(smollm, tmp_path / "t.gguf", "smollm") | {key: value}
     with pytest.raises(ValueError, match=why):
         tokenizer_of(facts)
-
-
-def test_equal_tokens_and_an_unknown_pre_tokenizer(tmp_path: Path, smollm: Tokenizer) -> None:
-    facts = facts_of(smollm, tmp_path / "t.gguf", "smollm")
-    with pytest.raises(ValueError, match="are equal"):
-        tokenizer_of({**facts, "tokenizer.ggml.tokens": ["a"] * smollm.get_vocab_size()})
-    with pytest.raises(ValueError, match="pre-tokenizer chameleon splits text in a way"):
-        tokenizer_of({**facts, "tokenizer.ggml.pre": "chameleon"})
-    assert SPECIALS[0] in smollm.get_vocab()

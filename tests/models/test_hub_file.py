@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -89,15 +86,6 @@ def test_a_pinned_revision_is_asked_for(published: Repository, source: HubFileSo
         hub_file.obtain(pinned(source, revision="b" * 40, sha256="0" * 64), name="tiny")
 
 
-def test_a_file_that_is_there_needs_only_its_conversion(
-    published: Repository, source: HubFileSource, tmp_path: Path
-) -> None:
-    huggingface_hub.hf_hub_download("owner/tiny", FILE)
-    published.fetched.clear()
-    fetch(source, offline=True)
-    assert not published.fetched
-
-
 def test_an_interrupted_transfer_goes_on_where_it_stopped(published: Repository, source: HubFileSource) -> None:
     """Within a call, by huggingface_hub; after a failed one, by the next call."""
     published.broken_after, published.busy_after = 20 * BLOCK, 2
@@ -120,44 +108,6 @@ def test_a_part_that_was_damaged_is_not_used(published: Repository, source: HubF
         fetch(source)
     assert not part(source).exists()
     assert fetch(source) == locate(source)
-
-
-def test_interrupt_keeps_what_was_fetched(
-    published: Repository, source: HubFileSource, stand_in: StandInHub, home: Path
-) -> None:
-    """A process of its own, interrupted as by ^C; the next one continues."""
-    published.bytes_per_second = 20 * BLOCK
-    program = (
-        f"import sys, huggingface_hub.constants as constants; constants.DOWNLOAD_CHUNK_SIZE = {BLOCK}\n"
-        "import signal; signal.signal(2, signal.default_int_handler)\n"  # jobs in the background ignore it
-        "from specextend_cli.models import hub_file; from specextend_cli.models.source_kinds import *\n"
-        "source = HubFileSource.model_validate_json(sys.argv[1])\n"
-        "hub_file.obtain(source, name='tiny', progress=lambda *event: print(*event, flush=True))"
-    )
-    environment = {**os.environ, **stand_in.environment(home), "PYTHONPATH": ":".join(sys.path)}
-    command = [sys.executable, "-c", program, source.model_dump_json()]
-    process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    while int(process.stdout.readline().split()[-2]) == 0:
-        pass
-    process.send_signal(2)
-    _, errors = process.communicate(timeout=60)
-    assert "KeyboardInterrupt" in errors
-    kept = part(source).stat().st_size
-    assert 0 < kept < source.file_bytes
-    published.bytes_per_second = None
-    published.fetched.clear()
-    fetch(source)
-    assert published.fetched == [(FILE, kept)]
-
-
-def test_wrong_bytes_are_deleted_and_never_converted(published: Repository, source: HubFileSource) -> None:
-    published.wrong_bytes = True
-    with pytest.raises(ModelError, match="not the file it should be; it was deleted") as caught:
-        fetch(source)
-    assert source.sha256 in caught.value.why
-    assert size_on_disk(source) == 0
-    assert locate(source) is None
 
 
 @pytest.mark.parametrize("change", [{"sha256": "1" * 64}, {"file_bytes": 5}])

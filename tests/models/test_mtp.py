@@ -16,14 +16,13 @@ from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.triton_tree import triton_tree
-from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu import native_head
 from specextend_cli.engine.cuda import draft_graphs, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
-from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDrafter, NoDrafter
+from specextend_cli.engine.drafters import EagleDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
-from specextend_cli.engine.registry import DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
@@ -142,15 +141,6 @@ def test_drafts_change_no_token(name: str, working_set: tuple[str, str], load: L
     assert meter.nodes > NEW  # it proposed something
 
 
-@pytest.mark.parametrize("name", READ)
-def test_blended_and_sampled(name: str, load: Load) -> None:
-    lm, _ = load(name)
-    target, retrieval, sampling = Target(lm), small("retrieval"), Sampling(temperature=0.8, seed=2)
-    plain = run(target, NoDrafter(), prompt(), retrieval, sampling)[0]
-    drafter = BlendDrafter([EagleDrafter(load_mtp(lm), target, retrieval), NgramDrafter()])
-    assert run(target, drafter, prompt(), retrieval, sampling)[0] == plain
-
-
 @pytest.mark.skipif("pre_fc_norm_hidden" not in inspect.getsource(conversion_mapping), reason="as above")
 def test_one_beside_a_text_model_inside_another(tmp_path: Path) -> None:
     """As Qwen publishes them: the text model's tensors are in `model.language_model`, the layer's are not."""
@@ -164,17 +154,6 @@ def test_one_beside_a_text_model_inside_another(tmp_path: Path) -> None:
     written, meter = run(target, EagleDrafter(head, target, retrieval), prompt(), retrieval)
     assert written == plain
     assert meter.nodes > NEW
-
-
-def test_it_is_a_drafter_of_the_registry(load: Load) -> None:
-    lm, _ = load("glm4-moe")
-    target, retrieval = Target(lm), small("retrieval")
-
-    def no(*_: object) -> Any:
-        pytest.fail("nothing else is needed")
-
-    setup = DrafterSetup(target, retrieval, no, no, no, load_mtp=lambda: load_mtp(lm), load_assistant=no)
-    assert make_drafter("mtp", setup).name == "mtp"
 
 
 def test_a_checkpoint_without_one_is_refused(tmp_path: Path) -> None:

@@ -55,8 +55,13 @@ def test_special_tokens(directory: Path) -> None:
     assert not {1, 2} & set(encoder.encode("<s>ab</s>"))
 
 
-@pytest.mark.parametrize("content", [b"", b"\x07", b"garbage", model()[:300], model(kind=1)])
+NONE = [b"", b"\x07", b"garbage", b"\xff" * 1000, b"\x0a\x80\x80\x80\x80\x10", model()[:300], model(kind=1)]
+
+
+@pytest.mark.parametrize("content", NONE)
 def test_what_is_no_bpe_model(tmp_path: Path, content: bytes) -> None:
+    with pytest.raises(ModelError, match="cannot read the tokenizer"):
+        TextEncoder.of(tmp_path)
     (tmp_path / "tokenizer.model").write_bytes(content)
     with pytest.raises(ModelError, match="cannot read the tokenizer"):
         TextEncoder.of(tmp_path)

@@ -2,15 +2,13 @@ from __future__ import annotations
 
 import json
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
-from specextend_cli.errors import ModelError
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch
 from specextend_cli.models.tokens import TextEncoder, parse_tokenizer, read_tokenizer
@@ -170,38 +168,11 @@ def test_whole_words_first_is_exact_when_every_pair_is_listed() -> None:
         assert encoder.encode(text) == tokenizer.encode(text).ids
 
 
-def test_sentencepiece_like_vocabularies() -> None:
-    pieces = ["<unk>", "<s>", "</s>", *(f"<0x{byte:02X}>" for byte in range(256)), "▁", "a", "b", "▁a", "ab", "▁ab"]
-    merges = [("▁", "a"), ("a", "b"), ("▁a", "b")]
-    tokenizer = Tokenizer(
-        models.BPE(vocab={p: n for n, p in enumerate(pieces)}, merges=merges, unk_token="<unk>", byte_fallback=True)
-    )
-    tokenizer.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
-    tokenizer.decoder = decoders.Sequence(
-        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
-    )
-    tokenizer.add_special_tokens(["<s>", "</s>"])
-    encoder = TextEncoder(tokenizer.to_str())
-    assert not encoder.is_fast
-    assert encoder.decode(encoder.encode("ab a 中")) == "ab a 中"
-    assert not {1, 2} & set(encoder.encode("a</s>b"))
-    assert encoder.encode_prompt("<s>ab")[0] == 1
-
-
 def test_truncation_stored_in_the_file_is_ignored() -> None:
     tokenizer = Tokenizer.from_str(TRAINED["smollm"].to_str())
     tokenizer.enable_truncation(4)
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     assert TextEncoder(tokenizer.to_str()).count("a b c d e f g h") == 8
-
-
-@pytest.mark.parametrize("text", ["", "{", "{}", "[]", '{"added_tokens": []}'])
-def test_no_tokenizer(tmp_path: Path, text: str) -> None:
-    with pytest.raises(ModelError, match="cannot read the tokenizer"):
-        TextEncoder.of(tmp_path)
-    (tmp_path / "tokenizer.json").write_text(text)
-    with pytest.raises(ModelError, match="cannot read the tokenizer"):
-        TextEncoder.of(tmp_path)
 
 
 @pytest.mark.pair

