@@ -1,4 +1,4 @@
-"""Text on a PDF page outside of its content: values of form fields, text boxes, and notes of reviewers.
+"""Text on a PDF page outside of its content: values of form fields, and text boxes.
 
 Runs in the sandbox, on PDFium.
 """
@@ -18,7 +18,7 @@ MAX_TEXT = 100_000
 """Characters of one annotation that are read."""
 _MAX_BUFFER = 16 << 20  # bytes
 
-Kind = Literal["form field", "text box", "note"]
+Kind = Literal["form field", "text box"]
 
 _HIDDEN = 2 | 32  # flags: hidden, and not to be viewed
 _PASSWORD = 1 << 13
@@ -65,14 +65,8 @@ def _content(raw: Any, form: Any, annotation: Any) -> tuple[Kind, str, str]:
     subtype = raw.FPDFAnnot_GetSubtype(annotation)
     if subtype == raw.FPDF_ANNOT_WIDGET:
         return ("form field", *_field(raw, form, annotation)) if form else ("form field", "", "")
-    notes = (
-        *(raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_HIGHLIGHT, raw.FPDF_ANNOT_UNDERLINE, raw.FPDF_ANNOT_SQUIGGLY),
-        *(raw.FPDF_ANNOT_STRIKEOUT, raw.FPDF_ANNOT_CARET, raw.FPDF_ANNOT_STAMP),
-    )
     is_box = subtype == raw.FPDF_ANNOT_FREETEXT
-    is_read = is_box or subtype in notes
-    text = _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents") if is_read else ""
-    return "text box" if is_box else "note", text, ""
+    return "text box", _value(raw.FPDFAnnot_GetStringValue, annotation, b"Contents") if is_box else "", ""
 
 
 def _field(raw: Any, form: Any, annotation: Any) -> tuple[str, str]:
@@ -100,17 +94,13 @@ def _value(function: Any, *subject: Any) -> str:
 
 
 def insert_annotations(lines: list[Line], annotations: list[Annotation], page: int) -> list[Line]:
-    """The lines of a page with the annotations at their positions, notes at the end.
+    """The lines of a page with the annotations at their positions.
 
     A form field follows the text to the left of it at the same height, and a checkbox precedes the text to its right:
     then they are one row. A field without text beside it is labelled with its name.
     """
     before, after = defaultdict[int, list[Line]](list), defaultdict[int, list[Line]](list)
-    end: list[Line] = []
     for annotation in sorted(annotations, key=lambda annotation: (-annotation.top, annotation.left)):
-        if annotation.kind == "note":
-            end += _lines(annotation, page, "Note: ")
-            continue
         ticked = annotation.text == _CHECKED
         at = _beside(lines, annotation, right=ticked)
         if at is not None:
@@ -125,8 +115,8 @@ def insert_annotations(lines: list[Line], annotations: list[Annotation], page: i
         place = after[min(above, key=lambda at: lines[at].base)] if above else before[0]
         place += _lines(annotation, page, label)
     if not lines:
-        return before[0] + end
-    return [placed for at, line in enumerate(lines) for placed in (*before[at], line, *after[at])] + end
+        return before[0]
+    return [placed for at, line in enumerate(lines) for placed in (*before[at], line, *after[at])]
 
 
 def _lines(annotation: Annotation, page: int, label: str = "") -> list[Line]:

@@ -27,7 +27,7 @@ _LETTERS = 100  # Latin letters in the words of a page, before their vowels are 
 _VOWELS = 0.2  # of them: 0.3 to 0.5 in languages, 0.23 in encoded data
 _OWN_TEXT = 400  # a page with more has a text of its own
 _MARGIN = 0.1  # of the height of a page
-_TEXT, _PICTURES = 0.08, 0.5  # of the area of a page: most that its text, least that its pictures cover
+_PICTURES = 0.5  # of the area of a page: least that its pictures cover
 _MOST = 500  # pictures of a page, as scans may be in strips
 
 
@@ -78,8 +78,7 @@ def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
         return Pictures(0)
     pictures = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE]), _MOST))
     width, height = page.get_size()
-    text = sum((line.right - line.left) * line.size for line in lines)
-    if sum(map(_area, pictures)) < _PICTURES * width * height or text > _TEXT * width * height:
+    if sum(map(_area, pictures)) < _PICTURES * width * height:
         return Pictures(len(pictures))
     inside = [line for line in lines if _MARGIN * height < line.base < (1 - _MARGIN) * height]
     digest = hashlib.sha256()

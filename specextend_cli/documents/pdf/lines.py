@@ -131,7 +131,7 @@ def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
     return Line(
-        _UNNAMED.sub(UNREAD, _from_units(line.text)),
+        _UNNAMED.sub(UNREAD, _from_units(line.text)).strip(),
         page,
         *measures,
         bold,
@@ -174,6 +174,5 @@ def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
         return False
     a, b = glyphs.at(before), glyphs.at(after)
     size = max(a.size, b.size)
-    if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:
-        return False
-    return abs(a.base - b.base) >= _LEVEL * size  # a cell that is drawn after those to the right of it stays in its row
+    # A cell that is drawn after those to the right of it stays in its row.
+    return not b.slanted and b.left < a.right - _BACK * size and abs(a.base - b.base) >= _LEVEL * size

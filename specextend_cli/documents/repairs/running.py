@@ -38,11 +38,11 @@ def running_lines(pages: Pages) -> Repaired:
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
     edges: Edges = [edge for page in pages for edge in _edges(page)]
-    statistics = _Statistics(pages)
+    statistics = _Statistics(sum(map(bool, pages)), body_size(line for page in pages for line in page))
     groups, titles = _running(edges, statistics)
     groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics))
     if statistics.body != 1:
-        groups.append(_Group("top", _chapter_heads(pages, edges, statistics.body), alone=False))
+        groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
     removed = _lines_to_remove(edges, groups, titles)
     before = removed
     shares = _shares(edges, pages, removed, groups)
@@ -65,23 +65,19 @@ def running_lines(pages: Pages) -> Repaired:
 class _Group(NamedTuple):
     """Lines that recur at one edge; `alone`: they are page numbers and nothing else."""
 
-    where: str
     lines: list[Line]
     alone: bool
 
 
-class _Statistics:
-    """The number of pages, their body size, and the thresholds that follow."""
+class _Statistics(NamedTuple):
+    """The number of pages, and their body size."""
 
-    def __init__(self, pages: Pages) -> None:
-        numbers = [page[0].page for page in pages if page]
-        self.pages = len(numbers)
-        self.body = body_size(line for page in pages for line in page)
+    pages: int
+    body: float
 
-    @property
-    def enough(self) -> float:
-        """On how many pages lines must recur."""
-        return max(3, 0.04 * self.pages)
+    def recurs(self, lines: Sequence[Line]) -> bool:
+        """True if lines are on enough pages."""
+        return len({line.page for line in lines}) >= max(3, 0.04 * self.pages)
 
     def is_large(self, line: Line) -> bool:
         """True if it is a title by its size."""
@@ -100,11 +96,11 @@ def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[i
             returning[where, statistics.key(line)].append(line)
     groups: list[_Group] = []
     titles: set[int] = set()
-    for (where, key), found in returning.items():
+    for (_, key), found in returning.items():
         for group in _same(_steady(found), key, statistics):
             if statistics.is_large(group[0]):
                 titles.add(id(group.pop(0)))
-            groups.append(_Group(where, group, ALONE.fullmatch(key) is not None))
+            groups.append(_Group(group, ALONE.fullmatch(key) is not None))
     return groups, titles
 
 
@@ -120,14 +116,14 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
             number = beside_title(lines[0].text)
             if number is not None and not is_labelled(lines[0].text.rstrip(" -–—|])")):
                 outermost[where][number - lines[0].page].append(lines[0])
-    for where, counts in outermost.items():
+    for counts in outermost.values():
         difference, lines = max(counts.items(), key=lambda found: len(found[1]))
         steady = _steady(lines)
         keys = Counter(modulo_digits(line.text) for line in steady)
         evident = any(count > 1 or ALONE.fullmatch(key) for key, count in keys.items())
         least = 2 if difference == 0 and all(map(ALONE.fullmatch, keys)) else 3
         if evident and len(steady) >= max(least, _MOST_PAGES * statistics.pages):
-            yield _Group(where, steady, all(map(ALONE.fullmatch, keys)))
+            yield _Group(steady, all(map(ALONE.fullmatch, keys)))
 
 
 def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
@@ -140,7 +136,7 @@ def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_
             if not statistics.is_large(line):
                 places[where, " ".join(line.text.split()), round(line.base / 4)].append(line)
     groups = [
-        _Group(where, found[1:] if where == "top" else found[:-1], alone=False)
+        _Group(found[1:] if where == "top" else found[:-1], alone=False)
         for (where, _, _), found in places.items()
         if len(found) > 1
     ]
@@ -176,11 +172,11 @@ def _by_size(line: Line) -> tuple[float, float]:
 
 def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[list[Line]]:
     """Of lines that differ in digits only, those that differ in page numbers only, if they are enough."""
-    if len({line.page for line in lines}) < statistics.enough:
+    if not statistics.recurs(lines):
         return
     marked = numbered(lines)
     in_step = [line for line, text in zip(lines, marked, strict=True) if text is not None]
-    counted = len({line.page for line in in_step}) >= statistics.enough
+    counted = statistics.recurs(in_step)
     if ALONE.fullmatch(key):
         if counted:
             yield in_step
@@ -191,9 +187,7 @@ def _same(lines: Sequence[Line], key: str, statistics: _Statistics) -> Iterator[
     for line, text in zip(lines, marked, strict=True):
         counts = counted and text is not None
         texts[counts, " ".join((text if counts and text else line.text).split())].append(line)
-    for found in texts.values():
-        if len({line.page for line in found}) >= statistics.enough:
-            yield found
+    yield from filter(statistics.recurs, texts.values())
 
 
 def _lines_to_remove(edges: Edges, groups: Iterable[_Group], titles: set[int]) -> set[int]:
