@@ -5,12 +5,11 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.documents.read import read_bytes
-from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_files import FILES
 from tests.documents.edge_case_pdfs import PDFS
 from tests.documents.edge_cases import EdgeCase, refusal
 
-ALL = (*PDFS, *DAMAGED, *FILES)
+ALL = (*PDFS, *FILES)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from specextend_cli.documents.request import parse_pages
 from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError, UsageError
 from tests.documents import faulty_workers
-from tests.documents.damaged_pdfs import locked
+from tests.documents.edge_case_pdfs import locked
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
