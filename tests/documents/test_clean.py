@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import HYPHEN, Line, lines_of_text
+from specextend_cli.documents.line import HYPHEN, lines_of_text
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.hyphens import hyphens
-
-
-def at(text: str, base: float, *, size: float = 10, page: int = 1) -> Line:
-    return Line(text, page, 72, 72 + 0.5 * size * len(text), base, size)
+from tests.documents.made_lines import at
 
 
 @pytest.mark.parametrize(

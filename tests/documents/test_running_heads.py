@@ -9,15 +9,12 @@ import pytest
 from specextend_cli.documents.line import Line, lines_of_text
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.repairs.running import KEPT, running_lines
+from tests.documents.made_lines import at
 from tests.documents.made_pdfs import SENTENCES, Sheets, wrap
 from tests.documents.raw_pdf import raw_pdf, show
 
 TITLES = ("Starting the Machine", "Running the Machine", "Mending the Machine")
 REST = ("led back to the mill.", "sold to the town.", "kept for the summer.")
-
-
-def at(text: str, base: float, *, size: float = 10, page: int = 1) -> Line:
-    return Line(text, page, 72, 72 + 0.5 * size * len(text), base, size)
 
 
 def paged(number: int, head: str = "", foot: str = "") -> list[Line]:
@@ -48,12 +45,6 @@ def test_heads_and_feet_go(heads: Sequence[str], feet: Sequence[str]) -> None:
     assert sorted(edit.before for edit in edits) == sorted(filter(None, (*heads, *feet)))
 
 
-@pytest.mark.parametrize("label", ["Invoice {}", "INV-{}", "Order no. {}", "Case #{}"])
-def test_labelled_numbers_that_count_up_are_no_page_numbers(label: str) -> None:
-    pages = [paged(n, label.format(n)) for n in range(1, 9)]
-    assert running_lines(pages) == (pages, [])
-
-
 def invoice(n: int, stones: int) -> list[Line]:
     """Lines that differ in figures; stones are lines below them."""
     said = (f"Invoice {1000 + n}", f"Date: {n} May 2024", "Delivered to Paris", f"Total: {120 + 7 * n}.50")
@@ -68,10 +59,11 @@ def invoice(n: int, stones: int) -> list[Line]:
         [invoice(n, 30) for n in range(1, 40)],
         [[at(f"Table {n}", 700 - 37 * n, page=n), at(f"body {n * 'x'}", 300, page=n)] for n in range(1, 6)],
         [[at(str(1900 + 7 * n), 700, page=n), at("body " + n * "x", 300, page=n)] for n in range(1, 6)],
+        [[at(f"Chapter {n}", 760, size=14, page=n), *paged(n)] for n in range(1, 7)],
+        *([paged(n, label.format(n)) for n in range(1, 9)] for label in ("Invoice {}", "INV-{}", "Case #{}")),
         [paged(n, title) for n, title in enumerate(("1 The old mill", "2 The new mill", "3 The ford"), 1)],
         [[at("11/28/26, 8:51 AM  The Mill", 780), at("The mill", 700), at("See https://example.org/mill", 20)]],
     ],
-    ids=["invoices", "long invoices", "captions", "years", "titles", "memo"],
 )
 def test_what_only_looks_like_running_heads_stays(pages: list[list[Line]]) -> None:
     assert running_lines(pages) == (pages, [])
