@@ -27,7 +27,3 @@ def test_awkward_documents(case: EdgeCase) -> None:
     assert document.pages[0].start == 0
     assert document.pages[-1].end == len(document.text)
     assert all(a.end == b.start for a, b in zip(document.pages, document.pages[1:], strict=False))
-
-
-def test_names_are_unique_and_there_are_enough() -> None:
-    assert len({case.name for case in ALL}) == len(ALL) > 90

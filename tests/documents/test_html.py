@@ -75,30 +75,6 @@ def test_tables_in_tables_and_tables_for_layout() -> None:
     assert headings(document) == ["Title"]
 
 
-@pytest.mark.parametrize(
-    ("head", "codec"),
-    [
-        ("<meta charset=windows-1251>", "cp1251"),
-        ('<meta http-equiv="Content-Type" content="text/html; charset=KOI8-R">', "koi8-r"),
-        ('<meta charset="utf-8">', "utf-8"),
-        ("", "utf-16"),
-        ('<meta charset="no-such-thing">', "utf-8"),
-        ('<meta charset="idna">', "utf-8"),
-        ('<meta charset="latin-1">', "utf-8-sig"),
-    ],
-)
-def test_encodings(head: str, codec: str) -> None:
-    document = read_bytes("a.html", f"<html><head>{head}</head><body><p>Река и море</p></body></html>".encode(codec))
-    assert document.text == "Река и море"
-    assert document.extraction.warnings == ()
-
-
-def test_a_wrong_declaration_is_found_out() -> None:
-    document = read_bytes("a.html", "<html><meta charset=utf-8><p>Größe".encode("cp1252"))
-    assert document.text == "Größe"
-    assert "read as Windows-1252" in document.extraction.warnings[0]
-
-
 def test_pages_cannot_be_asked_for() -> None:
     with pytest.raises(UsageError, match=r"page\.html has no pages") as caught:
         read_bytes("page.html", b"<html><p>x", pages=parse_pages("1"))
