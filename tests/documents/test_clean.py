@@ -135,14 +135,3 @@ def test_headings() -> None:
     result = compose([lines_of_text(source, 1)])
     found = [result.text[b.start : b.end] for b in result.blocks if b.kind == "heading"]
     assert found == ["INTRODUCTION", "2.1 Scope of the Work", "Findings and Advice"]
-
-
-def test_paragraphs_go_on_over_the_page() -> None:
-    first = lines_of_text("A sentence that does not end where the page", 1)
-    result = compose([first, lines_of_text("ends but on the next.\n\nAnother.", 2)])
-    assert result.text == "A sentence that does not end where the page ends but on the next.\n\nAnother."
-    assert [(p.number, result.text[p.start : p.end][:5]) for p in result.pages] == [(1, "A sen"), (2, "ends ")]
-
-
-def test_chinese_is_joined_without_spaces() -> None:
-    assert lay_out("这是一个很长的句子它在这里换行\n然后继续。") == "这是一个很长的句子它在这里换行然后继续。"

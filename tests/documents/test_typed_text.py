@@ -52,16 +52,11 @@ def test_prose_is_joined(text: str) -> None:
     assert read(text).text == text.replace("\n", " ")
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        LINES,
-        f"-----BEGIN CERTIFICATE-----\n{LINES}\n-----END CERTIFICATE-----",
-        "-----BEGIN PGP SIGNATURE-----\n\nabcd\n=12ab\n-----END PGP SIGNATURE-----",
-        DATA,
-    ],
-    ids=["lines", "PEM", "PGP", "one line"],
-)
+CERTIFICATE = f"-----BEGIN CERTIFICATE-----\n{LINES}\n-----END CERTIFICATE-----"
+SIGNATURE = "-----BEGIN PGP SIGNATURE-----\n\nabcd\n=12ab\n-----END PGP SIGNATURE-----"
+
+
+@pytest.mark.parametrize("data", [LINES, CERTIFICATE, SIGNATURE, DATA], ids=["lines", "PEM", "PGP", "one line"])
 def test_encoded_data_is_left_out_and_said(data: str) -> None:
     text = f"The bridge is closed.\n\n{data}\n\nIt opens again.\n"
     markdown = f"# A\n\n{text}\n# B\n\nx\n"
