@@ -120,9 +120,9 @@ def no_size() -> bytes:
 
 def two_types() -> bytes:
     """A title and small print beside it, so near to one height that they are taken for one line."""
-    title = show(240, 694, "Enhancing the Bridge and the", 18), show(240, 676, "Ferry Leads to Fewer Floods", 18)
-    small = show(60, 675.4, "Highlights of a report to the", 8), show(60, 665, "chairman of the board", 8)
-    return raw_pdf([title[0] + small[0] + title[1] + small[1] + f"1 0 0 1 168 -100 cm {prose(FERRY, 10, 60)}"])
+    drawn = show(240, 694, "Enhancing the Ferry", 18) + show(60, 675.4, "Told to", 8)
+    drawn += show(240, 676, "Leads to Fewer Floods", 18) + show(60, 665, "the chairman", 8)
+    return raw_pdf([f"{drawn} 1 0 0 1 168 -100 cm {prose(FERRY, 10, 60)}"])
 
 
 PEACE = ("ا", "ل", "س", "لا", "م", " ", "ع", "ل", "ي", "ك", "م")
@@ -142,7 +142,10 @@ def ligatures() -> bytes:
     """What maps of some producers have for ligatures, and characters that none of them names."""
     line = "The e\xa1ort, the ac\xa2on, the le\xa3er and the li\xa4 of xyli\xa5orm, \xa5nd zu\xa5ib."
     unicode = ASCII | dict(zip("\xa1\xa2\xa3\xa4\xa5", "↵ƟƩŌ\x01", strict=True))
-    return raw_pdf([show(72, 700, line) + show(72, 660, RIVER[:80])], unicode)
+    return raw_pdf([show(72, 700, line) + show(72, 660, RIVER[:79])], unicode)
+
+
+LIGATURES = f"The effort, the action, the letter and the lift of xyli\ufffdorm, \ufffdnd zu\ufffdib.\n\n{RIVER[:79]}"
 
 
 # ------------------------------------------------------------------------------------------ locked, damaged or hostile
@@ -245,10 +248,7 @@ PDFS = (
     EdgeCase("form.pdf", lambda: form("", prose(FERRY)), FERRY),
     EdgeCase("spaced-out.pdf", lambda: raw_pdf([f"1.5 Tc {prose(FERRY, 10, 70)}"]), FERRY),
     EdgeCase(
-        "two-types.pdf",
-        two_types,
-        "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
-        f"Highlights of a report to the chairman of the board\n\n{FERRY}",
+        "two-types.pdf", two_types, f"Enhancing the Ferry Leads to Fewer Floods\n\nTold to the chairman\n\n{FERRY}"
     ),
     EdgeCase("close-figures.pdf", partial(table, CLOSE, 200, 217.88), dashed(CLOSE)),
     EdgeCase("single-digits.pdf", partial(table, DIGITS, 160, 172), dashed(DIGITS)),
@@ -259,13 +259,7 @@ PDFS = (
         for name, glyphs in (("peace", PEACE), ("god", GOD), ("vowels", VOWELS), ("hebrew", HEBREW))
         for step in (1, -1)
     ),
-    EdgeCase(
-        "ligatures.pdf",
-        ligatures,
-        "The effort, the action, the letter and the lift of xyli\ufffdorm, \ufffdnd zu\ufffdib.\n\n"
-        "The river rises in the hills above the old mill and reaches the sea after forty",
-        warning="3 characters of ligatures.pdf could not be read",
-    ),
+    EdgeCase("ligatures.pdf", ligatures, LIGATURES, warning="3 characters of ligatures.pdf could not be read"),
     EdgeCase("locked.pdf", locked, error="locked.pdf is encrypted"),
     EdgeCase("wrong.pdf", locked, error="wrong.pdf is encrypted and the password does not open it", password="guess"),
     EdgeCase("opened.pdf", locked, TWO, password="sesame"),
@@ -285,25 +279,17 @@ PDFS = (
     EdgeCase("large-bomb.pdf", lambda: bomb(1 << 28), error="large-bomb.pdf", is_large=True),
     EdgeCase("recursive.pdf", lambda: form(prose(FERRY), "/X Do"), FERRY),
     EdgeCase(
-        "looped-pages.pdf",
-        partial(of_pages, "3 0 R 2 0 R", 2),
-        FERRY,
-        warning="Page 2 of looped-pages.pdf could not be read.",
+        "looped-pages.pdf", partial(of_pages, "3 0 R 2 0 R", 2), FERRY, warning="Page 2 of looped-pages.pdf could"
     ),
     EdgeCase("claimed-pages.pdf", partial(of_pages, "3 0 R", 2_000_000_000), FERRY),
     EdgeCase("looped-outline.pdf", looped_outline, FERRY),
     EdgeCase("bad-stream.pdf", bad_stream, FERRY),
-    EdgeCase(
-        "many-characters.pdf",
-        many_characters,
-        error="many-characters.pdf: none of 1 page could be read",
-        is_large=True,
-    ),
+    EdgeCase("crowded.pdf", many_characters, error="crowded.pdf: none of 1 page could be read", is_large=True),
     EdgeCase("no-box.pdf", partial(boxed, "0 0 0 0"), FERRY),
     EdgeCase("flipped-box.pdf", partial(boxed, "595 842 0 0"), FERRY),
     EdgeCase(
         "infinite.pdf",
-        lambda: one_page({CONTENTS: stream(f"1e38 0 0 1e38 0 0 cm {prose(FERRY)}")}),
+        lambda: raw_pdf([f"1e38 0 0 1e38 0 0 cm {prose(FERRY)}"]),
         error="infinite.pdf has no text layer",
     ),
     EdgeCase("no-pages.pdf", partial(of_pages, "", 0), error="no-pages.pdf"),

@@ -118,15 +118,12 @@ def test_a_page_that_cannot_be_mended_is_read_as_it_is(monkeypatch: pytest.Monke
     ("codes", "wanted"),
     [
         (
-            "\x9f 3 Die \x1cnanzielle Hilfe f\xfcr die Stra\xffe ist \xf6\x1bentlich \x15 \x12sicher\x10.",
-            "§ 3 Die finanzielle Hilfe für die Straße ist öffentlich – „sicher“.",
+            "\x9f 3 Hilfe f\xfcr die Stra\xffe ist \xf6\x1bentlich \x15 \x12sicher\x10.",
+            "§ 3 Hilfe für die Straße ist öffentlich – „sicher“.",
         ),
         ("La \xf7uvre \xc0 \x13 e\x1ecace \x14 co\xfbte 3 francs.", "La œuvre À « efficace » coûte 3 francs."),
         ("Za\xbb\xf3\xaa\xa2 g\xa6\xb1l\xa1, o\x1ccjalny \xa1 ja\xb9\xab.", "Zażółć gęślą, oficjalny ą jaźń."),
-        (
-            'The \\\x0crst" o\x0bers were di\x0berent in 1999{2005 | if any.',
-            "The “first” offers were different in 1999–2005 — if any.",
-        ),
+        ('The \\\x0crst" o\x0bers di\x0ber in 1999{2005 | if any.', "The “first” offers differ in 1999–2005 — if any."),
     ],
 )
 def test_codes_become_letters(codes: str, wanted: str) -> None:

@@ -67,18 +67,12 @@ def test_links_to_notes_go_wherever_they_stand() -> None:
         ("<msub><mi>x</mi><mn>1</mn></msub><msub><mi>x</mi><mi>i</mi></msub>", "x₁x_i"),
         ("<msqrt><mi>x</mi><mo>+</mo><mn>1</mn></msqrt>", "√(x+1)"),
         ("<mroot><mi>x</mi><mn>3</mn></mroot>", "³√x"),
-        (
-            "<munderover><mo>∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow><mi>n</mi></munderover><mi>i</mi>",
-            "∑_(i=1)^ni",
-        ),
+        ("<munderover><mo>∑</mo><mi>i</mi><mi>n</mi></munderover><mi>i</mi>", "∑_i^ni"),
         ("<mover accent='true'><mi>x</mi><mo>¯</mo></mover>", "x"),
         ("<mi>sin</mi><mo>\u2061</mo><mi>x</mi>", "sin x"),
         ("<mn>2</mn><mo>\u2062</mo><mi>x</mi>", "2x"),
         ("<semantics><mi>x</mi><annotation encoding='application/x-tex'>\\bf x</annotation></semantics>", "x"),
-        (
-            "<mtable><mtr><mtd><mn>1</mn></mtd><mtd><mn>2</mn></mtd></mtr><mtr><mtd><mn>3</mn></mtd></mtr></mtable>",
-            "1, 2; 3",
-        ),
+        ("<mtable><mtr><mtd>1</mtd><mtd>2</mtd></mtr><mtr><mtd>3</mtd></mtr></mtable>", "1, 2; 3"),
         ("<mfrac><mn>1</mn></mfrac>", "1"),
     ],
 )
