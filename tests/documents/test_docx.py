@@ -85,90 +85,112 @@ def test_headings_have_the_numbers_that_word_shows() -> None:
     assert document.pages[-1].title.startswith("1 Scope: 1.1 Goals")
 
 
+def boxed(text: str) -> str:
+    return f"<w:txbxContent>{p(text)}</w:txbxContent>"
+
+
+def numbered_from(first: int, form: str) -> str:
+    """A list that begins with a number, and has nothing behind its labels."""
+    only = level(0, "%1", form, more='<w:suff w:val="nothing"/>')
+    return numbering(only.replace('t w:val="1"', f't w:val="{first}"'))
+
+
+def field_of_an_old_form(field: str) -> str:
+    begin = run(f"<w:fldChar w:fldCharType='begin'><w:ffData>{field}</w:ffData></w:fldChar>")
+    code = run("<w:instrText> FORMDROPDOWN </w:instrText>") + run("<w:fldChar w:fldCharType='end'/>")
+    return p("When: ", runs=begin + code)
+
+
 FORMS = ("upperRoman", "lowerLetter", "lowerRoman", "upperLetter", "decimalZero", "none", "chineseCounting")
-
-
-def test_the_forms_of_numbers() -> None:
-    body = "".join(item(f"t{at}", 1, at) for at in range(len(FORMS)))
-    lists = numbering(*(level(at, f"%{at + 1})", form) for at, form in enumerate(FORMS)))
-    assert read(body, numbering=lists).text == "I) t0\na) t1\ni) t2\nA) t3\n01) t4\n) t5\n1) t6"
-
-
-def test_large_numbers() -> None:
-    many = {
-        (27, "lowerLetter"): "aa: x",
-        (1949, "upperRoman"): "MCMXLIX: x",
-        (999_999_999, "lowerLetter"): "999999999: x",
-    }
-    for (first, form), text in many.items():
-        only = level(0, "%1", form, more='<w:suff w:val="nothing"/>').replace('t w:val="1"', f't w:val="{first}"')
-        assert read(item(": x", 1), numbering=numbering(only)).text == text
-
-
 GO_ON = item("a", 1) + item("b", 1, 1) + item("c", 1) + item("d", 1, 1) + item("e", 2)
 DECIMAL = (level(0, "%1."), level(1, "%1.%2"))
 STATUTE = (level(0, "Article %1", "upperRoman"), level(1, "Section %1.%2", "decimalZero", more="<w:isLgl/>"))
 AGAIN = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
-
-
-@pytest.mark.parametrize(
-    ("body", "lists", "text"),
-    [
-        (GO_ON, numbering(*DECIMAL), "1. a\n1.1 b\n2. c\n2.1 d\n3. e"),
-        (GO_ON + item("f", 2), numbering(*DECIMAL, overrides=AGAIN), "1. a\n1.1 b\n2. c\n2.1 d\n7. e\n8. f"),
-        (GO_ON[: GO_ON.index(item("c", 1))], numbering(*STATUTE), "Article I a\nSection 1.01 b"),
-        (item("first below", 1, 1), numbering(*DECIMAL), "1.1 first below"),
-    ],
+LINKED = (
+    '<w:abstractNum w:abstractNumId="6"><w:numStyleLink w:val="Legal"/></w:abstractNum>'
+    '<w:num w:numId="3"><w:abstractNumId w:val="6"/></w:num>'
+    '<w:abstractNum w:abstractNumId="7"><w:numStyleLink w:val="Loop"/></w:abstractNum>'
+    '<w:num w:numId="4"><w:abstractNumId w:val="7"/></w:num>'
 )
-def test_lists_that_go_on_and_begin_again(body: str, lists: str, text: str) -> None:
-    assert read(body, numbering=lists).text == text
+STYLED = word("styles", style("Legal", in_list(1, 0)) + style("Loop", in_list(4, 0), "Loop"))
+FOOTNOTES = f'<w:footnote w:id="-1">{p("line")}</w:footnote><w:footnote w:id="2">{p("See here.")}</w:footnote>'
+NOTES = {
+    "footnotes": word("footnotes", FOOTNOTES),
+    "endnotes": word("endnotes", f'<w:endnote w:id="2">{p("And there.")}</w:endnote>'),
+}
+MARKS = run('<w:footnoteReference w:id="2"/>') + run('<w:endnoteReference w:id="2"/>')
+SYMBOLS = (("Symbol", "F061"), ("Symbol", "F0B3"), ("Wingdings", "F0E0"), ("Wingdings", "F0FC"), ("Other", "x"))
+CHOICES = "<w:listEntry w:val='Summer'/><w:listEntry w:val='Winter'/>"
+TEXTS: dict[str, tuple[str, str, dict[str, str]]] = {
+    # The body, its text, and the other parts.
+    "forms of numbers": (
+        "".join(item(f"t{at}", 1, at) for at in range(len(FORMS))),
+        "I) t0\na) t1\ni) t2\nA) t3\n01) t4\n) t5\n1) t6",
+        {"numbering": numbering(*(level(at, f"%{at + 1})", form) for at, form in enumerate(FORMS)))},
+    ),
+    "letters": (item(": x", 1), "aa: x", {"numbering": numbered_from(27, "lowerLetter")}),
+    "roman": (item(": x", 1), "MCMXLIX: x", {"numbering": numbered_from(1949, "upperRoman")}),
+    "large": (item(": x", 1), "999999999: x", {"numbering": numbered_from(999_999_999, "lowerLetter")}),
+    "on": (GO_ON, "1. a\n1.1 b\n2. c\n2.1 d\n3. e", {"numbering": numbering(*DECIMAL)}),
+    "again": (GO_ON, "1. a\n1.1 b\n2. c\n2.1 d\n7. e", {"numbering": numbering(*DECIMAL, overrides=AGAIN)}),
+    "legal": (item("a", 1) + item("b", 1, 1), "Article I a\nSection 1.01 b", {"numbering": numbering(*STATUTE)}),
+    "below": (item("first", 1, 1), "1.1 first", {"numbering": numbering(*DECIMAL)}),
+    "lists of styles": (
+        item("a", 3) + item("b", 4),
+        "Art. 1 a\n- b",
+        {"numbering": numbering(level(0, "Art. %1"), more=LINKED), "styles": STYLED},
+    ),
+    "notes": (
+        p("Said", runs=MARKS) + p("more.") + p("Next", "Heading1") + p("end"),
+        "Said\n\nmore.\n\n1 See here.\n2 And there.\n\nNext\n\nend",
+        NOTES,
+    ),
+    "tables in tables": (
+        p("Rain:") + table(("x", f"{p('in')}{table(('a', 'b'), ('c', 'd'))}{p('side')}"), ("y", "z")),
+        "Rain:\n\nx  in side\na  b\nc  d\ny  z",
+        {},
+    ),
+    "boxes in cells": (
+        table((p("a", runs=run(f"<w:pict>{boxed('box')}</w:pict>")), "b"), ("c", "d")) + p("end"),
+        "a  b\n\nbox\n\nc  d\n\nend",
+        {},
+    ),
+    "boxes": (
+        p("around", runs=run(f"<AC><Choice>{boxed('box')}</Choice><Fallback>{boxed('box')}</Fallback></AC>")),
+        "around\n\nbox",
+        {},
+    ),
+    "changes": (
+        "<w:p><w:r><w:t>kept</w:t></w:r><w:del><w:r><w:delText>gone</w:delText><w:t>gone</w:t></w:r></w:del>"
+        "<w:ins><w:r><w:t> new</w:t><w:tab/><w:t>tab</w:t><w:br/><w:t>line</w:t><w:br w:type='page'/></w:r></w:ins>"
+        f"<w:r><w:instrText>PAGE</w:instrText></w:r></w:p><w:sdt><w:sdtContent>{p('control')}</w:sdtContent></w:sdt>",
+        "kept new  tab\nline\n\ncontrol",
+        {},
+    ),
+    "symbols": (
+        p("a", runs="".join(run(f'<w:sym w:font="{font}" w:char="{code}"/>') for font, code in SYMBOLS))
+        + p("a", runs=run("<w:t>\uf0e0 b</w:t>", '<w:rFonts w:ascii="Wingdings"/>')),
+        "aα≥→✓•\n\na→ b",
+        {},
+    ),
+    "box": (field_of_an_old_form("<w:checkBox><w:default w:val='0'/></w:checkBox>"), "When: [ ]", {}),
+    "checked": (field_of_an_old_form("<w:checkBox><w:checked/></w:checkBox>"), "When: [x]", {}),
+    "first": (field_of_an_old_form(f"<w:ddList>{CHOICES}</w:ddList>"), "When: Summer", {}),
+    "chosen": (field_of_an_old_form(f"<w:ddList><w:result w:val='1'/>{CHOICES}</w:ddList>"), "When: Winter", {}),
+    "none": (field_of_an_old_form(f"<w:ddList><w:result w:val='7'/>{CHOICES}</w:ddList>"), "When:", {}),
+    "empty": (field_of_an_old_form("<w:ddList><w:result w:val='x'/></w:ddList>"), "When:", {}),
+}
 
 
-def test_lists_of_styles_and_circles_of_them() -> None:
-    linked = (
-        '<w:abstractNum w:abstractNumId="6"><w:numStyleLink w:val="Legal"/></w:abstractNum>'
-        '<w:num w:numId="3"><w:abstractNumId w:val="6"/></w:num>'
-        '<w:abstractNum w:abstractNumId="7"><w:numStyleLink w:val="Loop"/></w:abstractNum>'
-        '<w:num w:numId="4"><w:abstractNumId w:val="7"/></w:num>'
-    )
-    styles = word("styles", style("Legal", in_list(1, 0)) + style("Loop", in_list(4, 0), "Loop"))
-    document = read(item("a", 3) + item("b", 4), numbering=numbering(level(0, "Art. %1"), more=linked), styles=styles)
-    assert document.text == "Art. 1 a\n- b"
+@pytest.mark.parametrize(("body", "text", "parts"), TEXTS.values(), ids=TEXTS)
+def test_what_is_read_of_a_body(body: str, text: str, parts: dict[str, str]) -> None:
+    assert read(body, **parts).text == text
 
 
 @pytest.mark.parametrize("bad", ["x", "-1", "", "99999999999", "٣"])
 def test_numbers_that_are_none(bad: str) -> None:
     lists = numbering(level(0, "%1.").replace('w:val="1"', f'w:val="{bad}"').replace('ilvl="0"', f'ilvl="{bad}"'))
     assert read(p("a", properties=in_list(1, bad)), numbering=lists).text.endswith("a")
-
-
-def test_tables_in_tables_and_boxes_in_cells() -> None:
-    inner = f"{p('in')}{table(('a', 'b'), ('c', 'd'))}{p('side')}"
-    assert read(p("Rain:") + table(("x", inner), ("y", "z"))).text == "Rain:\n\nx  in side\na  b\nc  d\ny  z"
-    box = p("a", runs=run(f"<w:pict><w:txbxContent>{p('box')}</w:txbxContent></w:pict>"))
-    assert read(table((box, "b"), ("c", "d")) + p("end")).text == "a  b\n\nbox\n\nc  d\n\nend"
-
-
-def test_notes_follow_their_section() -> None:
-    notes = word(
-        "footnotes", f'<w:footnote w:id="-1">{p("line")}</w:footnote><w:footnote w:id="2">{p("See here.")}</w:footnote>'
-    )
-    ends = word("endnotes", f'<w:endnote w:id="2">{p("And there.")}</w:endnote>')
-    body = p("Said", runs='<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:endnoteReference w:id="2"/></w:r>')
-    document = read(body + p("more.") + p("Next", "Heading1") + p("end"), footnotes=notes, endnotes=ends)
-    assert document.text == "Said\n\nmore.\n\n1 See here.\n2 And there.\n\nNext\n\nend"
-
-
-def test_changes_fields_boxes_and_breaks() -> None:
-    body = (
-        "<w:p><w:r><w:t>kept</w:t></w:r><w:del><w:r><w:delText>gone</w:delText><w:t>gone</w:t></w:r></w:del>"
-        "<w:ins><w:r><w:t> new</w:t><w:tab/><w:t>tab</w:t><w:br/><w:t>line</w:t><w:br w:type='page'/></w:r></w:ins>"
-        "<w:r><w:instrText>PAGE</w:instrText></w:r></w:p>"
-        "<w:p><w:r><w:t>around</w:t><AlternateContent><Choice><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p>"
-        "</w:txbxContent></Choice><Fallback><w:txbxContent><w:p><w:r><w:t>box</w:t></w:r></w:p></w:txbxContent>"
-        f"</Fallback></AlternateContent></w:r></w:p><w:sdt><w:sdtContent>{p('control')}</w:sdtContent></w:sdt>"
-    )
-    assert read(body).text == "kept new  tab\nline\n\naround\n\nbox\n\ncontrol"
 
 
 def test_the_main_part_may_have_any_name() -> None:
@@ -240,33 +262,6 @@ def test_hidden_text_and_readings_are_left_out() -> None:
     assert document.text == "The dam is safe.\n\n東京\n\nBoats pay five."
     changes = document.extraction.changes
     assert (changes["hidden text"], changes["deleted text"], document.extraction.left_out) == (1, 2, 4)
-
-
-def test_symbols_are_characters() -> None:
-    symbols = [("Symbol", "F061"), ("Symbol", "F0B3"), ("Wingdings", "F0E0"), ("Wingdings", "F0FC"), ("Other", "x")]
-    runs = "".join(run(f'<w:sym w:font="{font}" w:char="{code}"/>') for font, code in symbols)
-    private = run("<w:t>\uf0e0 b</w:t>", '<w:rFonts w:ascii="Wingdings"/>')
-    assert read(p("a", runs=runs + private)).text == "aα≥→✓•→ b"
-
-
-CHOICES = "<w:listEntry w:val='Summer'/><w:listEntry w:val='Winter'/>"
-
-
-@pytest.mark.parametrize(
-    ("field", "shown"),
-    [
-        ("<w:checkBox><w:default w:val='0'/></w:checkBox>", "[ ]"),
-        ("<w:checkBox><w:default w:val='0'/><w:checked/></w:checkBox>", "[x]"),
-        (f"<w:ddList>{CHOICES}</w:ddList>", "Summer"),
-        (f"<w:ddList><w:result w:val='1'/>{CHOICES}</w:ddList>", "Winter"),
-        (f"<w:ddList><w:result w:val='7'/>{CHOICES}</w:ddList>", ""),
-        ("<w:ddList><w:result w:val='x'/></w:ddList>", ""),
-    ],
-)
-def test_fields_of_old_forms_are_read(field: str, shown: str) -> None:
-    begin = f"<w:fldChar w:fldCharType='begin'><w:ffData>{field}</w:ffData></w:fldChar>"
-    code = run("<w:instrText> FORMDROPDOWN </w:instrText>") + run("<w:fldChar w:fldCharType='end'/>")
-    assert read(p("When: ", runs=run(begin) + code)).text == f"When: {shown}".strip()
 
 
 def test_formulas_and_charts_that_are_objects_are_counted() -> None:
