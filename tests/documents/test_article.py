@@ -105,22 +105,6 @@ def test_contents_of_a_long_page_are_of_the_article() -> None:
     assert text.startswith("The weir\n\n- Part 0 of the story\n- Part 1 of the story")
 
 
-def test_a_short_article_among_headlines() -> None:
-    story = f"<section><h1>Ferry hits pier</h1><p>{SENTENCE}</p><p>{SENTENCE} It is closed.</p></section>"
-    body = f"<div><ul>{LISTED}</ul></div>{story}<div class=latest>{CARDS}</div>"
-    document = read_bytes("a.html", f"<html><title>Ferry hits pier | News</title><body>{body}".encode())
-    assert document.text.split("\n\n") == ["Ferry hits pier", SENTENCE, f"{SENTENCE} It is closed."]
-    assert document.extraction.changes[OUTSIDE] > 24
-    assert "of its" in document.extraction.warnings[0]
-
-
-def test_what_is_listed_quoted_or_code_beside_its_paragraphs_is_of_the_article() -> None:
-    parts = "<ul><li>wash</li><li>dry</li></ul><pre>mill --open</pre><blockquote>It is ours, said Ann.</blockquote>"
-    text = around(parts).text
-    assert "- wash\n- dry\n\nmill --open\n\nIt is ours, said Ann." in text
-    assert "miller" not in text
-
-
 @pytest.mark.parametrize(
     "body",
     [
