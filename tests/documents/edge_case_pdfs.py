@@ -85,16 +85,6 @@ CHINESE = "这条河从山上流下来经过许多田地和村庄然后流入大
 
 CLOSE = (("Old mill", "20.33", "311"), ("Ferry", "18.25", "450"), ("Bridge", "9.40", "117"), ("Market", "7.02", "298"))
 DIGITS = (("Old mill", "3", "0"), ("Ferry", "1", "2"), ("Bridge", "4", "7"), ("Market", "5", "5"))
-TIGHT = (
-    ("Old mill", "", "1,034", "", "7,365"),
-    ("Ferry", "6,220", "1,538", "6,387", "35"),
-    ("Bridge", "4,364", "3,749", "1,675", "502"),
-    ("Market", "", "151", "6,246", "6,916"),
-    ("Road", "8,645", "", "8,124", "5,664"),
-    ("Bell", "6,624", "2,835", "6,140", ""),
-    ("Mill", "1,769", "8,536", "6,071", "485"),
-    ("Town", "5,055", "9,719", "2,792", ""),
-)
 
 
 def table(rows: Sequence[Sequence[str]], *rights: float) -> bytes:
@@ -252,7 +242,6 @@ PDFS = (
     ),
     EdgeCase("close-figures.pdf", partial(table, CLOSE, 200, 217.88), dashed(CLOSE)),
     EdgeCase("single-digits.pdf", partial(table, DIGITS, 160, 172), dashed(DIGITS)),
-    EdgeCase("tight-table.pdf", partial(table, TIGHT, 145, 172, 199, 226), dashed(TIGHT)),
     EdgeCase("no-size.pdf", no_size, FERRY),
     *(
         EdgeCase(f"right-to-left-{name}{step}.pdf", partial(right_to_left, glyphs, step), "".join(glyphs))

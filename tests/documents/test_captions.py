@@ -52,11 +52,6 @@ def test_captions_and_chats_are_turns_of_speakers(name: str) -> None:
         assert [page.title for page in document.pages] == ["0:15:00"]
 
 
-def test_nicknames_begin_with_a_capital() -> None:
-    text = timed("[10:{m}] <{name}> {line}", gap="\n").replace("Ann Lee", "@ann").replace("Bob", "bob")
-    assert paragraphs(read_bytes("irc", text.encode())) == [turn.replace("Ann Lee", "Ann") for turn in TURNS]
-
-
 def test_a_speaker_goes_on_over_cues_and_what_nobody_says_is_left_out() -> None:
     halves = [part for name, line in SAID for part in (f"{name}: {line[:30]}", line[30:])]
     cues = ["NOTE made by a program", "STYLE\n::cue(b)", shown(*halves, point=".")]

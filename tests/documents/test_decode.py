@@ -110,11 +110,10 @@ def test_an_encoding_is_guessed_by_a_few_letters_in_a_long_text() -> None:
     assert read_bytes("a.txt", text.encode("koi8-r")).text.endswith(RUSSIAN)
 
 
-@pytest.mark.parametrize("written", ["utf-8-sig", "utf-16", "utf-32", "utf-16-le", "utf-16-be"])
-@pytest.mark.parametrize("words", [RUSSIAN, JAPANESE, "परिषद ने बाँध को ऊँचा करने का निर्णय लिया।", "قرر المجلس رفع السد."])
-def test_unicode_with_and_without_a_mark(words: str, written: str) -> None:
-    document = read_bytes("a.txt", f"Levels\n\n{words}\n".encode(written))
-    assert (document.text, document.extraction.warnings) == (f"Levels\n\n{words}", ())
+@pytest.mark.parametrize("written", ["utf-8-sig", "utf-16", "utf-32"])
+def test_unicode_with_a_mark(written: str) -> None:
+    document = read_bytes("a.txt", f"Levels\n\n{RUSSIAN}\n".encode(written))
+    assert (document.text, document.extraction.warnings) == (f"Levels\n\n{RUSSIAN}", ())
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,8 @@
-"""What is drawn on a page of a PDF besides its words: struck and invisible words, accents on letters, buttons."""
+"""What is drawn on a page of a PDF besides its words: invisible words, accents on letters, buttons."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import pytest
 from pypdf import PdfWriter
@@ -94,40 +93,6 @@ def test_layers_are_read_if_they_are_on() -> None:
 
 def test_a_page_without_visible_text_is_read() -> None:
     assert read(f"3 Tr {LINE}").text == HIDDEN
-
-
-# ------------------------------------------------------------------------------------------------------- struck words
-
-
-def stroke(part: str, height: float, more: float = 0) -> Sequence[str]:
-    """The line, and a stroke through a part of it at a height in sizes; `more` points at both ends."""
-    left = 72 + width(VISIBLE[: VISIBLE.index(part)], 12) - more
-    return show(72, 700, VISIBLE), f"{left:.2f} {700 + 12 * height:.2f} {width(part, 12) + 2 * more:.2f} 0.8 re f\n"
-
-
-@pytest.mark.parametrize("part", ["four ", "Boats pay ", " nothing at all.", "crow"])
-def test_struck_words_are_left_out(part: str) -> None:
-    document = read(*stroke(part.strip(), 0.25))
-    assert document.text == VISIBLE.replace(part, "")
-    assert document.extraction.changes["deleted text"] == 1
-    assert document.extraction.left_out == len(part.split())
-
-
-@pytest.mark.parametrize(
-    ("part", "height", "more"), [("four", -0.15, 0), ("four", 0.8, 0), (" at all.", 0.25, 30), (VISIBLE, 0.25, 0)]
-)
-def test_lines_below_above_and_beside_words_say_nothing(part: str, height: float, more: float) -> None:
-    document = read(*stroke(part, height, more))
-    assert (document.text, document.extraction.left_out) == (VISIBLE, 0)
-
-
-def test_fraction_bars_strike_nothing() -> None:
-    x = 72 + width("Pay ", 12)
-    rest = show(x + 10, 700, " of it, at once and without any delay.")
-    document = read(
-        show(72, 700, "Pay "), show(x, 705, "10", 8), show(x, 694, "25", 8), rest, f"{x} 702.5 9 0.6 re f\n"
-    )
-    assert document.extraction.left_out == 0
 
 
 # ------------------------------------------------------------------------------------------------ accents and buttons

@@ -76,7 +76,6 @@ def test_forwarded_messages_are_read() -> None:
         ("----=_NextPart_000_0093_01C81419.EB75E850; charset=x", "----=_NextPart_000_0093_01C81419.EB75E850"),
         ('"quoted part"', "quoted part"),
         ("'=single'", "'=single'"),
-        ("another", "----=_the_real_one"),  # declared otherwise than written
     ],
 )
 def test_boundaries_as_mail_programs_write_them(declared: str, written: str) -> None:
@@ -132,19 +131,6 @@ def test_a_mailbox_has_a_section_for_each_message() -> None:
     document = read_bytes("a.mbox", box + b"\nFrom bo@x Tue Jun  7 22:21:22 2005\n" + head(ENCRYPTED["smime"]))
     assert document.extraction.failed == (4,)
     assert "First text." in document.text
-
-
-def test_why_a_message_was_not_delivered() -> None:
-    report = (
-        f"multipart/report; report-type=delivery-status; boundary=r\n\n--r\n{PART}\n--r\n"
-        "Content-Type: message/delivery-status\n\nReporting-MTA: dns; x.org\n\nFinal-Recipient: rfc822; bo@x.org\n"
-        "Action: failed\nStatus: 5.1.1\nDiagnostic-Code: smtp; 550 no such\n user here\n\n--r\n"
-        f"Content-Type: text/rfc822-headers\n\n{head('text/plain').decode()}\n\n--r--\n"
-    )
-    text = read_bytes("a.eml", head(report)).text
-    assert "Final-Recipient: rfc822; bo@x.org\nAction: failed\nStatus: 5.1.1\n" in text
-    assert "550 no such user here" in text
-    assert text.endswith("Plan\n\nFrom: a@b")
 
 
 DEEP = "text/plain\n\ndeep"

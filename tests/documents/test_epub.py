@@ -25,15 +25,11 @@ def test_spine_order_headings_and_notes() -> None:
         "a.xhtml": page("<p>One<sup>1</sup> <a id='x'/>start</p><script/><p>next</p>"),
         "c.xhtml": page("<p>named</p>"),
     }
-    ncx = (
-        '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap><navPoint><navLabel><text>The\n End</text>'
-        '</navLabel><content src="c.xhtml"/></navPoint></navMap></ncx>'
-    )
-    book = epub(files, spine=("a.xhtml", "b.xhtml", "c.xhtml"), aside=("note.xhtml",), extra={"OPS/toc.ncx": ncx})
+    book = epub(files, spine=("a.xhtml", "b.xhtml", "c.xhtml"), aside=("note.xhtml",))
     document = read_bytes("-", book)
     assert (document.kind, document.unit, document.title) == ("epub", "section", "A River & its Book")
     assert document.text == "One start\n\nnext\n\nSecond\n\ntwo\n\nPart\n\nthree …\n\nnamed\n\n1 A note."
-    assert [page.title for page in document.pages] == ["", "Second", "Part", "The End", ""]
+    assert [page.title for page in document.pages] == ["", "Second", "Part", "", ""]
     assert document.extraction.failed == ()
 
 
@@ -100,28 +96,23 @@ def test_paths_lead_nowhere_but_into_the_book() -> None:
     assert document.extraction.failed == (2, 3, 4, 5)
 
 
-def pictures(*types: str, fallback: str = "") -> bytes:
-    """A book whose spine is items of these media types; each falls back to the item `fallback`."""
-    items = "".join(
-        f'<item id="i{n}" href="{n}.x" media-type="{kind}" fallback="{fallback}"/>' for n, kind in enumerate(types)
-    )
+def pictures(*types: str) -> bytes:
+    """A book whose spine is items of these media types."""
+    items = "".join(f'<item id="i{n}" href="{n}.x" media-type="{kind}"/>' for n, kind in enumerate(types))
     refs = "".join(f'<itemref idref="i{n}"/>' for n in range(len(types)))
-    extra = '<item id="page" href="page.xhtml" media-type="application/xhtml+xml"/>'
-    package = f"<package><manifest>{items}{extra}</manifest><spine>{refs}</spine></package>"
-    container = '<c><rootfile full-path="a.opf"/></c>'
-    files = {f"{n}.x": page(f"<p>text {n}</p>") for n in range(len(types))} | {"page.xhtml": page("<p>instead</p>")}
-    return zipped({"META-INF/container.xml": container, "a.opf": package} | files)
+    package = f"<package><manifest>{items}</manifest><spine>{refs}</spine></package>"
+    files = {f"{n}.x": page(f"<p>text {n}</p>") for n in range(len(types))}
+    return zipped({"META-INF/container.xml": '<c><rootfile full-path="a.opf"/></c>', "a.opf": package} | files)
 
 
 def test_pictures_in_the_place_of_pages_are_counted() -> None:
     document = read_bytes("a.epub", pictures("image/png", "application/xhtml+xml", "image/svg+xml"))
     assert (document.text, document.extraction.unread) == ("text 1", 2)
     assert document.extraction.warnings == ("2 pictures were not read that a.epub has in the place of pages.",)
-    assert read_bytes("a.epub", pictures("image/png", fallback="page")).text == "instead"
 
 
 @pytest.mark.parametrize("kinds", [("image/svg+xml",), ("image/jpeg", "image/png"), ("application/pdf",)])
 def test_books_of_pictures_hold_no_text(kinds: tuple[str, ...]) -> None:
-    error = refused(pictures(*kinds, fallback="i0"))
+    error = refused(pictures(*kinds))
     assert (error.what, bool(error.fix)) == ("a.epub holds no text", True)
     assert "pictures" in error.why

@@ -13,7 +13,6 @@ import pytest
 
 from specextend_cli.documents import fetch as module
 from specextend_cli.documents.fetch import fetch, file_name
-from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError, UsageError
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
@@ -83,14 +82,6 @@ def test_a_document_is_fetched_and_named(server: Server) -> None:
     assert server.seen[0]["Accept-Encoding"] == "identity"
     assert (file_name("https://example.org"), file_name("https://example.org/x/")) == ("example.org", "x")
     assert "\x1b" not in file_name("http://x/%1b[2J")
-
-
-def test_the_encoding_that_only_the_server_names(server: Server) -> None:
-    data = "<html><p>Größe: Река".encode("cp1251", "replace")
-    url = server.url("/page", says(data, Content_Type="text/html; charset=windows-1251"))
-    assert "Река" in read_bytes("page", fetch(url)).text
-    url = server.url("/odd", says(b"words", Content_Type="text/plain; charset=none-such"))
-    assert fetch(url) == b"words"
 
 
 def test_redirects(server: Server) -> None:

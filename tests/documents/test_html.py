@@ -63,13 +63,6 @@ PAGES: dict[str, tuple[str, str, dict[str, int]]] = {
     "a layout": (f"<table><tr><td><h2>T</h2><p>{LONG}</p><p>{LONG}</p></table>", f"T\n\n{LONG}\n\n{LONG}", {}),
     "lists of a layout": (f"<table><tr><td>a</td><td><ul><li>{LONG}</li><li>b</li></table>", f"a\n- {LONG}\n- b", {}),
     "a list of a layout": ("<table><tr><td></td><td><ul><li>a</li><li>b</li></ul></td></table>", "- a\n- b", {}),
-    "lists in cells": (
-        "<table><tr><th>By</th><td><div><ul><li><a href=/b>Bill Bates</a></li><li>Kim <b>Kay</b> (CFO)</li></ul>"
-        "</div></td><td>1975</td></tr><tr><th>Terms</th><td><dl><dt>CEO<dd>chief<dt>CFO<dd>finance</dl></td></tr>"
-        "<tr><th>Text</th><td><p>One <a href=/x>link</a>.</p><p>Two.</p></td></tr></table>",
-        "By  Bill Bates; Kim Kay (CFO)  1975\nTerms  CEO chief; CFO finance\nText  One link. Two.",
-        {},
-    ),
     "drawings": (
         "<p>Kept.</p><svg><g><text>Rain in <tspan>mm</tspan></text></g></svg>",
         "Kept.",
@@ -144,20 +137,6 @@ def test_a_declared_bomb_is_never_expanded() -> None:
 def test_no_word_of_a_cell_is_lost(inner: str) -> None:
     document = html(f"<table><tr><th>x<td>{inner}<tr><td>y<td>z</table>w")
     assert "".join(filter(str.isalpha, document.text)) in ("xabcdefyzw", "wxabcdefyz")
-
-
-@pytest.mark.parametrize(
-    "fragment",
-    [
-        "<h1>Rain</h1><p>It rains.</p>",
-        "\ufeff<!-- made by hand -->\n<div class='a'>\n<h1>Rain</h1>\n\n<p>It rains.</p>\n</div>\n",
-        "<article><header><h1>Rain</h1></header>\n<p>It\nrains.</article>",
-    ],
-)
-def test_fragments_are_pages(fragment: str) -> None:
-    for data in (fragment.encode(), fragment.encode("utf-16")):
-        document = read_bytes("-", data)
-        assert (document.kind, document.text) == ("html", "Rain\n\nIt rains.")
 
 
 @pytest.mark.parametrize(

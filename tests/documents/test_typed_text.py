@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from base64 import b64encode
 from random import Random
 
@@ -104,8 +103,6 @@ def test_the_word_after_encoded_data_stays() -> None:
         ("a.html", "a.html is a text, not an HTML page."),
         ("a.eml", "a.eml is a text, not an email."),
         ("a.tex", "a.tex is LaTeX:"),
-        ("my a.jsonl", "my a.jsonl is JSON:"),
-        ("a.typ", "a.typ is Typst:"),
     ],
 )
 def test_a_text_with_the_name_of_another_format(name: str, warning: str) -> None:
@@ -159,33 +156,3 @@ def test_page_numbers_in_other_languages(label: str) -> None:
     pages = [f"{prose}\n\n{label.format(number)}" for number in (1, 2, 3)]
     text = read("\f".join(pages)).text
     assert [number for number in (1, 2, 3) if label.format(number) in text] == []
-
-
-# -------------------------------------------------------------------------------------------------------- notebooks
-
-OUTPUTS = [
-    {"output_type": "stream", "text": ["2 rows\n"]},
-    {"output_type": "display_data", "data": {"text/plain": "<Figure>", "image/png": "iVBORw0KGgo="}},
-]
-CELLS = [
-    {"cell_type": "markdown", "source": ["# Levels\n", "\n", "The river *rises*.\n", "\n", "- slowly"]},
-    {"cell_type": "code", "source": "levels = read()\nlevels.head()", "outputs": OUTPUTS},
-    {"cell_type": "markdown", "source": "## Result\n\nIt falls."},
-]
-OLD = [{"cell_type": "heading", "level": 2, "source": "Levels"}, {"cell_type": "code", "input": ["x = 1"]}]
-
-
-def test_notebooks_are_read_as_markdown() -> None:
-    document = read(json.dumps({"nbformat": 4, "cells": CELLS}), "a.ipynb")
-    code = "```\nlevels = read()\nlevels.head()\n```\n\n```\n2 rows\n```\n\n```\n<Figure>\n```"
-    text = f"# Levels\n\nThe river *rises*.\n\n- slowly\n\n{code}\n\n## Result\n\nIt falls."
-    assert (document.kind, document.text, document.extraction.unread) == ("markdown", text, 1)
-    assert [page.title for page in document.pages] == ["Levels", "Result"]
-    assert document.extraction.warnings == ("1 picture was not read that a.ipynb has as output.",)
-    old = read(json.dumps({"nbformat": 3, "worksheets": [{"cells": OLD}]}), "a.ipynb")
-    assert old.text == "## Levels\n\n```\nx = 1\n```"
-
-
-def test_other_texts_are_no_notebooks() -> None:
-    for text in ('{"nbformat": 4}', '{"cells": []}', "[1]", "{", "[" * 99_999):
-        assert read(text, "a.ipynb").text == text
