@@ -9,7 +9,7 @@ from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.errors import InputError
 from tests.documents.edge_cases import refusal
-from tests.documents.made_files import docx, item, p, table, word, zipped
+from tests.documents.made_files import docx, item, level, p, table, word, zipped
 
 
 def read(body: str, **parts: str) -> Document:
@@ -35,12 +35,6 @@ def test_headings_paragraphs_and_sections() -> None:
     assert (document.kind, document.unit) == ("docx", "section")
     assert document.text == "Rivers\n\nWater & stone.\n\nSource\n\nIt rises.\n\nMouth\n\nIt ends.\n\nOwn\n\nx"
     assert [page.title for page in document.pages] == ["Rivers", "Source", "Mouth", "Own"]
-
-
-def level(at: int, text: str, form: str = "decimal", *, more: str = "") -> str:
-    return (
-        f'<w:lvl w:ilvl="{at}"><w:start w:val="1"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{text}"/>{more}</w:lvl>'
-    )
 
 
 def numbering(*levels: str, overrides: str = "", more: str = "") -> str:

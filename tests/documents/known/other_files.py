@@ -7,7 +7,7 @@ from html import escape
 
 from tests.documents.known.markup import Html, page
 from tests.documents.known.story import Block, Known, Run, Story
-from tests.documents.made_files import docx, epub, item, message, table, word
+from tests.documents.made_files import docx, epub, item, level, message, table, word
 from tests.documents.made_files import page as chapter
 
 _STYLES = word("styles", '<w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>')
@@ -15,8 +15,7 @@ _FORMS = {"•": ("bullet", "•"), "1.": ("decimal", "%1."), "a)": ("lowerLette
 _NUMBERING = word(
     "numbering",
     "".join(
-        f'<w:abstractNum w:abstractNumId="{at}"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
-        f'<w:lvlText w:val="{text}"/></w:lvl></w:abstractNum>'
+        f'<w:abstractNum w:abstractNumId="{at}">{level(0, text, form)}</w:abstractNum>'
         for at, (form, text) in enumerate(_FORMS.values())
     )
     + "".join(f'<w:num w:numId="{at}"><w:abstractNumId w:val="{at}"/></w:num>' for at in range(len(_FORMS))),
