@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.documents.edge_cases import EdgeCase
-from tests.documents.made_files import W, docx, epub, item, p, page, word, zipped
+from tests.documents.made_files import W, docx, epub, p, page, word, zipped
 
 BOOK = page("<h1>The River</h1><p>It rises in the hills.</p>")
 
@@ -36,10 +36,6 @@ def linked() -> bytes:
     return docx(p("See", runs=run + field + "<w:r><w:t> Page 4</w:t></w:r>"))
 
 
-def levelled() -> bytes:
-    return docx(p("Findings", properties='<w:outlineLvl w:val="0"/>') + p("They are few.") + item("one", 1))
-
-
 FILES = (
     # text
     EdgeCase("mac.txt", lambda: b"One line here.\r\rAnother there.\r", "One line here.\n\nAnother there."),
@@ -54,7 +50,6 @@ FILES = (
     EdgeCase("strict.docx", strict_docx, "Head\n\nText."),
     EdgeCase("utf-16.docx", utf16_docx, "Größe und Maß."),
     EdgeCase("linked.docx", linked, "See the book. Page 4"),
-    EdgeCase("levelled.docx", levelled, "Findings\n\nThey are few.\n\n- one"),
     EdgeCase("pictures.docx", lambda: docx("<w:p><w:r><w:drawing/></w:r></w:p>"), error="pictures.docx holds no text"),
     # books
     EdgeCase("book.epub", lambda: epub({"a.xhtml": BOOK}), "The River\n\nIt rises in the hills."),

@@ -8,8 +8,6 @@ from collections.abc import Callable, Mapping, Sequence
 from pypdf import PdfWriter
 from reportlab.pdfbase.pdfmetrics import stringWidth
 
-REGULAR, BOLD, FIXED = range(3)
-_FONTS = ("Helvetica", "Helvetica-Bold", "Courier")
 LETTER = "/MediaBox [0 0 612 792]"
 ASCII = {chr(code): chr(code) for code in range(32, 127)}
 
@@ -17,18 +15,17 @@ ASCII = {chr(code): chr(code) for code in range(32, 127)}
 def raw_pdf(pages: Sequence[str], unicode: Mapping[str, str] | None = None, page: str = LETTER) -> bytes:
     """Pages from content streams; `unicode`: what the fonts say that their characters stand for."""
     mapped = "/ToUnicode 3 0 R" if unicode else ""
-    fonts = [f"/Subtype /Type1 /BaseFont /{name} /Encoding /WinAnsiEncoding {mapped}" for name in _FONTS]
-    return font_pdf(pages, fonts, unicode_map(unicode or {}), page=page)
+    font = f"/Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding {mapped}"
+    return font_pdf(pages, font, unicode_map(unicode or {}), page=page)
 
 
-def font_pdf(pages: Sequence[str], fonts: Sequence[str], *streams: str, page: str = LETTER) -> bytes:
-    """Pages with fonts F0, F1, ... of these entries; `streams` are the objects from 3 on, `page` entries of pages."""
+def font_pdf(pages: Sequence[str], font: str, *streams: str, page: str = LETTER) -> bytes:
+    """Pages with a font F0 of these entries; `streams` are the objects from 3 on, `page` entries of pages."""
     objects = ["<< /Type /Catalog /Pages 2 0 R >>", "", *map(stream, streams)]
-    named = " ".join(f"/F{at} {len(objects) + 1 + at} 0 R" for at in range(len(fonts)))
-    objects += [f"<< /Type /Font {entries} >>" for entries in fonts]
-    kids = []
+    objects.append(f"<< /Type /Font {font} >>")
+    kids, resources = [], f"/Resources << /Font << /F0 {len(objects)} 0 R >> >>"
     for content in pages:
-        entries = f"/Contents {len(objects) + 1} 0 R /Resources << /Font << {named} >> >> {page}"
+        entries = f"/Contents {len(objects) + 1} 0 R {resources} {page}"
         objects += [stream(content), f"<< /Type /Page /Parent 2 0 R {entries} >>"]
         kids.append(f"{len(objects)} 0 R")
     objects[1] = f"<< /Type /Pages /Count {len(pages)} /Kids [{' '.join(kids)}] >>"
@@ -43,7 +40,7 @@ def bitmap_font_pdf(lines: Sequence[str], names: Mapping[int, str] | None = None
     measures = f"/FontMatrix [.001 0 0 .001 0 0] /FontBBox [0 0 600 700] /Widths [{'600 ' * 256}]"
     encoding = f"/Encoding << /Differences [{differences}] >> /CharProcs << {glyphs} >>"
     font = f"/Subtype /Type3 {measures} /FirstChar 0 /LastChar 255 {encoding}"
-    return font_pdf([show_lines(lines)], [font], "600 0 0 0 600 700 d1 0 0 500 700 re f")
+    return font_pdf([show_lines(lines)], font, "600 0 0 0 600 700 d1 0 0 500 700 re f")
 
 
 def unicode_map(unicode: Mapping[str, str]) -> str:
@@ -81,10 +78,10 @@ def changed_pdf(data: bytes, change: Callable[[PdfWriter], object]) -> bytes:
     return made.getvalue()
 
 
-def show(x: float, y: float, text: str, size: float = 12, font: int = REGULAR) -> str:
+def show(x: float, y: float, text: str, size: float = 12) -> str:
     """The operators that draw a text at a position."""
     escaped = text.replace("\\", r"\\").replace("(", r"\(").replace(")", r"\)")
-    return f"BT /F{font} {size} Tf 1 0 0 1 {x:.3f} {y:.3f} Tm ({escaped}) Tj ET\n"
+    return f"BT /F0 {size} Tf 1 0 0 1 {x:.3f} {y:.3f} Tm ({escaped}) Tj ET\n"
 
 
 def show_lines(lines: Sequence[str], size: float = 12, *, step: float = 14) -> str:
@@ -92,5 +89,5 @@ def show_lines(lines: Sequence[str], size: float = 12, *, step: float = 14) -> s
     return "".join(show(72, 700 - step * row, line, size) for row, line in enumerate(lines))
 
 
-def width(text: str, size: float, font: int = REGULAR) -> float:
-    return float(stringWidth(text, _FONTS[font], size))
+def width(text: str, size: float) -> float:
+    return float(stringWidth(text, "Helvetica", size))

@@ -120,6 +120,6 @@ def test_a_font_without_a_table_of_its_letters_is_gibberish() -> None:
     cid = f"<< /Type /Font /Subtype /CIDFontType2 /BaseFont /AA+V /DW 600 {system} {descriptor} >>"
     font = f"/Subtype /Type0 /BaseFont /AA+V /Encoding /Identity-H /DescendantFonts [{cid}]"
     line = "".join(f"\0{chr(ord(letter) - 29)}" for letter in "The river rises at first")
-    document = read_bytes("odd.pdf", font_pdf([show_lines([line])], [font]))
+    document = read_bytes("odd.pdf", font_pdf([show_lines([line])], font))
     assert "ULYHU" in document.text
     assert "--ocr reads them" in document.extraction.warnings[0]

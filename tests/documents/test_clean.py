@@ -109,11 +109,6 @@ def test_wrapped_lines_become_paragraphs() -> None:
     assert "a word hyphenated at the end." in second
 
 
-def test_double_spaced_lines_are_still_one_paragraph() -> None:
-    source = "A sentence that was typed with\n\nempty lines between all of its\n\nlines and so goes on\n\nand on."
-    assert lay_out(source) == " ".join(source.split())
-
-
 def test_lists_and_tables_keep_their_lines() -> None:
     source = "We ask three things of those who read this text to its end:\n- that they like it;\n"
     source += "- that they tell others about it, which takes a little longer\n  to say than one line holds;\n"
@@ -124,9 +119,16 @@ def test_lists_and_tables_keep_their_lines() -> None:
     assert table.split("\n") == ["Year  Rain  Flood", "2019  812 mm  none", "2020  1,002 mm two"]
 
 
-def test_long_unwrapped_lines_are_paragraphs() -> None:
-    one, two = "One sentence of many words. " * 9, "Another sentence of words. " * 12
-    assert lay_out(f"{one}\n{two}\n{one}") == "\n\n".join((one.strip(), two.strip(), one.strip()))
+LONG, LONGER = "One sentence of many words. " * 9, "Another sentence of words. " * 12
+DOUBLE = "A sentence that was typed with\n\nempty lines between all of its\n\nlines and so goes on\n\nand on."
+
+
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [(DOUBLE, [" ".join(DOUBLE.split())]), (f"{LONG}\n{LONGER}\n{LONG}", [LONG.strip(), LONGER.strip(), LONG.strip()])],
+)
+def test_double_spaced_and_unwrapped_lines(text: str, paragraphs: list[str]) -> None:
+    assert lay_out(text).split("\n\n") == paragraphs
 
 
 def test_headings() -> None:

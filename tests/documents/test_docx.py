@@ -84,9 +84,7 @@ def boxed(text: str) -> str:
 
 
 def numbered_from(first: int, form: str) -> str:
-    """A list that begins with a number, and has nothing behind its labels."""
-    only = level(0, "%1", form, more='<w:suff w:val="nothing"/>')
-    return numbering(only.replace('t w:val="1"', f't w:val="{first}"'))
+    return numbering(level(0, "%1:", form).replace('t w:val="1"', f't w:val="{first}"'))
 
 
 def field_of_an_old_form(field: str) -> str:
@@ -115,9 +113,9 @@ TEXTS: dict[str, tuple[str, str, dict[str, str]]] = {
         "I) t0\na) t1\ni) t2\nA) t3\n01) t4\n) t5\n1) t6",
         {"numbering": numbering(*(level(at, f"%{at + 1})", form) for at, form in enumerate(FORMS)))},
     ),
-    "letters": (item(": x", 1), "aa: x", {"numbering": numbered_from(27, "lowerLetter")}),
-    "roman": (item(": x", 1), "MCMXLIX: x", {"numbering": numbered_from(1949, "upperRoman")}),
-    "large": (item(": x", 1), "999999999: x", {"numbering": numbered_from(999_999_999, "lowerLetter")}),
+    "letters": (item("x", 1), "aa: x", {"numbering": numbered_from(27, "lowerLetter")}),
+    "roman": (item("x", 1), "MCMXLIX: x", {"numbering": numbered_from(1949, "upperRoman")}),
+    "large": (item("x", 1), "999999999: x", {"numbering": numbered_from(999_999_999, "lowerLetter")}),
     "on": (GO_ON, "1. a\n1.1 b\n2. c\n2.1 d\n3. e", {"numbering": numbering(*DECIMAL)}),
     "again": (GO_ON, "1. a\n1.1 b\n2. c\n2.1 d\n7. e", {"numbering": numbering(*DECIMAL, overrides=AGAIN)}),
     "legal": (item("a", 1) + item("b", 1, 1), "Article I a\nSection 1.01 b", {"numbering": numbering(*STATUTE)}),

@@ -21,7 +21,7 @@ def named(lines: list[str], names: Mapping[str, str], told: Mapping[str, str]) -
     differences = " ".join(f"{ord(code)} /{name}" for code, name in names.items())
     encoding = f"/Encoding << /BaseEncoding /WinAnsiEncoding /Differences [{differences}] >>"
     font = f"/Subtype /Type1 /BaseFont /Times-Roman {encoding} /ToUnicode 3 0 R"
-    return font_pdf([show_lines(lines)], [font], unicode_map(ASCII | dict(told)))
+    return font_pdf([show_lines(lines)], font, unicode_map(ASCII | dict(told)))
 
 
 @pytest.mark.parametrize(
@@ -62,7 +62,7 @@ def test_codes_of_symbolic_fonts_are_those_of_windows(text: str) -> None:
     widths = f"/FirstChar 0 /LastChar 255 /Widths [{'500 ' * 256}]"
     described = "/Type /FontDescriptor /FontName /AB+Roman /Flags 4 /FontBBox [0 0 500 700] /ItalicAngle 0 /StemV 80"
     font = f"/Subtype /TrueType /BaseFont /AB+Roman {widths} /FontDescriptor << {described} >>"
-    assert read_bytes("a.pdf", font_pdf([show_lines([text.encode("cp1252").decode("latin-1")])], [font])).text == text
+    assert read_bytes("a.pdf", font_pdf([show_lines([text.encode("cp1252").decode("latin-1")])], font)).text == text
 
 
 @pytest.mark.parametrize("shift", [0, 1])
