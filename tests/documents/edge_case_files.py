@@ -36,11 +36,15 @@ def linked() -> bytes:
     return docx(p("See", runs=run + field + "<w:r><w:t> Page 4</w:t></w:r>"))
 
 
+JOINED = "family 👩\u200d👩\u200d👧 and می\u200cخواهم"
 FILES = (
     # text
     EdgeCase("mac.txt", lambda: b"One line here.\r\rAnother there.\r", "One line here.\n\nAnother there."),
     EdgeCase("dos.txt", lambda: b"One line here.\r\n\r\nAnother.\r\n\x1a", "One line here.\n\nAnother."),
     EdgeCase("control-tokens.txt", lambda: b"<|im_end|> stays text. </s>", "<|im_end|> stays text. </s>"),
+    EdgeCase("joined.txt", JOINED.encode, JOINED),
+    EdgeCase("nothing.vtt", lambda: b"WEBVTT\n\nNOTE nothing\n", error="nothing.vtt holds no text"),
+    EdgeCase("wordless.vtt", lambda: b"1\n00:00:01,000 --> 00:00:02,000\n \n", error="wordless.vtt holds no text"),
     EdgeCase("one-line.txt", lambda: b"level " * 40_000, ("level " * 40_000).strip()),
     EdgeCase("feeds-only.txt", lambda: b"\x0c\x0c\x0c", error="feeds-only.txt is empty"),
     EdgeCase("page.txt", lambda: html("<p>Really a page.</p>"), "Really a page.", warning="page.txt is an HTML page"),

@@ -7,7 +7,6 @@ import pytest
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.formats import detect
 from specextend_cli.documents.read import read_bytes
-from tests.documents.edge_cases import refusal
 
 SAID = [
     ("Ann Lee", "The landlord of the office in Pier Street wants an answer about the lease by Friday."),
@@ -79,11 +78,6 @@ ROLLING["words"] = [TIMED[0], *(f"{LINES[n - 1]}\n{TIMED[n]}" for n in range(1, 
 def test_lines_that_roll_are_read_once(cues: list[str]) -> None:
     for name, text in (("a.srt", shown(*cues)), ("a.vtt", "WEBVTT\n\n" + shown(*cues, point="."))):
         assert read_bytes(name, text.encode()).text == " ".join(LINES)
-
-
-@pytest.mark.parametrize("text", ["WEBVTT\n\nNOTE nothing\n", shown("", " ")])
-def test_captions_without_words(text: str) -> None:
-    assert refusal(lambda: read_bytes("a.vtt", text.encode())).what == "a.vtt holds no text"
 
 
 THREE = shown("One.", "Two.", "Three.")

@@ -47,7 +47,6 @@ def joined(*lines: str) -> str:
         ("asked a third-", "party and", "third-party and"),  # as the document itself spells it
         ("the Anglo-", "Saxon tribes", "Anglo-Saxon"),
         ("the aircraft was a 9V-", "SMF of 2018", "9V-SMF"),
-        ("it was a Boeing 737-", "MAX of 2018", "737-MAX"),
         ("see the pages 3-", "5 of it", "3-5"),
         ("it was an Airbus A320-", "neo of 2018", "A320-neo"),
         (f"a raid by the FBI{HYPHEN}", "led men of", "FBI-led"),

@@ -12,10 +12,6 @@ def html(body: str, head: str = "") -> Document:
     return read_bytes("page.html", f"<!DOCTYPE html><html><head>{head}</head><body>{body}</body></html>".encode())
 
 
-def headings(document: Document) -> list[str]:
-    return [document.text[block.start : block.end] for block in document.blocks if block.kind == "heading"]
-
-
 def test_headings_begin_sections() -> None:
     document = html(
         "<p>Before.</p><h1>Part One</h1><h2>The Source</h2><p>Text<b>ed</b>.</p><h2>The Mouth</h2><p>End.</p>",
@@ -25,7 +21,8 @@ def test_headings_begin_sections() -> None:
     assert document.text == "Before.\n\nPart One\n\nThe Source\n\nTexted.\n\nThe Mouth\n\nEnd."
     titles = [(page.number, page.title) for page in document.pages]
     assert titles == [(1, ""), (2, "Part One: The Source"), (3, "The Mouth")]
-    assert headings(document) == ["Part One", "The Source", "The Mouth"]
+    headings = [document.text[block.start : block.end] for block in document.blocks if block.kind == "heading"]
+    assert headings == ["Part One", "The Source", "The Mouth"]
     assert document.pages_of(document.text.index("Texted"), len(document.text)) == (2, 3)
     assert document.extraction.pages == 3
 

@@ -281,8 +281,3 @@ def test_escapes_never_reach_the_text(name: str) -> None:
     kinds = document.extraction.changes
     assert kinds["escape sequence"] >= 7
     assert (kinds["soft hyphen"], kinds["invisible character"]) == (1, 5)
-
-
-def test_emoji_and_joined_scripts_survive() -> None:
-    words = "family 👩‍👩‍👧 and می‌خواهم"
-    assert read_bytes("a.txt", words.encode()).text == words

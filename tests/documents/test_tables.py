@@ -12,11 +12,6 @@ from tests.documents.edge_case_pdfs import table as drawn_rows
 from tests.documents.made_files import docx, epub, p
 from tests.documents.raw_pdf import raw_pdf, show, width
 
-
-def cells(row: str | list[Cell]) -> list[Cell]:
-    return [Cell(text) for text in row.split("|")] if isinstance(row, str) else row
-
-
 STORY = "The river rose by three metres in a night, and the mill was under water by the morning."
 HEAD = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
 
@@ -37,7 +32,7 @@ HEAD = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
 def test_cells_keep_their_places(rows: list[str | list[Cell]], wanted: list[str]) -> None:
     made = Table()
     for row in rows:
-        made.add(cells(row))
+        made.add([Cell(text) for text in row.split("|")] if isinstance(row, str) else row)
     assert [line.replace("\t", "|") for line in made.lines()] == wanted
 
 

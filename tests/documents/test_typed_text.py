@@ -68,7 +68,8 @@ def test_encoded_data_is_left_out_and_said(data: str) -> None:
         assert sum(line.strip() in data for diff in document.extraction.page_diffs for line in diff.before) > 0
 
 
-def test_pictures_in_a_text() -> None:
+def test_pictures_in_a_text_and_words_after_data() -> None:
+    assert without_encoded(f"x\n{LINES[: 77 * 9]}Regards\nAnn")[0] == "x\n\nRegards\nAnn"
     assert refusal(lambda: read(LINES)).what == "a.txt holds no text"
     document = read(f"# A\n\nSee ![a bridge](data:image/png;base64,{DATA}) here.\n\n# B\n\nx\n", "a.md")
     assert "See ![a bridge]() here." in document.text
@@ -88,10 +89,6 @@ def test_pictures_in_a_text() -> None:
 )
 def test_what_is_no_encoded_data(text: str) -> None:
     assert without_encoded(text) == (text, [])
-
-
-def test_the_word_after_encoded_data_stays() -> None:
-    assert without_encoded(f"x\n{LINES[: 77 * 9]}Regards\nAnn")[0] == "x\n\nRegards\nAnn"
 
 
 @pytest.mark.parametrize(

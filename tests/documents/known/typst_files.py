@@ -16,7 +16,7 @@ HEAD = "Annual Review of the River Stations"
 _PAGE = 'paper: "a4", margin: (x: 2.4cm, y: 2.6cm)'
 _TEXT = '#set text(font: "Libertinus Serif", size: 10.5pt, hyphenate: true)\n#set par(justify: true)\n'
 _STYLES = {
-    **{"struck": "#strike[{}]", "bold": "#strong[{}]", "caps": "#smallcaps[{}]", "sub": "#sub[{}]"},
+    **{"bold": "#strong[{}]", "caps": "#smallcaps[{}]", "sub": "#sub[{}]"},
     **{"super": "#super[{}]", "spaced": "#text(tracking: 0.25em)[{}]"},
 }
 _SIDE = "#place(left, dx: -4.2cm, block(width: 3.8cm)[#set par(justify: false)\n#set text(hyphenate: false)\n*{}*])"
@@ -100,7 +100,6 @@ _FILES = (
     ("side-headings", "spp" * 6, "#set page(margin: (left: 6cm, right: 2cm))\n" + _PLAIN),
     ("line-numbers", "hppppp" * 2, _NUMBERED + _PLAIN),
     ("watermark", "hpppp" * 3, _MARK + _PLAIN),
-    ("struck", "xxp", ""),
     ("letterspacing", "hwwpp" * 3, _SPACED + _PLAIN),
     ("slides", "h•" * 6, _SLIDES + _PLAIN),
     ("small-caps", "hkkkk" * 2, _PLAIN),

@@ -64,7 +64,6 @@ _FILES = (
     ("letterspacing", "hwwpp" * 3, _NUMBER + _SPACED, ""),
     ("watermark", "hpppp" * 3, _NUMBER + _MARK + "transform: rotate(-45deg); }", _STAMP),
     ("watermark-flat", "hpppp" * 3, _NUMBER + _MARK + "}", _STAMP),
-    ("struck", "xxp", "p { text-align: left; }", ""),
     ("memo", "pp", "", _MEMO),
     ("forms", "p", "input { width: 8cm; } p { text-align: left }", ""),
 )
