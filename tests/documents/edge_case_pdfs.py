@@ -1,289 +1,114 @@
-"""PDFs that make readers stumble over their layout, each with the text that a person would read in it."""
+"""PDFs that make readers stumble: over their layout, their fonts, or because they are locked, damaged or hostile.
+
+Each with the text that a person would read in it, or with what is right to say of it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import zlib
+from collections.abc import Mapping, Sequence
+from functools import partial
 
+from pypdf import PdfWriter
 from reportlab.pdfbase import pdfmetrics
 from reportlab.pdfbase.cidfonts import UnicodeCIDFont
 
 from tests.documents.edge_cases import EdgeCase
-from tests.documents.made_pdfs import HEIGHT, WIDTH, Sheets, wrap
-from tests.documents.raw_pdf import raw_pdf, show, width
+from tests.documents.made_pdfs import Sheets, wrap
+from tests.documents.raw_pdf import ASCII, changed_pdf, pdf_file, raw_pdf, show, show_lines, stream, width
 
 RIVER = (
     "The river rises in the hills above the old mill and reaches the sea after forty miles of fields, woods and towns. "
-    "People have measured its level every morning since the great flood, and they have written it down in a book. "
-    "Nobody knows who began it, yet everybody in the valley can say where that book is kept and who has read it."
+    "People have measured its level every morning since the great flood, and they have written it down in a book."
 )
 BRIDGE = (
     "A bridge of stone crosses the water below the market, and carts still use it when the ford is too deep. "
-    "It was paid for by a tax on salt, which the merchants hated and the farmers never noticed at all. "
-    "Its arches are inspected in spring by two masons, who look for cracks and remove the branches caught there."
+    "It was paid for by a tax on salt, which the merchants hated and the farmers never noticed at all."
 )
 FERRY = (
     "Further down a ferry takes those who have time, and its bell is heard on both banks when the wind is low. "
     "The ferryman lives alone with a dog and many clocks, of which no two agree about the hour of the day."
 )
+TITLES = ("On the origin of the river", "On the old bridge")
+TWO = f"{RIVER}\n\n{BRIDGE}"
 
 
-def drawn(draw: Callable[[Sheets], None]) -> Callable[[], bytes]:
-    def make() -> bytes:
-        sheets = Sheets()
-        draw(sheets)
-        return sheets.data()
-
-    return make
+def prose(text: str, size: float = 10, columns: int = 84) -> str:
+    return show_lines(wrap(text, columns), size, step=1.2 * size)
 
 
-def column(sheets: Sheets, text: str, left: float, top: float, *, width: int = 44, size: float = 10) -> float:
-    """Set a wrapped text; the height where it ends."""
-    sheets.canvas.setFont("Helvetica", size)
-    for line in wrap(text, width):
-        sheets.canvas.drawString(left, top, line)
-        top -= 1.2 * size
-    return top
+def plain() -> bytes:
+    return raw_pdf([prose(RIVER), prose(BRIDGE)])
 
 
-# ---------------------------------------------------------------------------------------------------- characters
+# --------------------------------------------------------------------------------------------- pages and what is there
 
 
-def chinese(sheets: Sheets) -> None:
+def rotated(angle: int, turn: str) -> bytes:
+    """A page that is shown turned, with text that is upright then."""
+    upright = f"1 0 0 1 0 -200 cm {prose(RIVER)} 1 0 0 1 0 -100 cm {prose(BRIDGE)}"
+    return raw_pdf([f"{turn} cm {upright}"], page=f"/MediaBox [0 0 612 792] /Rotate {angle}")
+
+
+def off_the_page() -> bytes:
+    """The page begins left of and below zero, and some text lies outside of it."""
+    content = f"1 0 0 1 -1000 -1000 cm {prose(RIVER)} {show(5000, 5000, 'never to be seen')}"
+    return raw_pdf([content], page="/MediaBox [-1000 -1000 -388 -208]")
+
+
+def outlined() -> bytes:
+    """Headings set like the text: only the bookmarks say what they are."""
+    pages = [show(72, 712, title, 10) + prose(text) for title, text in zip(TITLES, (RIVER, BRIDGE), strict=True)]
+
+    def mark(writer: PdfWriter) -> None:
+        for number, title in enumerate(TITLES):
+            writer.add_outline_item(title=title, page_number=number)
+
+    return changed_pdf(raw_pdf(pages), mark)
+
+
+def chinese() -> bytes:
+    sheets = Sheets()
     pdfmetrics.registerFont(UnicodeCIDFont("STSong-Light"))
     sheets.canvas.setFont("STSong-Light", 12)
-    sheets.canvas.drawString(72, 700, "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨")
-    sheets.canvas.drawString(72, 684, "测量它的水位。")
+    for row, line in enumerate((CHINESE[:30], CHINESE[30:])):
+        sheets.canvas.drawString(72, 700 - 16 * row, line)
+    return sheets.data()
 
 
-# ---------------------------------------------------------------------------------------------- directions, sizes
+CHINESE = "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。"
 
 
-def rotated(angle: int) -> Callable[[Sheets], None]:
-    """Pages that are shown turned, with text that is upright then."""
-
-    def draw(sheets: Sheets) -> None:
-        canvas = sheets.canvas
-        canvas.setPageRotation(angle)
-        if angle == 90:
-            canvas.translate(WIDTH, 0)
-        elif angle == 180:
-            canvas.translate(WIDTH, HEIGHT)
-        elif angle == 270:
-            canvas.translate(0, HEIGHT)
-        canvas.rotate(angle)
-        column(sheets, RIVER, 72, 500, width=84)
-        column(sheets, BRIDGE, 72, 400, width=84)
-        canvas.showPage()
-
-    return draw
-
-
-def sized(size: float) -> Callable[[Sheets], None]:
-    def draw(sheets: Sheets) -> None:
-        column(sheets, FERRY, 40, 780, width=max(int(1000 / size), 12), size=size)
-        sheets.canvas.showPage()
-
-    return draw
-
-
-def off_the_page(sheets: Sheets) -> None:
-    """The page begins left of and below zero, and some text lies outside of it."""
-    sheets.canvas.setPageSize((500, 500))
-    sheets.canvas.translate(-1000, -1000)
-    column(sheets, RIVER, 1020, 1400, width=84)
-    sheets._set("never to be seen", 5000, 5000, 11)
-
-
-# ------------------------------------------------------------------------------------------------- what is there
-
-
-def blank_between(sheets: Sheets) -> None:
-    for text in (RIVER, "", BRIDGE, "", ""):
-        if text:
-            column(sheets, text, 72, 700, width=84)
-        sheets.canvas.showPage()
-
-
-def blank(sheets: Sheets) -> None:
-    for _ in range(3):
-        sheets.canvas.showPage()
-
-
-def pictures(sheets: Sheets) -> None:
-    for _ in range(4):
-        sheets.picture()
-
-
-def scan_with_text(sheets: Sheets) -> None:
-    """What OCR leaves: a picture, and invisible text over it."""
-    for part in (RIVER, BRIDGE):
-        text = sheets.canvas.beginText(60, 700)
-        text.setFont("Helvetica", 10)
-        text.setTextRenderMode(3)
-        for line in wrap(part, 84):
-            text.textLine(line)
-        sheets.canvas.drawText(text)
-        sheets.picture()
-
-
-def long_book(sheets: Sheets) -> None:
-    for number in range(1, 101):
-        sheets._set(f"Page {number} of 100", 260, 30, 9)
-        sheets._set(entry(number), 72, 700, 11)
-        sheets.canvas.showPage()
-
-
-def entry(number: int) -> str:
-    word = "".join(chr(ord("a") + int(digit)) for digit in str(number))
-    return f"The {word} of the book says on day {number} that all was well."
-
-
-def outlined(sheets: Sheets) -> None:
-    """Headings set like the text: only the bookmarks say what they are."""
-    for number, (title, text) in enumerate((("On the origin of the river", RIVER), ("On the old bridge", BRIDGE))):
-        sheets.canvas.bookmarkPage(str(number))
-        sheets.canvas.addOutlineEntry(title, str(number), 0)
-        sheets.canvas.setFont("Helvetica", 10)
-        sheets.canvas.drawString(72, 712, title)
-        column(sheets, text, 72, 700, width=84)
-        sheets.canvas.showPage()
-
-
-def form(sheets: Sheets) -> None:
-    """Text inside a form object that several pages share."""
-    sheets.canvas.beginForm("shared")
-    column(sheets, FERRY, 72, 700, width=84)
-    sheets.canvas.endForm()
-    sheets.canvas.doForm("shared")
-
-
-# ------------------------------------------------------------------------------------------- words, figures, marks
-
-
-def spaced_out(sheets: Sheets) -> None:
-    """Letters that are all set apart."""
-    sheets.canvas.setFont("Helvetica", 10)
-    for row, line in enumerate(wrap(FERRY, 70)):
-        sheets.canvas.drawString(72, 700 - 14 * row, line, charSpace=1.5)
-
-
-def rows(sheets: Sheets, table: Sequence[Sequence[str]], places: Sequence[float], *, top: float = 600) -> None:
-    """A table with its labels at the left, and the other cells set to the right edges of their columns."""
-    sheets.canvas.setFont("Helvetica", 10)
-    for row, (label, *cells) in enumerate(table):
-        sheets.canvas.drawString(places[0], top - 14 * row, label)
-        for right, cell in zip(places[1:], cells, strict=True):
-            sheets.canvas.drawRightString(right, top - 14 * row, cell)
-
+# ------------------------------------------------------------------------------------------------- words and figures
 
 CLOSE = (("Old mill", "20.33", "311"), ("Ferry", "18.25", "450"), ("Bridge", "9.40", "117"), ("Market", "7.02", "298"))
-CLOSE_ROWS = "\n".join(f"{name}  {one} {other}" for name, one, other in CLOSE)
-
-
-def close_figures(sheets: Sheets) -> None:
-    """Two columns of figures less than a space apart."""
-    column(sheets, FERRY, 72, 760, width=84)
-    sheets.canvas.setFont("Helvetica", 10)
-    for row, (label, left, right) in enumerate(CLOSE):
-        sheets.canvas.drawString(72, 690 - 14 * row, label)
-        sheets.canvas.drawRightString(200, 690 - 14 * row, left)
-        sheets.canvas.drawString(201.2, 690 - 14 * row, right)
-
-
 DIGITS = (("Old mill", "3", "0"), ("Ferry", "1", "2"), ("Bridge", "4", "7"), ("Market", "5", "5"))
 
 
-def single_digits(sheets: Sheets) -> None:
-    rows(sheets, DIGITS, (72, 160, 172))
+def table(rows: Sequence[Sequence[str]], *rights: float) -> bytes:
+    """A table with its labels at the left, and the other cells set to the right edges of their columns."""
+    drawn = ""
+    for row, (label, *cells) in enumerate(rows):
+        drawn += show(72, 600 - 14 * row, label, 10)
+        for right, cell in zip(rights, cells, strict=True):
+            drawn += show(right - width(cell, 10), 600 - 14 * row, cell, 10)
+    return raw_pdf([drawn])
 
 
-def no_size(sheets: Sheets) -> None:
+def joined(rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(map("  ".join, rows))
+
+
+def no_size() -> bytes:
     """Beside the text, figures in type of no size."""
-    column(sheets, FERRY, 72, 760, width=84)
-    for row in range(4):
-        sheets.canvas.setFont("Helvetica", 0)
-        sheets.canvas.drawString(72, 600 - 12 * row, "12 34 5a6B")
+    return raw_pdf([prose(FERRY) + "".join(show(72, 600 - 12 * row, "12 34 5a6B", 0) for row in range(4))])
 
 
-def dashed(table: Sequence[Sequence[str]]) -> str:
-    """Rows as they are read: a dash for each empty cell before the last that is not."""
-    ends = (max(at for at, cell in enumerate(row) if cell) + 1 for row in table)
-    return "\n".join("  ".join(cell or "—" for cell in row[:end]) for row, end in zip(table, ends, strict=True))
-
-
-def raised(sheets: Sheets, lines: Sequence[Sequence[str]], *, size: float = 11) -> None:
-    """Lines whose second, fourth, ... piece is raised."""
-    for row, line in enumerate(lines):
-        text = sheets.canvas.beginText(72, 700 - 16 * row)
-        for at, piece in enumerate(line):
-            text.setFont("Helvetica", 0.64 * size if at % 2 else size)
-            text.setRise(0.36 * size if at % 2 else 0)
-            text.textOut(piece)
-        sheets.canvas.drawText(text)
-
-
-def exponents(sheets: Sheets) -> None:
-    raised(
-        sheets,
-        (
-            ("The lake holds 10", "6", " litres and the sea 10", "12", "; a drop is 10", "-6", " of them, and"),
-            ("its surface is x", "2", " or (a + b)", "2", " or 2", "n", " times that of the lake in the hills."),
-        ),
-    )
-
-
-def marks(sheets: Sheets) -> None:
-    """Marks of four digits, after a year, several at once, and letters."""
-    raised(
-        sheets,
-        (
-            ("There were many grants", "1023", " and loans, begun in 1999", "12", ", and grown until 2016;", "3,4", ""),
-            ("the total", "a", " was 1,234", "b", " on the 21", "st", " of May, as it was in the 19", "e", " year."),
-        ),
-    )
-
-
-def two_types(sheets: Sheets) -> None:
+def two_types() -> bytes:
     """A title and small print beside it, so near to one height that they are taken for one line."""
-    sheets._set("Enhancing the Bridge and the", 240, 694, 18)
-    sheets._set("Highlights of a report to the", 60, 675.4, 8)
-    sheets._set("Ferry Leads to Fewer Floods", 240, 676, 18)
-    sheets._set("chairman of the board", 60, 665, 8)
-    column(sheets, FERRY, 240, 600, width=60)
-
-
-def indices(sheets: Sheets) -> None:
-    """Lowered digits, behind which PDFium begins another line."""
-    at = 72.0
-    for number, piece in enumerate(("The H", "2", "O of the river takes up CO", "2", " all year.")):
-        size = 7 if number % 2 else 11
-        sheets._set(piece, at, 700 - (2 if number % 2 else 0), size)
-        at += sheets.canvas.stringWidth(piece, "Helvetica", size)
-
-
-# ----------------------------------------------------------------------------------- characters that stand for others
-
-
-def noted_in_gap(before: float, behind: float) -> Callable[[], bytes]:
-    """A mark in a gap between words that was left for it, so many points from either, drawn after both."""
-
-    def make() -> bytes:
-        mark = 72 + width(NOTED_HEAD, 12) + before
-        right = mark + width("3", 7.2) + behind
-        rest = "four new limitations on liability for online service providers."
-        items = (
-            show(72, 700, NOTED_HEAD)
-            + show(right, 700, "to create")
-            + show(mark, 704.6, "3", 7.2)
-            + show(72, 686, rest)
-        )
-        return raw_pdf([items])
-
-    return make
-
-
-NOTED_HEAD = "The council adds a new section to the Copyright Act"
-NOTED_IN_GAP = f"{NOTED_HEAD} to create four new limitations on liability for online service providers."
+    drawn = show(240, 694, "Enhancing the Ferry", 18) + show(60, 675.4, "Told to", 8)
+    drawn += show(240, 676, "Leads to Fewer Floods", 18) + show(60, 665, "the chairman", 8)
+    return raw_pdf([f"{drawn} 1 0 0 1 168 -100 cm {prose(FERRY, 10, 60)}"])
 
 
 PEACE = ("ا", "ل", "س", "لا", "م", " ", "ع", "ل", "ي", "ك", "م")
@@ -292,83 +117,158 @@ VOWELS = ("م", "حّ", "م", "د", " ", "لإ", "س", "لا", "م")
 HEBREW = ("שׁ", "ל", "ו", "ם", " ", "ע", "ו", "ל", "ם")
 
 
-def right_to_left(glyphs: Sequence[str], *, reverse: bool) -> Callable[[], bytes]:
-    """A line of glyphs in the order of reading; `reverse`: the map has the letters of each in reversed order."""
-
-    def make() -> bytes:
-        codes = {letters: chr(65 + at) for at, letters in enumerate(dict.fromkeys(glyphs)) if letters != " "}
-        unicode = {code: letters[::-1] if reverse else letters for letters, code in codes.items()} | {" ": " "}
-        line = "".join(codes.get(letters, " ") for letters in reversed(glyphs))
-        return raw_pdf([show(72, 700, line)], unicode)
-
-    return make
+def right_to_left(glyphs: Sequence[str], step: int = 1) -> bytes:
+    """A line of glyphs in the order of reading, set from left to right; the map has the letters of each in steps."""
+    codes = {letters: chr(65 + at) for at, letters in enumerate(dict.fromkeys(glyphs)) if letters != " "}
+    unicode = {code: letters[::step] for letters, code in codes.items()} | {" ": " "}
+    return raw_pdf([show(72, 700, "".join(codes.get(letters, " ") for letters in reversed(glyphs)))], unicode)
 
 
-def unnamed() -> bytes:
-    """Characters in words that no map names."""
-    unicode = {chr(code): chr(code) for code in range(32, 127)} | {"\xa5": "\x01"}
-    return raw_pdf([show(72, 700, "The e\xa5ort of xyli\xa5orm.") + show(72, 660, RIVER[:80])], unicode)
+def ligatures() -> bytes:
+    """What maps of some producers have for ligatures, and characters that none of them names."""
+    line = "The e\xa1ort, the ac\xa2on, the le\xa3er and the li\xa4 of xyli\xa5orm, \xa5nd zu\xa5ib."
+    unicode = ASCII | dict(zip("\xa1\xa2\xa3\xa4\xa5", "↵ƟƩŌ\x01", strict=True))
+    return raw_pdf([show(72, 700, line) + show(72, 660, RIVER[:79])], unicode)
 
 
-TWO = f"{RIVER}\n\n{BRIDGE}"
+LIGATURES = f"The effort, the action, the letter and the lift of xyli\ufffdorm, \ufffdnd zu\ufffdib.\n\n{RIVER[:79]}"
+
+
+# ------------------------------------------------------------------------------------------ locked, damaged or hostile
+
+
+def locked(algorithm: str = "AES-256", password: str = "sesame") -> bytes:
+    """With a password for opening; with "" only changing it takes one."""
+    return changed_pdf(
+        plain(), partial(PdfWriter.encrypt, user_password=password, owner_password="owner", algorithm=algorithm)
+    )
+
+
+def updated() -> bytes:
+    """Saved twice: the later version of a page counts."""
+    data = one_page()
+    first, place = data.split()[-2], len(data)
+    data += f"5 0 obj\n{stream(prose(RIVER))}\nendobj\n".encode()
+    table = len(data)
+    data += b"xref\n5 1\n%010d 00000 n \ntrailer << /Size 6 /Root 1 0 R /Prev %s >>\n" % (place, first)
+    return data + b"startxref\n%d\n%%%%EOF\n" % table
+
+
+def page(box: str = "0 0 595 842", contents: str = "5 0 R", forms: str = "") -> str:
+    resources = f"<< /Font << /F0 4 0 R >> /XObject << {forms} >> >>"
+    return f"<< /Type /Page /Parent 2 0 R /MediaBox [{box}] /Contents {contents} /Resources {resources} >>"
+
+
+CATALOG, PAGES, PAGE, FONT, CONTENTS = range(1, 6)
+
+
+def one_page(changes: Mapping[int, str] | None = None) -> bytes:
+    """One page; its objects are changed by their numbers, and there may be more."""
+    objects = {
+        CATALOG: "<< /Type /Catalog /Pages 2 0 R >>",
+        PAGES: "<< /Type /Pages /Kids [3 0 R] /Count 1 >>",
+        PAGE: page(),
+        FONT: "<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica /Encoding /WinAnsiEncoding >>",
+        CONTENTS: stream(prose(FERRY)),
+    }
+    return pdf_file(list((objects | dict(changes or {})).values()))
+
+
+def bomb(size: int) -> bytes:
+    """A page whose contents unpack to `size` bytes."""
+    data = zlib.compress(zlib.compress(bytes(size), 1), 9).decode("latin-1")
+    return one_page({CONTENTS: stream(data, "/Filter [/FlateDecode /FlateDecode]")})
+
+
+def form(content: str, drawn: str) -> bytes:
+    """A page that draws a form object, which may draw itself."""
+    resources = "/Resources << /XObject << /X 6 0 R >> /Font << /F0 4 0 R >> >>"
+    made = stream(drawn, f"/Type /XObject /Subtype /Form /BBox [0 0 595 842] {resources}")
+    return one_page({PAGE: page(forms="/X 6 0 R"), CONTENTS: stream(f"{content} /X Do"), 6: made})
+
+
+def looped_outline() -> bytes:
+    """Bookmarks that follow each other in a circle."""
+    item = "<< /Title (The ferry) /Parent 6 0 R /Next {} 0 R /First 7 0 R /Dest [3 0 R /Fit] >>"
+    outlines = "<< /Type /Outlines /First 7 0 R /Last 8 0 R /Count 2 >>"
+    catalog = "<< /Type /Catalog /Pages 2 0 R /Outlines 6 0 R >>"
+    return one_page({CATALOG: catalog, 6: outlines, 7: item.format(8), 8: item.format(7)})
+
+
+def bad_stream() -> bytes:
+    """Of two streams that make up a page, one is damaged."""
+    return one_page({PAGE: page(contents="[5 0 R 6 0 R]"), 6: stream("not deflated at all", "/Filter /FlateDecode")})
+
+
+def many_characters() -> bytes:
+    """A page with more text than any page has."""
+    text = f"({'words ' * 500}) Tj "
+    return one_page({CONTENTS: stream(f"BT /F0 1 Tf 72 700 Td {text * 800}ET")})
+
+
+def of_pages(kids: str, count: int) -> bytes:
+    return one_page({PAGES: f"<< /Type /Pages /Kids [{kids}] /Count {count} >>"})
+
+
+CONTROLS = {"a": "\x1b", "b": "[", "c": "2", "d": "J", "e": "A", "g": "B", "h": "\u202e"}
+PRIVATE = {chr(97 + at): chr(0xE000 + at) for at in range(26)}
+TURNS = {90: "0 1 -1 0 612 0", 180: "-1 0 0 -1 612 792", 270: "0 -1 1 0 0 792"}
 PDFS = (
+    EdgeCase("chinese.pdf", chinese, CHINESE),
+    *(EdgeCase(f"rotated-{angle}.pdf", partial(rotated, angle, turn), TWO) for angle, turn in TURNS.items()),
+    EdgeCase("tiny.pdf", lambda: raw_pdf([prose(FERRY, 1, 1000)]), FERRY),
+    EdgeCase("large.pdf", lambda: raw_pdf([prose(FERRY, 40, 25)]), FERRY),
+    EdgeCase("off-the-page.pdf", off_the_page, RIVER),
+    EdgeCase("blank-between.pdf", lambda: raw_pdf([prose(RIVER), "", prose(BRIDGE), "", ""]), TWO),
+    EdgeCase("blank.pdf", lambda: raw_pdf([""] * 3), error="blank.pdf has no text layer (0 characters on 3 pages, 0"),
+    EdgeCase("outlined.pdf", outlined, f"{TITLES[0]}\n\n{RIVER}\n\n{TITLES[1]}\n\n{BRIDGE}"),
+    EdgeCase("form.pdf", lambda: form("", prose(FERRY)), FERRY),
+    EdgeCase("spaced-out.pdf", lambda: raw_pdf([f"1.5 Tc {prose(FERRY, 10, 70)}"]), FERRY),
     EdgeCase(
-        "chinese.pdf", drawn(chinese), "这条河从山上流下来经过许多田地和村庄然后流入大海人们每天早晨测量它的水位。"
+        "two-types.pdf", two_types, f"Enhancing the Ferry Leads to Fewer Floods\n\nTold to the chairman\n\n{FERRY}"
     ),
-    *(EdgeCase(f"rotated-{angle}.pdf", drawn(rotated(angle)), TWO) for angle in (90, 180, 270)),
-    EdgeCase("tiny.pdf", drawn(sized(1)), FERRY),
-    EdgeCase("large.pdf", drawn(sized(40)), FERRY),
-    EdgeCase("off-the-page.pdf", drawn(off_the_page), RIVER),
-    EdgeCase("blank-between.pdf", drawn(blank_between), TWO),
-    EdgeCase("blank.pdf", drawn(blank), error="blank.pdf has no text layer (0 characters on 3 pages, 0 images)"),
-    EdgeCase("scanned.pdf", drawn(pictures), error="scanned.pdf has no text layer (0 characters on 4 pages, 4 images)"),
-    EdgeCase("scan-with-text.pdf", drawn(scan_with_text), TWO),
-    EdgeCase("hundred.pdf", drawn(long_book), "\n\n".join(map(entry, range(1, 101)))),
-    EdgeCase(
-        "outlined.pdf", drawn(outlined), f"On the origin of the river\n\n{RIVER}\n\nOn the old bridge\n\n{BRIDGE}"
-    ),
-    EdgeCase("form.pdf", drawn(form), FERRY),
-    EdgeCase("spaced-out.pdf", drawn(spaced_out), FERRY),
-    EdgeCase("indices.pdf", drawn(indices), "The H2O of the river takes up CO2 all year."),
-    EdgeCase(
-        "two-types.pdf",
-        drawn(two_types),
-        "Enhancing the Bridge and the Ferry Leads to Fewer Floods\n\n"
-        f"Highlights of a report to the chairman of the board\n\n{FERRY}",
-    ),
-    EdgeCase("close-figures.pdf", drawn(close_figures), f"{FERRY}\n\n{CLOSE_ROWS}"),
-    EdgeCase("single-digits.pdf", drawn(single_digits), dashed(DIGITS)),
-    EdgeCase("no-size.pdf", drawn(no_size), FERRY),
-    EdgeCase(
-        "exponents.pdf",
-        drawn(exponents),
-        "The lake holds 10⁶ litres and the sea 10¹²; a drop is 10⁻⁶ of them, and its surface is x² or (a + b)² or 2^n "
-        "times that of the lake in the hills.",
-    ),
-    EdgeCase(
-        "marks-of-notes.pdf",
-        drawn(marks),
-        "There were many grants and loans, begun in 1999, and grown until 2016; the total was 1,234 on the 21st of "
-        "May, as it was in the 19e year.",
-    ),
+    EdgeCase("close-figures.pdf", partial(table, CLOSE, 200, 217.88), joined(CLOSE)),
+    EdgeCase("single-digits.pdf", partial(table, DIGITS, 160, 172), joined(DIGITS)),
+    EdgeCase("no-size.pdf", no_size, FERRY),
     *(
-        EdgeCase(f"late-mark-in-gap-{before}-{behind}.pdf", noted_in_gap(before, behind), NOTED_IN_GAP)
-        for before, behind in ((0.5, 3), (4, 4))
-    ),
-    *(
-        EdgeCase(
-            f"right-to-left-{name}{'-reversed' * reverse}.pdf",
-            right_to_left(glyphs, reverse=reverse),
-            "".join(glyphs),
-        )
+        EdgeCase(f"right-to-left-{name}{step}.pdf", partial(right_to_left, glyphs, step), "".join(glyphs))
         for name, glyphs in (("peace", PEACE), ("god", GOD), ("vowels", VOWELS), ("hebrew", HEBREW))
-        for reverse in (False, True)
+        for step in (1, -1)
     ),
+    EdgeCase("ligatures.pdf", ligatures, LIGATURES, warning="3 characters of ligatures.pdf could not be read"),
+    EdgeCase("locked.pdf", locked, error="locked.pdf is encrypted"),
+    EdgeCase("wrong.pdf", locked, error="wrong.pdf is encrypted and the password does not open it", password="guess"),
+    EdgeCase("opened.pdf", locked, TWO, password="sesame"),
+    EdgeCase("opened-by-owner.pdf", locked, TWO, password="owner"),
+    EdgeCase("opened-long-ago.pdf", lambda: locked("RC4-40"), TWO, password="sesame"),
+    EdgeCase("only-owned.pdf", lambda: locked("AES-128", ""), TWO),
+    EdgeCase("needless-password.pdf", plain, TWO, password="sesame"),
+    EdgeCase("broken-xref.pdf", lambda: plain().replace(b"startxref\n", b"startxref\n7"), TWO),
+    EdgeCase("scrambled-xref.pdf", lambda: plain().replace(b"xref\n0 ", b"xref\n0 " + b"9" * 40), TWO),
+    EdgeCase("no-trailer.pdf", lambda: plain().split(b"xref\n0")[0], error="no-trailer.pdf is a damaged PDF"),
+    EdgeCase("half.pdf", lambda: plain()[: len(plain()) // 2], error="half.pdf is a damaged PDF"),
+    EdgeCase("behind-a-letter.pdf", lambda: b"HTTP/1.1 200 OK\r\n\r\n" + plain() + b"\r\n--boundary--\r\n" * 20, TWO),
+    EdgeCase("updated.pdf", updated, RIVER),
+    EdgeCase("controls.pdf", lambda: raw_pdf([show(72, 700, "ebegabcdhe")], CONTROLS), "A[ABA"),
+    EdgeCase("private.pdf", lambda: raw_pdf([show(72, 700, "ab")], PRIVATE), "\ue000\ue001", warning="have no meaning"),
+    EdgeCase("bomb.pdf", lambda: bomb(1 << 25), error="bomb.pdf"),
+    EdgeCase("large-bomb.pdf", lambda: bomb(1 << 28), error="large-bomb.pdf", is_large=True),
+    EdgeCase("recursive.pdf", lambda: form(prose(FERRY), "/X Do"), FERRY),
     EdgeCase(
-        "unnamed.pdf",
-        unnamed,
-        "The e\ufffdort of xyli\ufffdorm.\n\n"
-        "The river rises in the hills above the old mill and reaches the sea after forty",
-        warning="2 characters of unnamed.pdf could not be read",
+        "looped-pages.pdf", partial(of_pages, "3 0 R 2 0 R", 2), FERRY, warning="Page 2 of looped-pages.pdf could"
     ),
+    EdgeCase("claimed-pages.pdf", partial(of_pages, "3 0 R", 2_000_000_000), FERRY),
+    EdgeCase("looped-outline.pdf", looped_outline, FERRY),
+    EdgeCase("bad-stream.pdf", bad_stream, FERRY),
+    EdgeCase("crowded.pdf", many_characters, error="crowded.pdf: none of 1 page could be read", is_large=True),
+    EdgeCase("no-box.pdf", lambda: one_page({PAGE: page("0 0 0 0")}), FERRY),
+    EdgeCase("flipped-box.pdf", lambda: one_page({PAGE: page("595 842 0 0")}), FERRY),
+    EdgeCase(
+        "infinite.pdf",
+        lambda: raw_pdf([f"1e38 0 0 1e38 0 0 cm {prose(FERRY)}"]),
+        error="infinite.pdf has no text layer",
+    ),
+    EdgeCase("no-pages.pdf", partial(of_pages, "", 0), error="no-pages.pdf"),
+    EdgeCase("no-root.pdf", lambda: one_page({CATALOG: "null"}), error="no-root.pdf is a damaged PDF"),
+    EdgeCase("only-a-head.pdf", lambda: b"%PDF-1.7\n%%EOF\n", error="only-a-head.pdf is a damaged PDF"),
 )

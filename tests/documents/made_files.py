@@ -28,6 +28,11 @@ def item(text: str, number: int, level: int = 0) -> str:
     return p(text, properties=f'<w:numPr><w:ilvl w:val="{level}"/><w:numId w:val="{number}"/></w:numPr>')
 
 
+def level(at: int, text: str, form: str = "decimal", *, more: str = "") -> str:
+    start = f'<w:start w:val="1"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{text}"/>'
+    return f'<w:lvl w:ilvl="{at}">{start}{more}</w:lvl>'
+
+
 def table(*rows: tuple[str, ...]) -> str:
     cells = ("".join(f"<w:tc>{cell if cell.startswith('<') else p(cell)}</w:tc>" for cell in row) for row in rows)
     return "<w:tbl>" + "".join(f"<w:tr>{row}</w:tr>" for row in cells) + "</w:tbl>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import textwrap
 from collections.abc import Sequence
 
 from PIL import Image
@@ -20,14 +21,7 @@ SENTENCES = (
 
 
 def wrap(text: str, width: int = 78) -> list[str]:
-    lines, line = [], ""
-    for word in text.split():
-        if line and len(line) + len(word) + 1 > width:
-            lines.append(line)
-            line = word
-        else:
-            line = f"{line} {word}".strip()
-    return [*lines, line]
+    return textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False)
 
 
 class Sheets:
@@ -43,16 +37,16 @@ class Sheets:
 
     def page(self, lines: Sequence[tuple[str, float, float] | str], *, head: str = "", foot: str = "") -> None:
         self.number += 1
-        self._set(head, 72, HEIGHT - 40, 9)
-        self._set(foot.replace("#", str(self.number)), 72, 30, 9)
+        self.text(head, 72, HEIGHT - 40, 9)
+        self.text(foot.replace("#", str(self.number)), 72, 30, 9)
         y = HEIGHT - 90
         for line in lines:
             text, size, gap = (line, 11, 0) if isinstance(line, str) else line
             y -= 14 + gap
-            self._set(text, 72, y, size)
+            self.text(text, 72, y, size)
         self.canvas.showPage()
 
-    def _set(self, text: str, x: float, y: float, size: float) -> None:
+    def text(self, text: str, x: float, y: float, size: float) -> None:
         self.canvas.setFont("Helvetica", size)
         self.canvas.drawString(x, y, text)
 

@@ -12,17 +12,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.documents import read, sandbox
-
-
-class _Process(sandbox.SandboxProcess):
-    """Knows whether its last response ended its job."""
-
-    is_done = False
-
-    def receive(self, seconds: float) -> dict[str, Any]:
-        response = super().receive(seconds)
-        self.is_done = not response.keys() & {"page", "characters"}
-        return response
+from specextend_cli.errors import SpecextendError
 
 
 class SharedWorker:
@@ -38,15 +28,19 @@ class SharedWorker:
         """As `sandbox.sandbox` does."""
         if self._process is None:
             self._process = self._stack.enter_context(sandbox.launched(target))
-        process = _Process(self._process, most)
-        process.send(job)
+        process = sandbox.SandboxProcess(self._process, most)
         try:
+            process.send(job)
             yield process
-        finally:
+        except SpecextendError:  # its last response
             self.used(self._process.pid)
-            if not process.is_done:
-                self.stopped += 1
-                self.close()
+            raise
+        except BaseException:
+            self.used(self._process.pid)
+            self.stopped += 1
+            self.close()
+            raise
+        self.used(self._process.pid)
 
     def used(self, pid: int) -> None:
         """A job of this process is done or has failed."""

@@ -5,75 +5,38 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from specextend_cli.documents.document import Document
-from specextend_cli.documents.html import article as article_module
+from specextend_cli.documents import read as reader
 from specextend_cli.documents.html.article import OUTSIDE, outside_of_article
 from specextend_cli.documents.markup import html_root
-from specextend_cli.documents.read import read_bytes
+from specextend_cli.documents.read import read, read_bytes
+from specextend_cli.documents.sections import Parsed
+from specextend_cli.documents.source import Source
+from specextend_cli.documents.worker import parse
+from tests.documents import faulty_workers
+from tests.documents.known.other_files import html_files
 from tests.documents.made_files import epub, message, page
-from tests.documents.made_pages import MadePage, made_pages
 
-PAGES = {made.name: made for made in made_pages(1)}
-NEWS = PAGES["news-0"]
-
-
-def words(text: str) -> Counter[str]:
-    return Counter(re.findall(r"\w+", text.casefold()))
-
-
-def article(made: MadePage) -> Document:
-    return read_bytes("page.html", made.html.encode())
-
-
-@pytest.mark.parametrize("made", PAGES.values(), ids=PAGES)
-def test_articles_are_found_whole(made: MadePage) -> None:
-    wanted, document = words(made.wanted), article(made)
-    got = words(document.text)
-    assert (wanted & got).total() >= 0.99 * wanted.total()
-    assert (wanted & got).total() >= 0.93 * got.total()
+NEWS = next(file for file in html_files() if file.kind == "news")
+HTML = NEWS.data.decode()
 
 
 def test_what_is_left_out_is_said_and_can_be_had() -> None:
-    document = article(NEWS)
+    document = read_bytes("page.html", NEWS.data)
     assert "cookies" not in document.text
-    assert document.text.startswith(NEWS.wanted.split("\n")[0])
+    assert document.text.startswith(NEWS.truth.heads[0])
     (warning,) = document.extraction.warnings
-    count = sum(words(edit.before).total() for edit in document.extraction.edits if edit.kind == OUTSIDE)
+    count = sum(len(re.findall(r"\w+", edit.before)) for edit in document.extraction.edits if edit.kind == OUTSIDE)
     assert warning.startswith(f"page.html is read as an article: {count} of its ")
     assert warning.endswith("and the like around it).")
     assert document.extraction.changes[OUTSIDE] > 5
-
-
-def around(lead: str, *, before: str = "") -> Document:
-    """A page with a menu, `before`, a headline, `lead` before the first paragraph, and a footer."""
-    title = "The bridge of the old town is closed"
-    story = "".join(
-        f"<p>The river rose by {n} metres in the night, and the people of the town carried sand to the bridge.</p>"
-        for n in range(12)
-    )
-    menu = "<nav><a href=/>Home</a></nav><ul><li><a href=/a>All of the news</a></li></ul>"
-    foot = "<div><a href=/b>The mill is sold to its miller</a></div>"
-    head = f"<html><head><title>{title}</title></head><body>{menu}{before}"
-    body = f"<article><h1>{title}</h1>{lead}<div>{story}</div></article>{foot}"
-    return read_bytes("a.html", (head + body).encode())
-
-
-def test_rows_with_links_are_data_and_rows_of_links_are_not() -> None:
-    links = "<a href=/x>Bill Bates</a>", "<a href=/y>Paul Alden</a>"
-    box = (
-        f"<table><tr><th>Founders</th><td><ul><li>{links[0]}</li><li>{links[1]}</li></ul></td></tr>"
-        f"<tr><th>Seat</th><td>{links[0]}</td></tr></table>"
-    )
-    text = around(box + "<p>By Ann Smith</p>").text
-    assert "Founders\n- Bill Bates\n- Paul Alden\nSeat  Bill Bates" in text
-    menu = f"<table><tr><td>{links[0]}</td><td>{links[1]}</td></tr></table>"
-    assert "Bates" not in around("", before=menu).text
+    whole = parse(Source("page.html", "html", data=NEWS.data, full_page=True))
+    assert isinstance(whole, Parsed)
+    assert any("cookies" in text for section in whole.sections for _, text in section.items)
+    assert whole.warnings == []
 
 
 SENTENCE = (
@@ -115,40 +78,34 @@ def test_contents_of_a_long_page_are_of_the_article() -> None:
     assert text.startswith("The weir\n\n- Part 0 of the story\n- Part 1 of the story")
 
 
-def test_a_short_article_among_headlines() -> None:
-    story = f"<section><h1>Ferry hits pier</h1><p>{SENTENCE}</p><p>{SENTENCE} It is closed.</p></section>"
-    body = f"<div><ul>{LISTED}</ul></div>{story}<div class=latest>{CARDS}</div>"
-    document = read_bytes("a.html", f"<html><title>Ferry hits pier | News</title><body>{body}".encode())
-    assert document.text.split("\n\n") == ["Ferry hits pier", SENTENCE, f"{SENTENCE} It is closed."]
-    assert document.extraction.changes[OUTSIDE] > 24
-    assert "of its" in document.extraction.warnings[0]
+def test_rows_with_links_are_data_and_rows_of_links_are_not() -> None:
+    ann, bo = "<a href=/x>Ann Bates</a>", "<a href=/y>Bo Alden</a>"
+    menu = f"<nav><a href=/>Home</a></nav><table><tr><td>{ann}</td><td>{bo}</td></tr></table>"
+    founders = f"<tr><th>Founders</th><td><ul><li>{ann}</li><li>{bo}</li></ul></td></tr>"
+    box = f"<table>{founders}<tr><th>Seat</th><td>{ann}</td></tr></table>"
+    story = "".join(f"<p>{n}. {SENTENCE}</p>" for n in range(12))
+    body = (
+        f"{menu}<article><h1>The weir</h1>{box}<p>By Ann</p><div>{story}</div></article><div><a href=/b>Sold</a></div>"
+    )
+    text = read_bytes("a.html", f"<html><title>The weir</title><body>{body}".encode()).text
+    assert text.startswith("The weir\n\nFounders  Ann Bates; Bo Alden\nSeat  Ann Bates")
 
 
-def test_what_is_listed_quoted_or_code_beside_its_paragraphs_is_of_the_article() -> None:
-    parts = "<ul><li>wash</li><li>dry</li></ul><pre>mill --open</pre><blockquote>It is ours, said Ann.</blockquote>"
-    text = around(parts).text
-    assert "- wash\n- dry\n\nmill --open\n\nIt is ours, said Ann." in text
-    assert "miller" not in text
-
-
-def test_a_page_without_menus_is_read_whole() -> None:
-    story = "".join(f"<p>{n}. {SENTENCE}</p>" for n in range(8))
-    body = f"<div>By Ann</div><h1>The weir</h1><div>{story}</div><div class=footer>Printed in May</div>"
-    document = read_bytes("a.html", f"<html><body>{body}".encode())
-    assert document.text.startswith("By Ann")
-    assert document.text.endswith("Printed in May")
-
-
-def test_short_pages_stay_whole() -> None:
-    body = "<nav><a href=/>Home</a></nav><article><p>The river rose.</p></article><div><p>Buy a boat.</p></div>"
-    document = read_bytes("a.html", f"<html><body>{body}".encode())
-    assert document.text == "The river rose.\n\nBuy a boat."
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"<div>By Ann</div><h1>The weir</h1><p>{SENTENCE}</p><div class=footer>Printed in May</div>",  # without menus
+        "<nav><a href=/>Home</a></nav><article><p>The river rose.</p></article><div><p>Printed in May</div>",  # short
+    ],
+)
+def test_pages_that_stay_whole(body: str) -> None:
+    assert read_bytes("a.html", f"<html><body>{body}".encode()).text.endswith("Printed in May")
 
 
 def test_books_and_mail_are_never_cut() -> None:
-    body = NEWS.html.split("<body>")[1].split("</body>")[0]
+    body = HTML.split("<body>")[1].split("</body>")[0]
     assert "cookies" in read_bytes("a.epub", epub({"a.xhtml": page(body)})).text
-    assert "cookies" in read_bytes("a.eml", bytes(message(None, NEWS.html))).text
+    assert "cookies" in read_bytes("a.eml", bytes(message(None, HTML))).text
 
 
 @pytest.mark.parametrize("error", [ValueError, MemoryError])
@@ -161,23 +118,25 @@ def test_a_page_that_trafilatura_cannot_read_stays_whole(
         raise error
 
     monkeypatch.setattr(trafilatura, "bare_extraction", fail)
-    assert not outside_of_article(html_root(NEWS.html))
+    assert not outside_of_article(html_root(HTML))
 
 
-def test_a_page_on_which_it_takes_too_long_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    import trafilatura
-
-    monkeypatch.setattr(trafilatura, "bare_extraction", lambda *_, **__: time.sleep(60))
-    monkeypatch.setattr(article_module, "SECONDS", 0.1)
-    assert not outside_of_article(html_root(NEWS.html))
-
-
-def test_only_the_sandbox_imports_trafilatura(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("own_processes")
+def test_a_page_on_which_it_takes_too_long_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(reader, "_WORKER", f"{faulty_workers.__name__}:slow_article")
     path = tmp_path / "a.html"
-    path.write_text(NEWS.html)
+    path.write_text(HTML)
+    monkeypatch.setattr(reader, "SECONDS", 4.5)
+    document = read(path)
+    assert "cookies" in document.text
+
+
+def test_only_the_sandbox_imports_parsers(tmp_path: Path) -> None:
+    path = tmp_path / "a.html"
+    path.write_text(HTML)
     code = (
         "import sys; from specextend_cli.documents.read import read; print(len(read(sys.argv[1]).text)); "
-        "print([name for name in ('trafilatura', 'lxml', 'justext') if name in sys.modules])"
+        "print([name for name in ('trafilatura', 'lxml', 'pypdf', 'pypdfium2', 'torch') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[1] == "[]"

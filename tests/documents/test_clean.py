@@ -5,14 +5,11 @@ from __future__ import annotations
 import pytest
 
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import HYPHEN, Line, lines_of_text
+from specextend_cli.documents.line import HYPHEN, lines_of_text
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.hyphens import hyphens
-
-
-def at(text: str, base: float, *, size: float = 10, page: int = 1) -> Line:
-    return Line(text, page, 72, 72 + 0.5 * size * len(text), base, size)
+from tests.documents.made_lines import at
 
 
 @pytest.mark.parametrize(
@@ -50,7 +47,6 @@ def joined(*lines: str) -> str:
         ("asked a third-", "party and", "third-party and"),  # as the document itself spells it
         ("the Anglo-", "Saxon tribes", "Anglo-Saxon"),
         ("the aircraft was a 9V-", "SMF of 2018", "9V-SMF"),
-        ("it was a Boeing 737-", "MAX of 2018", "737-MAX"),
         ("see the pages 3-", "5 of it", "3-5"),
         ("it was an Airbus A320-", "neo of 2018", "A320-neo"),
         (f"a raid by the FBI{HYPHEN}", "led men of", "FBI-led"),
@@ -112,11 +108,6 @@ def test_wrapped_lines_become_paragraphs() -> None:
     assert "a word hyphenated at the end." in second
 
 
-def test_double_spaced_lines_are_still_one_paragraph() -> None:
-    source = "A sentence that was typed with\n\nempty lines between all of its\n\nlines and so goes on\n\nand on."
-    assert lay_out(source) == " ".join(source.split())
-
-
 def test_lists_and_tables_keep_their_lines() -> None:
     source = "We ask three things of those who read this text to its end:\n- that they like it;\n"
     source += "- that they tell others about it, which takes a little longer\n  to say than one line holds;\n"
@@ -127,9 +118,16 @@ def test_lists_and_tables_keep_their_lines() -> None:
     assert table.split("\n") == ["Year  Rain  Flood", "2019  812 mm  none", "2020  1,002 mm two"]
 
 
-def test_long_unwrapped_lines_are_paragraphs() -> None:
-    one, two = "One sentence of many words. " * 9, "Another sentence of words. " * 12
-    assert lay_out(f"{one}\n{two}\n{one}") == "\n\n".join((one.strip(), two.strip(), one.strip()))
+LONG, LONGER = "One sentence of many words. " * 9, "Another sentence of words. " * 12
+DOUBLE = "A sentence that was typed with\n\nempty lines between all of its\n\nlines and so goes on\n\nand on."
+
+
+@pytest.mark.parametrize(
+    ("text", "paragraphs"),
+    [(DOUBLE, [" ".join(DOUBLE.split())]), (f"{LONG}\n{LONGER}\n{LONG}", [LONG.strip(), LONGER.strip(), LONG.strip()])],
+)
+def test_double_spaced_and_unwrapped_lines(text: str, paragraphs: list[str]) -> None:
+    assert lay_out(text).split("\n\n") == paragraphs
 
 
 def test_headings() -> None:
@@ -138,14 +136,3 @@ def test_headings() -> None:
     result = compose([lines_of_text(source, 1)])
     found = [result.text[b.start : b.end] for b in result.blocks if b.kind == "heading"]
     assert found == ["INTRODUCTION", "2.1 Scope of the Work", "Findings and Advice"]
-
-
-def test_paragraphs_go_on_over_the_page() -> None:
-    first = lines_of_text("A sentence that does not end where the page", 1)
-    result = compose([first, lines_of_text("ends but on the next.\n\nAnother.", 2)])
-    assert result.text == "A sentence that does not end where the page ends but on the next.\n\nAnother."
-    assert [(p.number, result.text[p.start : p.end][:5]) for p in result.pages] == [(1, "A sen"), (2, "ends ")]
-
-
-def test_chinese_is_joined_without_spaces() -> None:
-    assert lay_out("这是一个很长的句子它在这里换行\n然后继续。") == "这是一个很长的句子它在这里换行然后继续。"

@@ -25,16 +25,12 @@ def test_headers_and_the_text_part() -> None:
     text = "Dear Bo,\n\nthe water rises slowly at first and then within an hour it covers\nthe road.\n"
     document = read_bytes("a.eml", bytes(message(text, "<p>other</p><p hidden>preview</p>")))
     assert (document.kind, document.title) == ("email", SUBJECT)
-    whole = "the water rises slowly at first and then within an hour it covers the road."
-    assert document.text == f"{HEAD}\n\nDear Bo,\n\n{whole}"
+    assert document.text == f"{HEAD}\n\nDear Bo,\n\n{' '.join(text.split()[2:])}"
     assert document.blocks[0].kind == "heading"
     assert (document.extraction.warnings, document.extraction.left_out) == ((), 0)
 
 
 def test_html_where_there_is_no_text() -> None:
-    document = read_bytes("a.eml", bytes(message(None, "<h2>News</h2><p>Gr&ouml;&szlig;e</p><style>p{}</style>")))
-    assert document.text == f"{HEAD}\n\nNews\n\nGröße"
-    assert [page.title for page in document.pages] == [SUBJECT, "News"]
     stub = read_bytes("a.eml", bytes(message("Use HTML.", f"<p>{'many words ' * 20}</p><p hidden>preview</p>")))
     assert (stub.text[-10:], stub.extraction.left_out) == ("many words", 1)
 

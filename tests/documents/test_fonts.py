@@ -1,4 +1,4 @@
-"""Fonts whose dictionaries say more about their characters than PDFium reads."""
+"""Fonts whose dictionaries say more about their characters than PDFium reads, and TeX's that say nothing."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ from pypdf.generic import DictionaryObject, NameObject
 
 from specextend_cli.documents.pdf.fonts import MappedPages, _fonts, meaning
 from specextend_cli.documents.read import read_bytes
-from tests.documents.raw_pdf import bitmap_font_pdf, font_pdf, unicode_map
+from tests.documents.raw_pdf import ASCII, bitmap_font_pdf, font_pdf, show_lines, unicode_map
 
-ASCII = {chr(code): chr(code) for code in range(32, 127)}
 FIRST = "the \x1brst \x1cood of the year was con\x1bned to \x1cat \x1belds, and the o\x1dce di\x1eered over it."
 WHOLE = "the first flood of the year was confined to flat fields, and the office differed over it."
 
@@ -21,8 +20,8 @@ def named(lines: list[str], names: Mapping[str, str], told: Mapping[str, str]) -
     """Lines in a font whose glyphs have `names`, and whose map says that they stand for `told`."""
     differences = " ".join(f"{ord(code)} /{name}" for code, name in names.items())
     encoding = f"/Encoding << /BaseEncoding /WinAnsiEncoding /Differences [{differences}] >>"
-    font = f"/Subtype /Type1 /BaseFont /Times-Roman {encoding} /ToUnicode 6 0 R"
-    return font_pdf(lines, font, unicode_map(ASCII | dict(told)))
+    font = f"/Subtype /Type1 /BaseFont /Times-Roman {encoding} /ToUnicode 3 0 R"
+    return font_pdf([show_lines(lines)], font, unicode_map(ASCII | dict(told)))
 
 
 @pytest.mark.parametrize(
@@ -63,7 +62,7 @@ def test_codes_of_symbolic_fonts_are_those_of_windows(text: str) -> None:
     widths = f"/FirstChar 0 /LastChar 255 /Widths [{'500 ' * 256}]"
     described = "/Type /FontDescriptor /FontName /AB+Roman /Flags 4 /FontBBox [0 0 500 700] /ItalicAngle 0 /StemV 80"
     font = f"/Subtype /TrueType /BaseFont /AB+Roman {widths} /FontDescriptor << {described} >>"
-    assert read_bytes("a.pdf", font_pdf([text.encode("cp1252").decode("latin-1")], font)).text == text
+    assert read_bytes("a.pdf", font_pdf([show_lines([text.encode("cp1252").decode("latin-1")])], font)).text == text
 
 
 @pytest.mark.parametrize("shift", [0, 1])
@@ -77,24 +76,10 @@ def test_type_3_fonts_with_names_are_read(shift: int) -> None:
     assert not document.extraction.warnings
 
 
-@pytest.mark.parametrize(
-    ("name", "letters"),
-    [
-        ("T_h", "Th"),
-        ("f_f_i.alt", "ffi"),
-        ("ffl", "ffl"),
-        ("eacute", "é"),
-        ("uni00E90301", "é\u0301"),
-        ("u1D538", "A"),
-        ("a65", ""),
-        ("g12", ""),
-        ("f_unknownname", ""),
-        ("uFFFFFF", ""),
-        (".notdef", ""),
-    ],
-)
-def test_names_of_glyphs(name: str, letters: str) -> None:
-    assert meaning(name) == letters
+def test_names_of_glyphs() -> None:
+    letters = {"T_h": "Th", "f_f_i.alt": "ffi", "ffl": "ffl", "eacute": "é", "uni00E90301": "é\u0301", "u1D538": "A"}
+    assert {name: meaning(name) for name in letters} == letters
+    assert not any(map(meaning, ("a65", "g12", "f_unknownname", "uFFFFFF", ".notdef")))
 
 
 def test_fonts_of_forms_are_found_once() -> None:
@@ -110,3 +95,40 @@ def test_fonts_of_forms_are_found_once() -> None:
 def test_a_page_that_cannot_be_mended_is_read_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MappedPages, "_mended", lambda pages, index: b"no PDF")
     assert MappedPages(Path("a.pdf"), None).page(1) is None
+
+
+# ----------------------------------------------------------------------------------- TeX's bitmap fonts
+
+
+@pytest.mark.parametrize(
+    ("codes", "wanted"),
+    [
+        (
+            "\x9f 3 Hilfe f\xfcr die Stra\xffe ist \xf6\x1bentlich \x15 \x12sicher\x10.",
+            "§ 3 Hilfe für die Straße ist öffentlich – „sicher“.",
+        ),
+        ("La \xf7uvre \xc0 \x13 e\x1ecace \x14 co\xfbte 3 francs.", "La œuvre À « efficace » coûte 3 francs."),
+        ("Za\xbb\xf3\xaa\xa2 g\xa6\xb1l\xa1, o\x1ccjalny \xa1 ja\xb9\xab.", "Zażółć gęślą, oficjalny ą jaźń."),
+        ('The \\\x0crst" o\x0bers di\x0ber in 1999{2005 | if any.', "The “first” offers differ in 1999–2005 — if any."),
+    ],
+)
+def test_codes_become_letters(codes: str, wanted: str) -> None:
+    document = read_bytes("a.pdf", bitmap_font_pdf([codes]))
+    assert document.text == wanted
+    assert not document.extraction.warnings
+
+
+def test_codes_without_a_known_ligature_stay() -> None:
+    text = 'Braces {as in code} and "quotes" stay as they are.'
+    assert read_bytes("a.pdf", bitmap_font_pdf([text])).text == text
+
+
+@pytest.mark.parametrize(
+    "codes",
+    [
+        "\xcf\xf0\xe5\xe4\xf1\xf2\xe0\xe2\xeb\xff\xe5\xf2 \xe2\xf1\xe5 o\x1cces \xff\xe7\xfb\xea",  # Cyrillic
+        "oÎrli\xb9zei kaÈ mìnimoc âqjrìc eÐnai tä \x1claki stn o\x1cc",  # Greek
+    ],
+)
+def test_other_scripts_are_said_to_be_unread(codes: str) -> None:
+    assert "cannot be read" in read_bytes("a.pdf", bitmap_font_pdf([codes])).extraction.warnings[0]

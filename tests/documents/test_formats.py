@@ -7,18 +7,19 @@ from json import loads
 from pathlib import Path
 
 import pytest
+from specextend_cli.documents.request import parse_pages
 
 from specextend_cli.documents import read as reader
 from specextend_cli.documents.find import find
-from specextend_cli.documents.formats import FORMATS, Format, detect, format_names, load
+from specextend_cli.documents.formats import FORMATS, Format, detect, format_names
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.sandbox import as_json
 from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.source import Source, parse_pages
+from specextend_cli.documents.source import Source
 from specextend_cli.documents.worker import document_of, parse
 from specextend_cli.errors import UsageError
 from tests.documents.edge_cases import refusal
-from tests.documents.made_files import epub, page, zipped
+from tests.documents.made_files import docx, epub, p, page, zipped
 from tests.documents.made_pdfs import report_bytes
 
 TOY = b"TOY1\n= Rivers\nThe river rises.\n= Bridges\nThe bridge holds.\n"
@@ -65,14 +66,6 @@ def test_the_order_of_formats_in_messages() -> None:
     assert format_names() == ["PDF", "Word (DOCX)", "EPUB", "HTML", "email", "transcripts", "Markdown", "text"]
 
 
-@pytest.mark.parametrize("entry", FORMATS.values(), ids=FORMATS)
-def test_every_format_is_read_or_refused_with_a_hint(entry: Format) -> None:
-    assert bool(entry.parser) == bool(entry.name)
-    assert entry.parser or entry.hint or entry.kind == "image"
-    if entry.parser:
-        assert callable(load(entry.parser))
-
-
 # ------------------------------------------------------------------------------------------------------- directories
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(99)
@@ -86,16 +79,18 @@ def fill(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
-    files = {"b.dat": report_bytes(1), "a.txt": b"words"}
-    files |= {"sub/book.epub": epub({"a.xhtml": page("<p>a</p>")}), "sub/photo.jpeg": PNG, "sub/z.pdf": PNG}
+    files = {"b.dat": report_bytes(1), "a.txt": b"words", "sub/deep/word": docx(p("words"))}
+    files |= {"sub/book.zip": epub({"a.xhtml": page("<p>a</p>")}), "sub/photo.jpeg": PNG, "sub/z.pdf": PNG}
     files |= {"sub/empty.log": b"", "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"})}
     fill(tmp_path, files | {".hidden.txt": b"words", ".git/config": b"words"})
     found = find(tmp_path)
     # z.pdf is promised: reading it says what is wrong.
-    names = ["a.txt", "b.dat", "sub/book.epub", "sub/z.pdf"]
+    names = ["a.txt", "b.dat", "sub/book.zip", "sub/z.pdf", "sub/deep/word"]
     assert [str(path.relative_to(tmp_path)) for path in found.documents] == names
     assert found.account == "sheet.xlsx (a ZIP archive), empty.log (empty), photo.jpeg (an image); 2 hidden"
-    assert str(found) == f"4 documents; skipped: {found.account}"
+    assert str(found) == f"5 documents; skipped: {found.account}"
+    fill(tmp_path / "many", {f"{n}.log": b"" for n in range(9)})
+    assert find(tmp_path / "many").account.endswith("4.log (empty) and 4 more")
 
 
 def test_links_and_pipes(tmp_path: Path) -> None:
@@ -107,8 +102,3 @@ def test_links_and_pipes(tmp_path: Path) -> None:
     # A link that leads nowhere is kept: reading it says so.
     assert [path.name for path in found.documents] == ["lost.txt", "real.txt"]
     assert found.account == "pipe (not a file)"
-
-
-def test_many_skipped_are_counted(tmp_path: Path) -> None:
-    fill(tmp_path, {f"{n}.log": b"" for n in range(9)})
-    assert find(tmp_path).account.endswith("4.log (empty) and 4 more")

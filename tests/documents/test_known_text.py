@@ -38,7 +38,7 @@ def read_all(files: Iterable[Known]) -> tuple[Score, int]:
         pytest.param(reportlab_files, 37, (24, 32, 1, 0, 14, 10, 4), id="reportlab", marks=pytest.mark.full),
         pytest.param(word_files, 8, (0,) * 7, id="word"),
         pytest.param(epub_files, 5, (0,) * 7, id="epub"),
-        pytest.param(html_files, 6, (0,) * 7, id="html"),
+        pytest.param(html_files, 15, (0,) * 7, id="html"),
         pytest.param(eml_files, 5, (0,) * 7, id="mail"),
     ],
 )

@@ -4,24 +4,24 @@ import io
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from specextend_cli.documents.request import parse_pages
 
 from specextend_cli.documents import read as reader
 from specextend_cli.documents.pdf import read as pdf
 from specextend_cli.documents.read import read, read_bytes
-from specextend_cli.documents.source import Source, parse_pages
+from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError, UsageError
 from tests.documents import faulty_workers
-from tests.documents.damaged_pdfs import locked
+from tests.documents.edge_case_pdfs import locked
 from tests.documents.edge_cases import refusal
 from tests.documents.made_files import zipped
 from tests.documents.made_pdfs import Sheets, report_bytes
 
 OLE = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(99)
-OFFICE = "a Microsoft Office file, an old one or one with a password"
+LOCKED = OLE + "EncryptedPackage".encode("utf-16-le")
 CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
@@ -34,9 +34,6 @@ def test_pdf_becomes_pages_and_blocks() -> None:
     assert (document.name, document.kind, document.extraction.pages) == ("report.pdf", "pdf", 5)
     assert seen == [(n, 5) for n in range(1, 6)]
     assert [page.number for page in document.pages] == [1, 2, 3, 4, 5]
-    assert document.pages[0].start == 0
-    assert document.pages[-1].end == len(document.text)
-    assert all(a.end == b.start for a, b in zip(document.pages, document.pages[1:], strict=False))
     place = document.text.index("This is page 3 of the story.")
     assert document.pages_of(place, place + 10) == (3,)
     headings = [document.text[b.start : b.end] for b in document.blocks if b.kind == "heading"]
@@ -174,7 +171,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("name", "what", "why", "fix"),
     [
-        ("reprot-2024.pdf", "reprot-2024.pdf does not exist", "", ""),
+        ("reprot-2024.pdf", "reprot-2024.pdf does not exist", "", "report-2024.pdf?"),
         ("missing.pdf", "missing.pdf does not exist", "", ""),
         ("nowhere/x.pdf", "x.pdf does not exist", "there is no directory", ""),
         ("link.txt", "link.txt leads to a file that does not exist", "it is a link to gone.txt", ""),
@@ -209,11 +206,11 @@ def test_permission_error_is_explained(folder: Path, call: str, monkeypatch: pyt
     [
         ("a.pdf", zipped({"ppt/presentation.xml": ""}), "a PowerPoint presentation, not a PDF", "soffice"),
         ("b.zip", zipped({"notes.txt": "words"}), "a ZIP archive", "unzip"),
-        ("c.doc", OLE, OFFICE, "soffice"),
-        ("locked.docx", OLE, f"{OFFICE}, not a Word document (DOCX)", "without a password"),
+        ("c.doc", OLE, "an old Microsoft Office file", "soffice"),
+        ("locked.doc", LOCKED, "a Microsoft Office file with a password", "without a password"),
         ("d.rtf", b"{\\rtf1 hello}", "an RTF document", "pandoc --from=rtf"),
         ("e.png", b"\x89PNG\r\n\x1a\n" + bytes(99), "an image", "specextend summarize e.png --ocr"),
-        ("f.txt", b"\x1f\x8b\x08" + bytes(99), "a compressed file, not a text", "gunzip"),
+        ("f.txt", b"\x1f\x8b\x08" + bytes(99), "a gzip archive, not a text", "gunzip -c f.txt"),
         ("g.bin", bytes(range(256)) * 4, "a binary file, not a document", "PDF"),
         ("g.dat", b"8=FIX\x019=178\x0135=D\x0149=SENDER\x01" * 9, "a binary file, not a document", "PDF"),
         ("g", "Où\0 est la rive ? ".encode() * 20, "a binary file, not a document", "PDF"),
@@ -231,8 +228,7 @@ def test_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with path.open("wb") as file:
         file.write(b"%PDF-1.7\n")
         file.truncate(600 << 20)
-    error = refusal(lambda: read(path))
-    assert error.what == "huge.pdf is larger than 512 MB"
+    assert refusal(lambda: read(path)).what == "huge.pdf is larger than 512 MB"
     with path.open("wb") as file:
         file.write(b"words " * 99)
         file.truncate(70 << 20)
@@ -242,62 +238,10 @@ def test_size_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # ----------------------------------------------------------------------------------------------------- text files
 
 
-RUSSIAN = "Совет решил поднять плотину: река опять вышла из берегов."
-JAPANESE = "議会は堤防を高くすることを決めた。川がまた溢れたからである。"
-
-
-@pytest.mark.parametrize(
-    ("words", "codec", "name"),
-    [
-        (RUSSIAN, "cp1251", "Windows-1251"),
-        (RUSSIAN, "koi8-r", "KOI8-R"),
-        ("Το συμβούλιο αποφάσισε να υψώσει το φράγμα.", "cp1253", "Windows-1253"),
-        ("קבע המועצה להגביה את הסכר, כי הנהר עלה על גדותיו.", "cp1255", "Windows-1255"),
-        ("قرر المجلس رفع السد لأن النهر فاض مرة أخرى.", "cp1256", "Windows-1256"),
-        ("Rada postanowiła podwyższyć tamę, ponieważ rzeka znów wystąpiła z brzegów.", "cp1250", "Windows-1250"),
-        ("Belediye meclisi bendi yükseltmeye karar verdi, çünkü ırmak yine taştı.", "cp1254", "Windows-1254"),
-        ("Taryba nusprendė paaukštinti užtvanką, nes upė vėl išsiliejo iš krantų.", "cp1257", "Windows-1257"),
-        ("Rada rozhodla zvýšit hráz, protože řeka se opět vylila z břehů.", "iso8859-2", "ISO-8859-2"),
-        ("L’été dernier, le fleuve a débordé à Orléans.", "mac_roman", "MacRoman"),
-        ("議會決定加高堤壩，因為河水又一次漫過了河岸。", "big5", "Big5"),
-        (JAPANESE, "euc_jp", "EUC-JP"),
-        (JAPANESE, "cp932", "CP932"),
-        ("议会决定加高堤坝,因为河水又一次漫过了河岸。", "gb18030", "GB18030"),
-        ("의회는 강이 다시 넘쳤기 때문에 둑을 높이기로 했다.", "cp949", "CP949"),
-        ("L’été dernier, le fleuve a débordé à Orléans : « trop d’eau ».", "cp1252", "Windows-1252"),
-        ("Der Fluß steigt im Frühling über die Ufer, und die Bürger räumen ihre Häuser.", "cp850", "cp850"),
-    ],
-)
-def test_encodings_are_guessed_by_their_letters(words: str, codec: str, name: str) -> None:
-    document = read_bytes("a.txt", f"Levels, 2025\n\n{words}\n".encode(codec))
-    assert document.text.split("\n\n")[1] == words
-    assert f"read as {name}, " in document.extraction.warnings[0]
-
-
-def test_an_encoding_is_guessed_by_a_few_letters_in_a_long_text() -> None:
-    text = "The river rises in spring.\n" * 9_000 + RUSSIAN
-    assert read_bytes("a.txt", text.encode("koi8-r")).text.endswith(RUSSIAN)
-
-
-@pytest.mark.parametrize(
-    ("data", "text", "warnings"),
-    [
-        ("Größe – “Maß”".encode("cp1252"), "Größe – “Maß”", "a.txt is not UTF-8: read as Windows-1252, 6 bytes"),
-        (b"caf\xe9 \x81", "café �", "1 byte of a.txt are not valid Windows-1252 and were replaced by �."),
-        ("Größe ".encode() * 9 + b"\xff", "Größe " * 9 + "�", "1 byte of a.txt are not valid UTF-8 and were replaced"),
-    ],
-)
-def test_guesses_and_damage_are_said(data: bytes, text: str, warnings: str) -> None:
-    document = read_bytes("a.txt", data)
-    assert document.text == text
-    assert document.extraction.warnings[-1].startswith(warnings)
-
-
 def test_form_feeds_separate_pages() -> None:
     document = read_bytes("a.txt", b"First page.\n\fSecond page.\n\f\fFourth page.\n\f")
     assert [page.number for page in document.pages] == [1, 2, 4]
-    assert document.extraction.pages == 4
-    assert document.extraction.empty == (3,)
+    assert (document.extraction.pages, document.extraction.empty) == (4, (3,))
     assert document.text == "First page.\n\nSecond page.\n\nFourth page."
     only = read_bytes("a.txt", b"First page.\n\fSecond page.\n", pages=parse_pages("2"))
     assert only.text == "Second page."
@@ -336,20 +280,4 @@ def test_escapes_never_reach_the_text(name: str) -> None:
     assert "\u202e" not in document.text
     kinds = document.extraction.changes
     assert kinds["escape sequence"] >= 7
-    assert kinds["soft hyphen"] == 1
-    assert kinds["invisible character"] == 5
-    assert {edit.kind for edit in document.extraction.edits} <= set(kinds)
-
-
-def test_emoji_and_joined_scripts_survive() -> None:
-    words = "family 👩‍👩‍👧 and می‌خواهم"
-    assert read_bytes("a.txt", words.encode()).text == words
-
-
-def test_import_is_light() -> None:
-    code = (
-        "import sys, specextend_cli.documents; "
-        "print([m for m in ('torch', 'transformers', 'pypdf', 'pypdfium2', 'reportlab') if m in sys.modules])"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "[]"
+    assert (kinds["soft hyphen"], kinds["invisible character"]) == (1, 5)

@@ -8,20 +8,9 @@ import pytest
 
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.sections import Cell, Table
+from tests.documents.edge_case_pdfs import table as drawn_rows
 from tests.documents.made_files import docx, epub, p
 from tests.documents.raw_pdf import raw_pdf, show, width
-
-
-def lines(*rows: list[Cell]) -> list[str]:
-    made = Table()
-    for row in rows:
-        made.add(row)
-    return [line.replace("\t", "|") for line in made.lines()]
-
-
-def cells(*texts: str) -> list[Cell]:
-    return [Cell(text) for text in texts]
-
 
 STORY = "The river rose by three metres in a night, and the mill was under water by the morning."
 HEAD = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
@@ -30,24 +19,21 @@ HEAD = [Cell("Year", rows=2), Cell("Rain", columns=2), Cell("Flood", rows=2)]
 @pytest.mark.parametrize(
     ("rows", "wanted"),
     [
-        (
-            [cells("", "2019", "2020"), cells("Rain", "", "3"), cells("Snow", "4", "")],
-            ["—|2019|2020", "Rain|—|3", "Snow|4"],
-        ),
-        ([cells("", "a", "", "b"), cells("", "c", "", "")], ["a|b", "c"]),  # empty columns are none
-        ([cells("", ""), cells()], []),
-        ([cells("a", "b", "c"), cells("", STORY, "")], ["a|b|c", STORY]),  # a text beside empty cells is a text
-        (
-            [HEAD, cells("mm", "days"), cells("19", "812", "90", "-")],
-            ["Year|Rain|Rain|Flood", "Year|mm|days|Flood", "19|812|90|-"],
-        ),
-        ([cells("a", "b"), [Cell("The north", columns=2)], cells("d", "e")], ["a|b", "The north", "d|e"]),
-        ([[Cell(STORY, rows=2), Cell("a")], cells("b")], [f"{STORY}|a", "—|b"]),  # too long to be repeated
+        (["|2019|2020", "Rain||3", "Snow|4|"], ["—|2019|2020", "Rain|—|3", "Snow|4"]),
+        (["|a||b", "|c||"], ["a|b", "c"]),  # empty columns are none
+        (["|", []], []),
+        (["a|b|c", f"|{STORY}|"], ["a|b|c", STORY]),  # a text beside empty cells is a text
+        ([HEAD, "mm|days", "19|812|90|-"], ["Year|Rain|Rain|Flood", "Year|mm|days|Flood", "19|812|90|-"]),
+        (["a|b", [Cell("The north", columns=2)], "d|e"], ["a|b", "The north", "d|e"]),
+        ([[Cell(STORY, rows=2), Cell("a")], "b"], [f"{STORY}|a", "—|b"]),  # too long to be repeated
     ],
     ids=["empty cells", "empty columns", "nothing", "text", "spans", "title", "long"],
 )
-def test_cells_keep_their_places(rows: list[list[Cell]], wanted: list[str]) -> None:
-    assert lines(*rows) == wanted
+def test_cells_keep_their_places(rows: list[str | list[Cell]], wanted: list[str]) -> None:
+    made = Table()
+    for row in rows:
+        made.add([Cell(text) for text in row.split("|")] if isinstance(row, str) else row)
+    assert [line.replace("\t", "|") for line in made.lines()] == wanted
 
 
 @pytest.mark.parametrize("cell", [Cell("x", columns=10**9, rows=10**9), Cell("x", columns=-1, rows=0)])
@@ -113,15 +99,6 @@ def test_cells_of_several_lines_are_in_their_row(last: bool) -> None:
     assert "hills  A bridge" not in drawn_table(prose, (60, 300), last=last)
 
 
-def rows_of(rows: Sequence[Sequence[str]], lefts: Sequence[float]) -> str:
-    """The text of rows whose figures end 40 points from the left ends of their columns."""
-    drawn = ""
-    for at, row in enumerate(rows):
-        for left, cell in zip(lefts, row, strict=True):
-            drawn += show(left if left == 60 else left + 40 - width(cell, 9), 700 - 14 * at, cell, 9)
-    return read_bytes("a.pdf", raw_pdf([drawn])).text
-
-
 def test_a_cell_of_dots_is_a_cell() -> None:
     rows = [
         ("", "2031", "2032", "2033", "Total"),
@@ -131,12 +108,13 @@ def test_a_cell_of_dots_is_a_cell() -> None:
         ("Southgate ferry", "148", "259", "........", "........"),
     ]
     wanted = ["  ".join("—" if ".." in cell or ". ." in cell else cell for cell in row) for row in rows]
-    assert rows_of(rows, (60, 170, 240, 310, 380)).split("\n")[1:] == wanted[1:]
+    text = read_bytes("a.pdf", drawn_rows(rows, 210, 272, 334, 396)).text
+    assert text.split("\n")[1:] == wanted[1:]
 
 
 def test_dots_before_a_page_number_are_a_leader() -> None:
     rows = [("1.1", "The mill", "." * 60, "7"), ("1.2", "The weir", "." * 60, "12")]
-    assert "—" not in rows_of(rows, (60, 90, 290, 330))
+    assert "—" not in read_bytes("a.pdf", drawn_rows(rows, 130, 340, 370)).text
 
 
 def test_wide_spaces_of_a_justified_heading_are_no_gaps() -> None:

@@ -2,7 +2,7 @@
 
 python -m tests.scripts.article_quality
 
-Over the pages of `made_pages.py`, which are constructed: the public collections are larger and of real pages.
+Over the pages of `known/other_files.py`, which are constructed: the public collections are larger and of real pages.
 """
 
 from __future__ import annotations
@@ -12,36 +12,39 @@ from collections import Counter, defaultdict
 
 import trafilatura
 
-from specextend_cli.documents.html.read import read_html
 from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.sections import Parsed
-from tests.documents.made_pages import MadePage, made_pages
+from specextend_cli.documents.source import Source
+from specextend_cli.documents.worker import parse
+from tests.documents.known.other_files import html_files
 
 
 def words(text: str) -> Counter[str]:
     return Counter(re.findall(r"\w+", text.casefold()))
 
 
-def ways(page: MadePage) -> dict[str, str]:
+def ways(data: bytes) -> dict[str, str]:
     """The text of a page, in three ways."""
-    whole = Parsed("html")
-    read_html(page.html, whole)
+    whole = parse(Source("a.html", "html", data=data, full_page=True))
+    assert isinstance(whole, Parsed)
     return {
         "whole page": "\n".join(text for section in whole.sections for _, text in section.items),
-        "trafilatura": trafilatura.extract(page.html, include_comments=False, include_tables=True) or "",
-        "article": read_bytes("a.html", page.html.encode()).text,
+        "trafilatura": trafilatura.extract(data.decode(), include_comments=False, include_tables=True) or "",
+        "article": read_bytes("a.html", data).text,
     }
 
 
 def main() -> None:
     figures: defaultdict[tuple[str, str], list[tuple[float, float]]] = defaultdict(list)
-    for page in made_pages():
-        wanted = words(page.wanted)
-        for way, text in ways(page).items():
+    for page in html_files():
+        truth = page.truth
+        rows = map(" ".join, truth.rows)
+        wanted = words(" ".join((*truth.heads, *truth.sentences, *truth.notes, *truth.items, *rows)))
+        for way, text in ways(page.data).items():
             got = words(text)
             both = (wanted & got).total()
             pair = both / max(got.total(), 1), both / wanted.total()
-            for kind in (page.name.rsplit("-", 1)[0], "all"):
+            for kind in (page.kind, "all"):
                 figures[kind, way].append(pair)
     print("| pages | way | precision | recall |\n|---|---|---|---|")
     for (kind, way), pairs in figures.items():

@@ -25,7 +25,6 @@ import pytest
 
 from specextend_cli.documents.read import MEMORY, read_bytes
 from specextend_cli.errors import InputError
-from tests.documents.damaged_pdfs import DAMAGED
 from tests.documents.edge_case_files import FILES
 from tests.documents.edge_case_pdfs import PDFS
 from tests.documents.made_files import docx, epub, item, message, p, page, table, zipped
@@ -88,7 +87,7 @@ def mutated(chance: random.Random, data: bytes) -> bytes:
 def bases() -> dict[str, list[bytes]]:
     """Whole documents by kind."""
     found: dict[str, list[bytes]] = {kind: [] for kind in KINDS}
-    for case in (*PDFS, *DAMAGED, *FILES):
+    for case in (*PDFS, *FILES):
         data = b"" if case.is_large else case.make()
         kind = {"eml": "email"}.get(case.name.rpartition(".")[2], case.name.rpartition(".")[2])
         if kind in found and 0 < len(data) < LARGE:

@@ -7,7 +7,7 @@ from html import escape
 
 from tests.documents.known.markup import Html, page
 from tests.documents.known.story import Block, Known, Run, Story
-from tests.documents.made_files import docx, epub, item, message, table, word
+from tests.documents.made_files import docx, epub, item, level, message, table, word
 from tests.documents.made_files import page as chapter
 
 _STYLES = word("styles", '<w:style w:styleId="H1"><w:name w:val="heading 1"/></w:style>')
@@ -15,8 +15,7 @@ _FORMS = {"•": ("bullet", "•"), "1.": ("decimal", "%1."), "a)": ("lowerLette
 _NUMBERING = word(
     "numbering",
     "".join(
-        f'<w:abstractNum w:abstractNumId="{at}"><w:lvl w:ilvl="0"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
-        f'<w:lvlText w:val="{text}"/></w:lvl></w:abstractNum>'
+        f'<w:abstractNum w:abstractNumId="{at}">{level(0, text, form)}</w:abstractNum>'
         for at, (form, text) in enumerate(_FORMS.values())
     )
     + "".join(f'<w:num w:numId="{at}"><w:abstractNumId w:val="{at}"/></w:num>' for at in range(len(_FORMS))),
@@ -101,35 +100,74 @@ def epub_files() -> Iterator[Known]:
         yield story.known("epub", f"book-{recipe}", ".epub", epub(files, aside=("nav.xhtml",)))
 
 
-_SHARE = '<ul class="share"><li><a href="/f">Share on Facebook</a></li><li><a href="/t">Tweet this</a></li></ul>'
-_MENU = '<nav><ul><li><a href="/a">Home</a></li><li><a href="/b">Politics</a></li></ul></nav>'
+_NAMES = "Home News World Politics Business Sport Culture Weather Subscribe Contact Newsletter Jobs Advertise Help"
+_MENU = "".join(f'<li><a href="/{name}">{name}</a></li>' for name in _NAMES.split())
+_AROUND = {
+    "menu": f'<div class="menu"><ul>{_MENU}</ul></div>',
+    "share": '<ul class="share"><li><a href="/f">Share on Facebook</a></li><li><a href="/t">Tweet this</a></li></ul>',
+    "footer": "<footer><p>© The Valley Courier. All rights reserved.</p></footer>",
+    "promo": '<aside class="promo"><h3>Newsletter</h3><p>Sign up for our morning letter.</p></aside>',
+    "cookies": '<div id="cookie-banner"><p>We and our partners use cookies and similar technologies to make this site '
+    "work, to measure how it is used and to show advertisements that suit you. You can change your choice at any time."
+    '</p><button>Accept all</button><a href="/cookies">Settings</a></div>',
+}
+_ABSENT = ("Share on Facebook", "Tweet this", "Politics", "cookies", "rights reserved", "morning letter")
+_CARD = '<div class="card"><h3><a href="/a">{}</a></h3></div>'
+_COMMENT = '<li class="comment"><div class="comment-author">Reader</div><p>{}</p></li>'
 _MATHML = "<p><math><msup><mi>e</mi><mn>2</mn></msup><mo>=</mo><mfrac><mi>a</mi><mi>b</mi></mfrac></math></p>"
 _HIDING = ('<p style="display: none">{}</p>', '<p class="gone">{}</p>', "<p hidden>{}</p>")
+_PAGES = {
+    # The recipe of a story, and the page around it.
+    "article": ("hpppphpp•", "<nav>{menu}</nav><article>{story}</article>{share}"),
+    "article-notes": ("h1111h11•", "<nav>{menu}</nav><article>{story}</article>{share}"),
+    "among-headlines": ("hpp", "<nav>{menu}</nav><main>{story}</main><aside>{teasers}</aside>"),
+    "tables": ("ptpe", "{story}"),
+    "formulas": ("hxpm", f"{{story}}{_MATHML}"),
+    "hidden": ("hpppphpppp", "{story}"),
+    "news": (
+        "hpppphpp",
+        "{cookies}<header>{menu}</header><main><article>{story}{promo}</article>{teasers}</main>{footer}",
+    ),
+    "blog": (
+        "hpppppp",
+        '{menu}<div id="content"><div class="post">{story}</div><div id="comments"><ol>{comments}</ol></div></div>'
+        '<div id="sidebar">{teasers}{menu}</div>{footer}',
+    ),
+    "divs": ("hpppppp", '{menu}<div class="a1">{story}</div><div class="b7">{teasers}</div>{footer}'),
+    "breaks": ("hppppp", "<table width=100%><tr><td width=150>{menu}</td><td>{story}</td></tr></table>{footer}"),
+    "table-article": ("hpphtphp•p", "{cookies}{menu}<article>{story}</article>{teasers}{footer}"),
+    "manual": ("hp" * 9, '<div class="sphinxsidebar">{menu}</div><div role="main">{story}</div>{footer}'),
+    "report": ("hppp#" * 9, "{story}"),
+    "wiki": (
+        "h111h11t",
+        '<div>{menu}</div><div id="content"><div class="mw-parser-output">{story}</div></div>{footer}',
+    ),
+    "forum": ("hppppppp", "{menu}<div class=thread>{story}</div>{footer}"),
+}
 
 
 def html_files() -> Iterator[Known]:
-    recipes = {"article": "hpppphpp•", "article-notes": "h1111h11•", "among-headlines": "hpp", "tables": "ptpe"}
-    recipes |= {"hidden": "hpppphpppp"} | {"formulas": "hxpm"}
-    for kind, recipe in recipes.items():
+    for kind, (recipe, form) in _PAGES.items():
         story = Story(kind, recipe)
         html, absent, prose = Html(story), story.truth.absent, story.prose
-        source = page(html.body)
-        if kind.startswith("article"):
-            absent += ["Share on Facebook", "Tweet this", "Politics"]
-            source = page(f"{_MENU}<article>{html.body}</article>{_SHARE}")
-        elif kind == "among-headlines":
-            teasers = [prose.title() for _ in range(8)]
-            absent += teasers
-            cards = (f'<div class="card"><h3><a href="/a">{teaser}</a></h3></div>' for teaser in teasers)
-            source = page(f"{_MENU}<main>{html.body}</main><aside>{''.join(cards)}</aside>")
-        elif kind == "formulas":
+        teasers, comments = ([prose.title() for _ in range(8)], [prose.sentence() for _ in range(6)])
+        absent += _ABSENT
+        absent += teasers if "teasers" in form else []
+        absent += comments if "comments" in form else []
+        body, style = html.body, ""
+        if kind == "formulas":
             story.truth.items.append("e²=a/b")
-            source = page(html.body + _MATHML)
         elif kind == "hidden":
             gone = [prose.sentence() for _ in range(9)]
             absent += gone
             html.blocks[3:3] = [_HIDING[at % 3].format(escape(text)) for at, text in enumerate(gone)]
-            source = page("".join(html.blocks), ".gone { display: none; }")
+            body, style = "".join(html.blocks), ".gone { display: none; }"
+        elif kind in ("divs", "forum"):
+            body = body.replace("<p>", '<div class="post"><div>').replace("</p>", "</div></div>")
+        elif kind == "breaks":
+            body = body.replace("<p>", "").replace("</p>", "<br><br>")
+        cards, said = ("".join(map(one.format, texts)) for one, texts in ((_CARD, teasers), (_COMMENT, comments)))
+        source = page(form.format(story=body, teasers=cards, comments=said, **_AROUND), style)
         yield story.known("html", kind, ".html", source.encode())
 
 
