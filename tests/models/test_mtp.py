@@ -23,11 +23,13 @@ from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import BlendDrafter, EagleDrafter, NgramDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
-from specextend_cli.engine.registry import DrafterSetup, make_drafter
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
 from specextend_cli.models.mtp import layers_in, load_mtp
+from specextend_cli.models.presets import load_preset
+from specextend_cli.runtime.loading import drafter_of
+from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, generate, make, prompt, tiny
 from tests.helpers.decoding import NEW, WORKING_SETS, run, small
 from tests.helpers.grid import but_for
@@ -166,15 +168,11 @@ def test_one_beside_a_text_model_inside_another(tmp_path: Path) -> None:
     assert meter.nodes > NEW
 
 
-def test_it_is_a_drafter_of_the_registry(load: Load) -> None:
+def test_it_is_a_drafter_by_name(load: Load) -> None:
     lm, _ = load("glm4-moe")
-    target, retrieval = Target(lm), small("retrieval")
-
-    def no(*_: object) -> Any:
-        pytest.fail("nothing else is needed")
-
-    setup = DrafterSetup(target, retrieval, no, no, no, load_mtp=lambda: load_mtp(lm), load_assistant=no)
-    assert make_drafter("mtp", setup).name == "mtp"
+    preset, given = load_preset("smollm2-135m"), (Target(lm), small("retrieval"), None)
+    drafter = drafter_of(preset, Engine(draft="mtp"), *given, lambda *_: pytest.fail("nothing else is needed"))
+    assert drafter.name == "mtp"
 
 
 def test_a_checkpoint_without_one_is_refused(tmp_path: Path) -> None:
