@@ -62,13 +62,12 @@ class Retrieved:
     """The drafter's working set was chosen again: `positions` [m], ascending, of `length` committed ones.
 
     `attention` (no dimensions) is the share of the target's attention, at the last accepted token, on the set in use
-    until now; at the first choice, on the new set. `fresh` (no dimensions) counts positions that were not in the old
-    set. The tensors lie on the target's device, and whoever asks for `hit`, `spans` or `changed` waits for it.
+    until now; at the first choice, on the new set. The tensors lie on the target's device, and whoever asks for `hit`
+    or `spans` waits for it.
     """
 
     attention: Tensor
     positions: Tensor
-    fresh: Tensor
     length: int
     seconds: float
 
@@ -83,11 +82,6 @@ class Retrieved:
         at: list[int] = self.positions.tolist()
         ends = [end for end in range(1, len(at)) if at[end] != at[end - 1] + 1]
         return tuple((at[start], at[end - 1] + 1) for start, end in pairwise((0, *ends, len(at))) if at)
-
-    @property
-    def changed(self) -> int:
-        """`fresh` as a number."""
-        return int(self.fresh)
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,8 +50,9 @@ class TextEncoder:
         self.special_tokens = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
         """The spellings of special tokens, which `encode_prompt` encodes as such."""
         self._nfc = data["normalizer"] is not None
-        self._fast = _encoding(data, self._pieces, self._with_special)
-        self._text_only = None if self._fast else _without_special(tokenizer_json, data)
+        self.fast = _encoding(data, self._pieces, self._with_special)
+        """The vocabulary for tiktoken; None where `tokenizers` encodes."""
+        self._text_only = None if self.fast else _without_special(tokenizer_json, data)
         self._known = b"".join(piece for piece in self._pieces.values() if len(piece) == 1)
 
     @classmethod
@@ -60,11 +61,6 @@ class TextEncoder:
         with _readable(directory):
             return cls(read_tokenizer(directory))
 
-    @property
-    def is_fast(self) -> bool:
-        """Whether this vocabulary is encoded by tiktoken."""
-        return self._fast is not None
-
     def encode(self, text: str) -> list[int]:
         """The ids of text, special tokens spelled out; lone surrogates become U+FFFD."""
         try:
@@ -72,12 +68,12 @@ class TextEncoder:
         except UnicodeEncodeError:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             data = text.encode()
-        if self._fast is None or data.translate(None, self._known) or _LONG_SPACE.search(text):
+        if self.fast is None or data.translate(None, self._known) or _LONG_SPACE.search(text):
             self._text_only = self._text_only or _without_special(self._json, json.loads(self._json))
             return list(self._text_only.encode(text, add_special_tokens=False).ids)
         if self._nfc and not text.isascii():
             text = self._with_special.normalizer.normalize_str(text)
-        return self._fast.encode_ordinary(text)
+        return self.fast.encode_ordinary(text)
 
     def count(self, text: str) -> int:
         """How many tokens `encode(text)` has."""

@@ -42,7 +42,7 @@ class Operations(TorchDispatchMode):
 
 
 def spans(positions: torch.Tensor) -> tuple[tuple[int, int], ...]:
-    return Retrieved(torch.tensor(0.5), positions, torch.tensor(0), 100, 0.0).spans
+    return Retrieved(torch.tensor(0.5), positions, 100, 0.0).spans
 
 
 @st.composite

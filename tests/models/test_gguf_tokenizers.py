@@ -58,7 +58,7 @@ def test_byte_level_vocabularies(kind: str, tmp_path: Path) -> None:
     for text in TEXTS:
         assert found.encode(text).ids == original.encode(text).ids
         assert found.decode(original.encode(text).ids) == original.decode(original.encode(text).ids)
-    assert TextEncoder(found.to_str()).is_fast or kind == "llama3"
+    assert TextEncoder(found.to_str()).fast or kind == "llama3"
 
 
 def test_tekken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,7 +110,7 @@ def test_pre_tokenizers_split_as_published(pre: str | None, text: str, pieces: s
 
 def test_qwen35_is_encoded_fast(tmp_path: Path) -> None:
     facts = facts_of(train("qwen2"), tmp_path / "t.gguf", "qwen35")
-    assert TextEncoder(tokenizer_of(facts).to_str()).is_fast
+    assert TextEncoder(tokenizer_of(facts).to_str()).fast
 
 
 def test_an_added_letter_is_text(tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_added_tokens_and_a_padded_vocabulary(tmp_path: Path) -> None:
     assert found.encode("a<think>b").ids[1] == len(tokens) - 3
     assert found.get_vocab_size() == len(tokens) - 2
     encoder = TextEncoder(found.to_str())
-    assert encoder.is_fast
+    assert encoder.fast
     assert len(tokens) - 3 not in encoder.encode("a<think>b")
 
 

@@ -326,7 +326,7 @@ def test_the_embedded_pair_speaks_english(kernels: str) -> None:
 
     directory = sources.fetch_pair(load_preset("smollm2-135m")).target
     encoder, model = TextEncoder.of(directory), load_model(directory, dtype="float32")
-    assert encoder.is_fast
+    assert encoder.fast
     prompt = render_chat(directory, [{"role": "user", "content": "What is the capital of France?"}])
     ids = torch.tensor([encoder.encode_prompt(prompt)])
     written = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=8, do_sample=False)
