@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models import sentencepiece_bpe
+from specextend_cli.models.checkpoint import has_tokenizer
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # GPT-2's pattern after a split at every digit: the spaces before a digit are a segment of their own.
@@ -34,6 +35,7 @@ QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r" ?[^\s\p{L}\p{N}
 _KNOWN_SPLITS = {GPT2, LLAMA3, QWEN2, QWEN35}
 """Patterns that cover every text without gaps and that both regex engines read alike."""
 
+_PADDING = 512  # rows: output layers are padded to round sizes
 _LONG_SPACE = re.compile(r"\s{10000}")  # tiktoken's regex engine runs out of stack on very long runs of white space
 
 
@@ -238,3 +240,36 @@ def _ranks(model: dict[str, Any], pieces: dict[int, bytes], tokenizer: Tokenizer
         return ranks if len(ranks) == len(pieces) and pairs == len(model["merges"]) else None
     whole = (len(tokenizer.model.tokenize(token)) == 1 for token, number in vocab.items() if number in pieces)
     return ranks if all(whole) else None
+
+
+def check_token_ids(draft: Path, target: Path, rows: int, vocabulary: int) -> None:
+    """ModelError unless every id that both models have is the same token, added ones included.
+
+    Either may have more tokens, or rows of padding. Where one of the two directories holds no tokenizer, the draft's
+    `rows` and the target's `vocabulary` must be of about the same number.
+    """
+    if not (has_tokenizer(draft) and has_tokenizer(target)):
+        if abs(rows - vocabulary) > _PADDING:
+            raise _other_tokens(draft, f"it has {rows} tokens, the target {vocabulary}, and no tokenizer to compare")
+        return
+    tokenizers = load_tokenizer(draft), load_tokenizer(target)
+    if tokenizers[0] is tokenizers[1]:  # the files are equal
+        return
+    theirs, ours = ({number: text for text, number in each.get_vocab().items()} for each in tokenizers)
+    shared = theirs.keys() & ours.keys()
+    differing = sorted(number for number in shared if theirs[number] != ours[number])
+    if differing or not shared:
+        example = differing[0] if differing else 0
+        raise _other_tokens(
+            draft,
+            f"token {example} is {theirs.get(example)!r:.60} in it and {ours.get(example)!r:.60} in the target; "
+            f"{len(differing):,} of {len(shared):,} ids differ",
+        )
+
+
+def _other_tokens(draft: Path, why: str) -> ModelError:
+    return ModelError(
+        f"the draft in {draft} cannot write its target's tokens",
+        why=why,
+        fix="choose a draft of the same family: specextend models list",
+    )

@@ -136,7 +136,7 @@ def drafter_of(
     from specextend_cli.engine import drafters
     from specextend_cli.models.assistant import load_assistant
     from specextend_cli.models.mtp import load_mtp
-    from specextend_cli.models.token_ids import check_token_ids
+    from specextend_cli.models.tokens import check_token_ids
 
     window = preset.draft.window
 
@@ -146,9 +146,10 @@ def drafter_of(
         return draft
 
     def load_lm() -> LanguageModel:
-        check_token_ids(own("lm"), Path(target.lm.model.name_or_path), target.lm.vocabulary)
-        wanted = preset.draft.dtype if options.dtype == "auto" else options.dtype
-        return load(own("lm"), dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+        directory, wanted = own("lm"), preset.draft.dtype if options.dtype == "auto" else options.dtype
+        lm = load(directory, dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+        check_token_ids(directory, Path(target.lm.model.name_or_path), lm.vocabulary, target.lm.vocabulary)
+        return lm
 
     def load_own_head() -> EagleHead:
         return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)

@@ -22,7 +22,7 @@ from tests.helpers.decoding import NEW, run, small
 @pytest.mark.parametrize("name", ["none", "ngram", "table", "self", "lm", "blend"])
 def test_a_drafter_by_name_is_lossless(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
     monkeypatch.setattr(loading, "load_table", lambda directory, vocabulary: NgramTable({}, [], []))
-    monkeypatch.setattr("specextend_cli.models.token_ids.check_token_ids", lambda *given: None)
+    monkeypatch.setattr("specextend_cli.models.tokens.check_token_ids", lambda *given: None)
     preset = load_preset("smollm2-135m")
     draft = preset.draft.model_copy(update={"of": ("ngram", "self" if name == "blend" else name)})
     target, retrieval = Target(LanguageModel(tiny())), small("retrieval")
