@@ -30,15 +30,6 @@ Shapes: TypeAlias = Mapping[str, Sequence[int]]
 
 _FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout, not quantized"
 _TABLES = ("transformer_layer_config", "eagle_config")
-_NESTED = (
-    "norm_before_residual",
-    "norm_before_fc",
-    "fc_norm",
-    "norm_output",
-    "eagle_aux_hidden_state_layer_ids",
-    "use_aux_hidden_state",
-)
-"""Keys that some programs write at the top and others into the table `eagle_config`."""
 _ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 _LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
@@ -119,7 +110,8 @@ class PublishedHead(BaseModel):
     def read(cls, directory: Path) -> PublishedHead:
         """Of the head in `directory`; ModelError where its configuration cannot be read or says something impossible.
 
-        speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`.
+        speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`; some programs write into
+        a table `eagle_config` what others have at the top.
         """
         try:
             data = read_object(directory / "config.json")
@@ -129,7 +121,7 @@ class PublishedHead(BaseModel):
         except (OSError, ValueError) as error:
             raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
         layer, eagle = (data.get(name) or {} for name in _TABLES)
-        parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
+        parts = eagle, layer, data
         with usable(directory):
             return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
 

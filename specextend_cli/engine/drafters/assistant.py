@@ -68,16 +68,15 @@ class AssistantDrafter(SuspendableDrafter):
         position = torch.full((1,), self.target.length, device=device)
         states = self._state
 
-        def forward(tokens: Tensor, before: Tensor) -> Tensor:
+        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             nonlocal states
-            out = self.assistant(tokens, before, position, keys)
+            out = self.assistant(tokens, states[parents], position, keys)
             states = out.states
             return out.logits
 
-        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
-            return forward(tokens, states[parents])
-
-        return self._checked(grow(self._last, forward(torch.full_like(position, self._last), states), expand, shape))
+        last = torch.full_like(position, self._last)
+        first = expand(last, torch.zeros_like(last), 0, torch.empty(0))
+        return self._checked(grow(self._last, first, expand, shape))
 
     def _keys(self) -> dict[str, tuple[Tensor, Tensor]]:
         """What each kind of layer attends to: views, or copies of a working set, [1, kv heads, m, d]."""
