@@ -7,21 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
-from typing import TYPE_CHECKING, Literal, TypeAlias
-
-from specextend_cli.engine.lazy import LazyModule
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 if TYPE_CHECKING:
     import torch
 
-    from specextend_cli.engine.attention import flash_package, hybrid, reference, split_kv, triton_tree
     from specextend_cli.engine.attention.function import Backend
-else:
-    flash_package, hybrid, reference, split_kv, triton_tree = (
-        LazyModule(f"specextend_cli.engine.attention.{name}")
-        for name in ("flash_package", "hybrid", "reference", "split_kv", "triton_tree")
-    )
 
 
 @dataclass(frozen=True)
@@ -57,19 +50,24 @@ def backend_for(device: torch.device, name: str = "auto") -> Backend:
     return BACKENDS[preferred(device, name)[0]].make()
 
 
+def _from(module: str, name: str) -> Any:
+    """Something of a module in `attention/`, which is imported when it is needed."""
+    return getattr(import_module(f"specextend_cli.engine.attention.{module}"), name)
+
+
 # Later ones are tried first.
 BACKENDS: dict[str, AttentionBackend] = {
-    "reference": AttentionBackend(lambda: reference.reference),
-    "torch": AttentionBackend(lambda: hybrid.hybrid, suits=lambda device: device.type != "cpu"),
+    "reference": AttentionBackend(lambda: _from("reference", "reference")),
+    "torch": AttentionBackend(lambda: _from("hybrid", "hybrid"), suits=lambda device: device.type != "cpu"),
     "flash_attn": AttentionBackend(
-        lambda: flash_package.flash_attn,
+        lambda: _from("flash_package", "flash_attn"),
         device="cuda",
-        suits=lambda device: flash_package.is_best_for_prompts(device),
-        missing=lambda: "" if flash_package.is_installed() else "flash-attn",
+        suits=lambda device: _from("flash_package", "is_best_for_prompts")(device),
+        missing=lambda: "" if _from("flash_package", "is_installed")() else "flash-attn",
     ),
-    "split": AttentionBackend(lambda: split_kv.SplitKV(), device="cpu", suits=lambda device: True),
+    "split": AttentionBackend(lambda: _from("split_kv", "SplitKV")(), device="cpu", suits=lambda device: True),
     "triton": AttentionBackend(
-        lambda: triton_tree.triton_tree,
+        lambda: _from("triton_tree", "triton_tree"),
         device="cuda",
         suits=lambda device: True,
         missing=lambda: "" if find_spec("triton") is not None else "triton",

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 from time import perf_counter
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.decode import prefill_chunks
-from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Reason, Step
+from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import BatchSampler, Sampler
@@ -46,7 +45,6 @@ class BatchRequest:
 
 
 _FEWEST = 4  # sequences that are started even if prefill takes long: with fewer, a batch gains little
-BatchEvent: TypeAlias = Prefilling | Prefilled | Step | Finished
 
 
 @torch.inference_mode()
@@ -58,7 +56,7 @@ def decode_batch(
     prefill_chunk: int = 1024,
     costs: CostModel | None = None,
     patience: float = inf,
-) -> Iterator[tuple[int, BatchEvent]]:
+) -> Iterator[tuple[int, Event]]:
     """Continue every request until its own end, `slots` at a time; events come with the request's number.
 
     `costs` learns from steps with a single sequence and gives the cost of plain steps. After four prompts, no more are
@@ -84,7 +82,9 @@ def decode_batch(
                 yield number, event
             began = _Sequence(number, request, lm.device)
             choice = began.sampler.choose(reader.logits)
-            yield number, began.emit(int(choice), choice)
+            first = int(choice)
+            began.sampler.commit([first], choice)
+            yield number, began.append(first, 0, 0.0, 0.0, 1)
             if began.reason:
                 yield number, Finished(began.reason, began.stop.count)
             else:
@@ -103,7 +103,7 @@ def decode_batch(
         for slot, one in enumerate(step.sequences):
             if one.reason:  # it ended while the step ran
                 continue
-            yield one.number, one.append(tokens[slot], seconds / batch_size, plain, batch_size)
+            yield one.number, one.append(tokens[slot], 1, seconds / batch_size, plain, batch_size)
             if one.reason:
                 reading = 0.0
                 yield one.number, Finished(one.reason, one.stop.count)
@@ -126,7 +126,7 @@ class _Reader:
         self.prompts = 0  # that were read so far
         self._known: tuple[list[int], int] = ([], 0)
 
-    def read(self, prompt: Sequence[int], shared_prefix: int) -> Iterator[BatchEvent]:
+    def read(self, prompt: Sequence[int], shared_prefix: int) -> Iterator[Event]:
         shared_prefix = min(shared_prefix, len(prompt) - 1)
         asked = list(prompt), shared_prefix
         if asked == self._known:
@@ -169,16 +169,10 @@ class _Sequence:
         self.sampler = Sampler(request.sampling, request.prompt, device)
         self.reason: Reason | None = None
 
-    def emit(self, token: int, ids: Tensor) -> Step:
-        """The first token, which the prompt's logits gave; `ids` [1] is the same on the device."""
-        self.sampler.commit([token], ids)
+    def append(self, token: int, nodes: int, seconds: float, plain: float, batch_size: int) -> Step:
+        """The next token, which a sampler has committed."""
         new, self.reason = self.stop([token])
-        return Step(tuple(new), self.prompt + self.stop.count, 0, 0.0, 0.0, 0.0, 1)
-
-    def append(self, token: int, seconds: float, plain: float, batch_size: int) -> Step:
-        """The next token, which the batch's sampler has committed."""
-        new, self.reason = self.stop([token])
-        return Step(tuple(new), self.prompt + self.stop.count, 1, 0.0, seconds, plain, batch_size)
+        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, batch_size)
 
 
 @dataclass(frozen=True, slots=True)

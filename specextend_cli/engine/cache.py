@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -34,23 +34,16 @@ def attending(config: PreTrainedConfig) -> list[bool]:
     return [ATTENDS[name] for name in names[: config.num_hidden_layers]]
 
 
-class RowShape(NamedTuple):
-    """What a layer keeps of a token: a key and a value of `head_dim` numbers in each of `heads` key-value heads."""
-
-    heads: int
-    head_dim: int
-
-
 CACHED_SIZES = ("num_key_value_heads", "head_dim")
 """What transformers calls the settings of which the shape of rows follows."""
 
 
-def row_shapes(config: PreTrainedConfig) -> list[RowShape]:
-    """Of each layer that attends: in Gemma 4 layers with windows differ from others."""
+def row_shapes(config: PreTrainedConfig) -> list[tuple[int, int]]:
+    """Key-value heads, and numbers of each, of each layer that attends: in Gemma 4 some layers differ from others."""
     own = config.per_layer_config
     layers = (own[number] for number, attends in enumerate(attending(config)) if attends)
     return [
-        RowShape(
+        (
             getattr(layer, "num_key_value_heads", None) or layer.num_attention_heads,
             getattr(layer, "head_dim", None) or layer.hidden_size // layer.num_attention_heads,
         )
@@ -139,7 +132,7 @@ class KVCache(Cache):
         self.places = [of_owners[sources[number]] for number in self.attending]
         """Of each layer that attends, the buffer of its keys and their number there."""
         empty = torch.empty(0, dtype=dtype, device=device)
-        sizes = [(2, shapes.count(one), one.heads, 0, one.head_dim) for one in distinct]
+        sizes = [(2, shapes.count((heads, width)), heads, 0, width) for heads, width in distinct]
         self.buffers = [_with_rows(empty.new_empty(size), capacity) for size in sizes]
         self.length = self.start = self.end = 0
         self.positions: Tensor | None = None

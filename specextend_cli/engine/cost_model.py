@@ -58,14 +58,10 @@ class CostModel:
             self._fitted.pop(context, None)
             self._shares = {}
 
-    def known(self, length: int) -> bool:
-        """Whether plain decoding was measured often enough at about this length."""
-        plain = self._costs.get(_context(length), {}).get(1)
-        return plain is not None and plain.samples >= _FIRST
-
     def plain(self, length: int) -> float:
-        """Seconds of a plain step; 0.0 until known at about this length."""
-        return self.seconds(1, length) if self.known(length) else 0.0
+        """Seconds of a plain step; 0.0 until it was measured often enough at about this length."""
+        plain = self._costs.get(_context(length), {}).get(1)
+        return self.seconds(1, length) if plain is not None and plain.samples >= _FIRST else 0.0
 
     def seconds(self, nodes: int, length: int) -> float:
         """Seconds of a verification: linear between measured sizes, beyond them by a node's usual share."""
@@ -86,10 +82,12 @@ class CostModel:
     def _trusted(self, length: int) -> Iterator[_Cost]:
         """The measurements; a size measured once, perhaps with warm-up, counts with its usual cost at most."""
         measured = self._costs.get(_context(length), {})
-        plain = measured[1].seconds if self.known(length) else 0.0
+        plain = measured.get(1)
         for cost in measured.values():
-            usual = plain * (1 + _SLOPE * (cost.nodes - 1)) if plain else cost.seconds
-            yield cost if cost.samples >= _FIRST else cost._replace(seconds=min(cost.seconds, usual))
+            if plain is not None and cost.samples < _FIRST <= plain.samples:
+                usual = plain.seconds * (1 + _SLOPE * (cost.nodes - 1))
+                cost = cost._replace(seconds=min(cost.seconds, usual))
+            yield cost
 
     def share(self, length: int) -> float:
         """A node's cost as a share of a plain step's: as measured at the nearest length with trees, or as assumed."""

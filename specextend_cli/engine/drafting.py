@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from time import perf_counter
 
-import torch
-
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
@@ -79,9 +77,8 @@ class Drafting:
         assert isinstance(self._target, Target)  # no other is drafted for
         began = perf_counter()
         scores = self._target.attention_from(node)
-        old = self._drafter.visible()
+        old = None if first else self._drafter.visible()
         self._drafter.retrieve(scores)
         new = self._drafter.visible()
-        attention = scores[new if first else old].sum()
-        fresh = torch.ones(len(scores), dtype=torch.bool, device=scores.device).index_fill_(0, old, False)[new].sum()
-        return Retrieved(attention, new, fresh, len(scores), perf_counter() - began)
+        attention = scores[new if old is None else old].sum()
+        return Retrieved(attention, new, len(scores), perf_counter() - began)

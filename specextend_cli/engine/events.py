@@ -7,7 +7,6 @@ included, so that plain decoding has 1.0 (the paper's code leaves the bonus out)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 if TYPE_CHECKING:
@@ -62,13 +61,12 @@ class Retrieved:
     """The drafter's working set was chosen again: `positions` [m], ascending, of `length` committed ones.
 
     `attention` (no dimensions) is the share of the target's attention, at the last accepted token, on the set in use
-    until now; at the first choice, on the new set. `fresh` (no dimensions) counts positions that were not in the old
-    set. The tensors lie on the target's device, and whoever asks for `hit`, `spans` or `changed` waits for it.
+    until now; at the first choice, on the new set. The tensors lie on the target's device, and whoever reads them waits
+    for it.
     """
 
     attention: Tensor
     positions: Tensor
-    fresh: Tensor
     length: int
     seconds: float
 
@@ -76,18 +74,6 @@ class Retrieved:
     def hit(self) -> float:
         """`attention` as a number, at most 1."""
         return min(float(self.attention), 1.0)
-
-    @property
-    def spans(self) -> tuple[tuple[int, int], ...]:
-        """`positions` as half-open ranges."""
-        at: list[int] = self.positions.tolist()
-        ends = [end for end in range(1, len(at)) if at[end] != at[end - 1] + 1]
-        return tuple((at[start], at[end - 1] + 1) for start, end in pairwise((0, *ends, len(at))) if at)
-
-    @property
-    def changed(self) -> int:
-        """`fresh` as a number."""
-        return int(self.fresh)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,6 +52,10 @@ class ModelOutput(NamedTuple):
     logits: Tensor
     features: Tensor | None
 
+    def first(self, n: int) -> ModelOutput:
+        """The only sequence's, of n tokens: without b."""
+        return ModelOutput(self.logits[0], None if self.features is None else self.features[0, :n])
+
 
 class HeadOutput(NamedTuple):
     """A draft head's `logits` [kept, draft vocabulary] and `states` [n, hidden], which its next step reads."""

@@ -171,17 +171,13 @@ class EagleHead(nn.Module):
         """The target's states [n, layers * target hidden] -> states [n, hidden] (EAGLE-1 reads them as they are)."""
         if self.config.generation == 1:
             return features
-        fused: Tensor = self.fc(self.normalize(features))
-        return fused
-
-    def normalize(self, features: Tensor) -> Tensor:
-        """The input of EAGLE-3's `fc`: the target's states after the head's norms, if it has any."""
         if self.config.fc_norm:
             parts = features.split(self.config.target_hidden, -1)
             features = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
         if self.config.norm_before_fc:
             features = self.input_norm(features)
-        return features
+        fused: Tensor = self.fc(features)
+        return fused
 
     def forward(
         self,
@@ -192,32 +188,23 @@ class EagleHead(nn.Module):
         context: ForwardContext,
         *,
         logits_to_keep: int = 0,
+        of_target: bool = False,
     ) -> HeadOutput:
         """Run states [n, hidden], each joined with the token [n] after it. `logits_to_keep` 0 keeps all.
 
-        States are `fuse`d features of the target, or the head's own output.
+        States are `fuse`d features of the target, or the head's own output; `of_target`: what `fuse` takes.
         """
+        backend = self.forward_backend
         inputs = ForwardInput(tokens, positions, cache, context, logits_to_keep, states=states)
-        out = self.forward_backend.run(inputs) if self.forward_backend else None
-        return self.run_model(inputs) if out is None else out
-
-    def follow(
-        self,
-        tokens: Tensor,
-        features: Tensor,
-        positions: Tensor,
-        cache: Cache,
-        context: ForwardContext,
-        *,
-        logits_to_keep: int = 0,
-    ) -> HeadOutput:
-        """`forward` after the target's states, features [n, layers * target hidden], that `fuse` takes."""
-        if self.forward_backend and self.forward_backend.takes_features:
-            inputs = ForwardInput(tokens, positions, cache, context, logits_to_keep, features=features)
-            if out := self.forward_backend.run(inputs):
+        if of_target:
+            if (
+                backend
+                and backend.takes_features
+                and (out := backend.run(inputs._replace(states=None, features=states)))
+            ):
                 return out
-        states = self.fuse(features)
-        return self.forward(tokens, states, positions, cache, context, logits_to_keep=logits_to_keep)
+            inputs = inputs._replace(states=self.fuse(states))
+        return (backend.run(inputs) if backend else None) or self.run_model(inputs)
 
     def run_model(self, inputs: ForwardInput) -> HeadOutput:
         """`forward` by the head's own modules."""

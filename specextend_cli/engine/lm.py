@@ -23,13 +23,6 @@ from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
 
-class Output(NamedTuple):
-    """`logits` [kept, vocabulary]; `features` [n, sum of the asked layers' widths] or None."""
-
-    logits: Tensor
-    features: Tensor | None
-
-
 class Multipliers(NamedTuple):
     """What a model multiplies its embeddings and the output of each block by, and divides its logits by (Granite)."""
 
@@ -126,7 +119,7 @@ class LanguageModel:
         self._probe()
         wrong = difference(self.model, stock, self._read)
         if wrong is not None:
-            raise unsupported(self.model, wrong)
+            raise UnsupportedModelError(self.model, wrong)
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
@@ -139,7 +132,7 @@ class LanguageModel:
             self.forward(two, two, cache, context=every)
             cache.commit()
         if set(every.queries) != set(every.record):
-            raise unsupported(self.model, "not all of its layers call the registered attention function")
+            raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
         layers = [every.queries[index] for index in cache.attending]
         found = dict(zip(cache.attending, layers, strict=True))
@@ -148,7 +141,7 @@ class LanguageModel:
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
-            raise unsupported(self.model, "its layers have other sliding windows than its configuration says")
+            raise UnsupportedModelError(self.model, "its layers have other sliding windows than its configuration says")
         sources = key_sources(self.config)
         kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
         owns = zip(cache.attending, kept, strict=True)
@@ -183,7 +176,7 @@ class LanguageModel:
         context: ForwardContext | None = None,
         logits_to_keep: int = 0,
         features: Sequence[int] = (),
-    ) -> Output:
+    ) -> ModelOutput:
         """Run tokens [n] at positions [n]; their keys are appended to the cache, uncommitted.
 
         `logits_to_keep` 0 keeps every token's logits, otherwise those of the last ones. `features` names hidden states
@@ -194,12 +187,12 @@ class LanguageModel:
         if cache.positions is not None and any(self.windows):
             context = replace(context, positions=cache.positions)
         out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, tuple(features)))
-        return Output(out.logits[0], None if out.features is None else out.features[0, : len(tokens)])
+        return out.first(len(tokens))
 
     @torch.inference_mode()
     def forward_tree(
         self, tree: DraftTree, position: int, cache: KVCache, *, context: ForwardContext, features: Sequence[int] = ()
-    ) -> Output:
+    ) -> ModelOutput:
         """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`.
 
         Recurrent layers follow a tree that branches by CUDA graphs alone; RuntimeError without.
@@ -207,7 +200,7 @@ class LanguageModel:
         if self.forward_backend:
             cache.reserve(len(tree), computes_states=False)
             if out := self.forward_backend.run_tree(tree, position, cache, context, features):
-                return Output(out.logits[0], None if out.features is None else out.features[0, : len(tree)])
+                return out.first(len(tree))
             cache.end = cache.start  # those rows are reserved again
         if self.state_bytes and not tree.is_chain:
             raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
@@ -240,11 +233,11 @@ class LanguageModel:
 
 
 def check_supported(model: PreTrainedModel) -> None:
-    """ModelError unless the model is a decoder with attention in every layer, reachable through the hooks."""
+    """ModelError unless the model is a decoder with attention that is reachable through the hooks."""
     config = model.config
 
     def refuse(why: str) -> None:
-        raise unsupported(model, why)
+        raise UnsupportedModelError(model, why)
 
     differing = set(getattr(config, "per_layer_attributes", None) or ())
     if "kv_lora_rank" in differing or getattr(config, "kv_lora_rank", None):
@@ -253,12 +246,11 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse(f"its layers differ in {', '.join(sorted(others))}, which is not known here")
     rope = getattr(config, "rope_parameters", None) or {}
     ropes = [rope, *(each for each in rope.values() if isinstance(each, dict))]  # one for all layers, or by their kind
-    kinds = set(getattr(config, "layer_types", None) or ()) - ATTENDS.keys()
     if config.get_text_config() is not config:
         refuse("it wraps a text model in one that also reads images or sound; only text models are read here")
     if any(each.get("rope_type") in ("dynamic", "longrope") for each in ropes):
         refuse("its position encoding changes with the input's length, so reading it in chunks would change the output")
-    if kinds:
+    if kinds := set(getattr(config, "layer_types", None) or ()) - ATTENDS.keys():
         refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
     if not any(attending(config)):
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
@@ -275,11 +267,11 @@ def refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
     try:
         yield
     except UnsupportedError as error:
-        raise unsupported(model, str(error)) from error
+        raise UnsupportedModelError(model, str(error)) from error
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
-        raise unsupported(model, f"{what}: {str(error)[:200]}") from error
+        raise UnsupportedModelError(model, f"{what}: {str(error)[:200]}") from error
 
 
 class UnsupportedModelError(ModelError):
@@ -290,8 +282,3 @@ class UnsupportedModelError(ModelError):
             f"{type(model).__name__} is not supported", why=why, fix="specextend models list shows the pairs that are"
         )
         self.model = model
-
-
-def unsupported(model: PreTrainedModel, why: str) -> UnsupportedModelError:
-    """The error to raise."""
-    return UnsupportedModelError(model, why)

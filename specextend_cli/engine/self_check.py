@@ -53,7 +53,7 @@ def path_by_path(tree: DraftTree, read: Callable[[DraftTree], Tensor]) -> Tensor
     """Rows [nodes, width] of a tree of which `read` takes one path at a time, and returns the rows of its nodes."""
     rows = [Tensor()] * len(tree)
     for path in tree.paths():
-        for node, row in zip(path, read(tree.along(path)), strict=True):
+        for node, row in zip(path, read(tree.subtree(path)), strict=True):
             rows[node] = row
     return torch.stack(rows)
 

@@ -9,7 +9,8 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import Backend, ForwardContext, Queries
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.lm import LanguageModel, Output
+from specextend_cli.engine.forward import ModelOutput
+from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.tree import DraftTree
 
 
@@ -45,7 +46,7 @@ class Target:
         """Start a new sequence with room for `capacity` tokens; memory is kept when it suffices."""
         self.cache.begin(capacity)
 
-    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> ModelOutput:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
         context = ForwardContext(self.prefill_backend, record=self.score_layers, record_last=True)
         positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
@@ -54,7 +55,7 @@ class Target:
         self._queries = context.queries
         return out
 
-    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> ModelOutput:
         """The target's logits [n, vocabulary] at every node, in one forward, uncommitted.
 
         `record` keeps queries for `attention_from`.

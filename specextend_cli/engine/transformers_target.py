@@ -15,7 +15,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
-from specextend_cli.engine.lm import Output, refusing, unsupported
+from specextend_cli.engine.forward import ModelOutput
+from specextend_cli.engine.lm import UnsupportedModelError, refusing
 from specextend_cli.engine.self_check import disagreement
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
@@ -69,7 +70,7 @@ class TransformersTarget:
         self._given: dict[str, Any] = {}
 
     @torch.inference_mode()
-    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> ModelOutput:
         """Read the prompt [n]. The logits are those of its last token, [1, vocabulary]."""
         every = torch.arange(len(tokens), device=self.lm.device)[None]
         given = {"logits_to_keep": 1, "position_ids": every, "attention_mask": torch.ones_like(every)}
@@ -77,7 +78,7 @@ class TransformersTarget:
         return self._read(tokens, is_first=True)
 
     @torch.inference_mode()
-    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> ModelOutput:
         """The logits [1, vocabulary] after the only node, which is kept."""
         return self._read(tree.on(self.lm.device).tokens, is_first=False)
 
@@ -85,7 +86,7 @@ class TransformersTarget:
         """Nothing to do: there is one node, and it is accepted."""
         return slice(len(path))
 
-    def _read(self, tokens: Tensor, *, is_first: bool) -> Output:
+    def _read(self, tokens: Tensor, *, is_first: bool) -> ModelOutput:
         """As in `generate`, by the model's own preparation of inputs: some read all tokens again at some lengths."""
         model = self.lm.model
         self._ids = torch.cat((self._ids, tokens[None]), 1)
@@ -96,7 +97,7 @@ class TransformersTarget:
         )
         out = model(**inputs, return_dict=True)
         self._given = model._update_model_kwargs_for_generation(out, self._given)
-        return Output(out.logits[0, -1:], None)
+        return ModelOutput(out.logits[0, -1:], None)
 
     def _check(self) -> None:
         """Compare what it computes token by token with what it computes in one piece."""
@@ -107,6 +108,6 @@ class TransformersTarget:
             found = [self.prefill(ids[:_PROMPT]).logits]
             found += [self.verify(DraftTree([token], [0], [1.0])).logits for token in ids[_PROMPT:].tolist()]
         if not bool(whole.isfinite().all()):
-            raise unsupported(model, "it computes values that are not numbers")
+            raise UnsupportedModelError(model, "it computes values that are not numbers")
         if disagreement(torch.cat(found), whole, model.dtype, outliers=_OUTLIERS) is not None:
-            raise unsupported(model, "token by token it computes something else than in one piece")
+            raise UnsupportedModelError(model, "token by token it computes something else than in one piece")

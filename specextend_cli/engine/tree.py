@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import count
-from math import inf, isfinite, isnan
+from math import isfinite, isnan
 from operator import ge, lt
 from typing import NamedTuple
 
@@ -68,13 +68,14 @@ class DraftTree:
             found[node] = [*found[parent], node]
         return [found[leaf] for leaf in sorted(found.keys() - set(self.parents[1:]))]
 
-    def along(self, path: Sequence[int]) -> DraftTree:
-        """The tree of the nodes of one path alone."""
+    def subtree(self, nodes: Sequence[int]) -> DraftTree:
+        """The tree of these nodes alone, ascending from the root; one without its parent hangs from the root."""
+        number = {node: place for place, node in enumerate(nodes)}
         return DraftTree(
-            [self.tokens[node] for node in path],
-            [max(place - 1, 0) for place in range(len(path))],
-            [self.scores[node] for node in path],
-            None if self.known_after is None else [self.known_after[node] for node in path],
+            [self.tokens[node] for node in nodes],
+            [number.get(self.parents[node], 0) for node in nodes],
+            [self.scores[node] for node in nodes],
+            None if self.known_after is None else [self.known_after[node] for node in nodes],
             self.forwards,
         )
 
@@ -82,7 +83,7 @@ class DraftTree:
         """The path with the highest expected accepted length."""
         if self.is_chain:
             return self
-        return self.along(max(self.paths(), key=lambda path: sum(self.scores[node] for node in path)))
+        return self.subtree(max(self.paths(), key=lambda path: sum(self.scores[node] for node in path)))
 
     @cached_property
     def ancestors(self) -> Sequence[int]:
@@ -166,20 +167,15 @@ class DraftTree:
         return all(map(isfinite, self.scores))
 
     def best(self, n: int) -> DraftTree:
-        """The n nodes of highest score. Scores never rise along a path, so they form a tree."""
-        if n >= len(self):
+        """The n nodes of highest score; all nodes if a score is no number.
+
+        Scores never rise along a path, so the best ones form a tree.
+        """
+        if n >= len(self) or not self.is_finite:
             return self
-        scores = [inf if isnan(score) else score for score in self.scores]
         # The sort is stable, so a parent stays ahead of a child with an equal score.
-        chosen = [0, *sorted(sorted(range(1, len(self)), key=scores.__getitem__, reverse=True)[: n - 1])]
-        number = {node: place for place, node in enumerate(chosen)}
-        return DraftTree(
-            [self.tokens[node] for node in chosen],
-            [number.get(self.parents[node], 0) for node in chosen],  # without a parent where scores are no numbers
-            [self.scores[node] for node in chosen],
-            None if self.known_after is None else [self.known_after[node] for node in chosen],
-            self.forwards,
-        )
+        others = sorted(range(1, len(self)), key=self.scores.__getitem__, reverse=True)
+        return self.subtree([0, *sorted(others[: n - 1])])
 
 
 def root(token: int) -> DraftTree:

@@ -10,10 +10,10 @@ from typing import Any
 from specextend_cli.engine.assistant import Assistant
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import checked_weights, damaged, read_header, read_object
+from specextend_cli.models.checkpoint import checked_weights, read_header, read_object
 from specextend_cli.models.head_config import ASSISTANTS
 from specextend_cli.models.load import quiet_transformers
-from specextend_cli.models.model_config import check_sizes, check_tensors, check_unexpected
+from specextend_cli.models.model_config import check_loaded, check_sizes, check_tensors
 
 _FITTING = "use the assistant that was published with this target, such as google/gemma-4-E4B-it-assistant"
 
@@ -34,9 +34,7 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
         data = read_object(directory / "config.json")
         if (kind := data.get("model_type")) not in ASSISTANTS:
             raise ValueError(f"its config.json says {kind!r:.40}, not {' or '.join(ASSISTANTS)}")
-        for sizes in (data, data.get("text_config")):
-            if isinstance(sizes, dict):
-                check_sizes(sizes)
+        check_sizes(data)
         with quiet_transformers():
             config = AutoConfig.from_pretrained(directory, local_files_only=True, trust_remote_code=False)
             check_tensors(config.text_config, (read_header(file, name=name) for file in weights), directory)
@@ -52,11 +50,7 @@ def load_assistant(directory: Path, target: LanguageModel, *, name: str = "NAME"
                     output_loading_info=True,
                 )
         model, info = loaded
-        if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
-            raise damaged(
-                directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name
-            )
-        check_unexpected(info["unexpected_keys"], directory)
+        check_loaded(info, directory, name)
         return Assistant(model.to(target.device).eval(), target)
     except (torch.OutOfMemoryError, ModelError):
         raise

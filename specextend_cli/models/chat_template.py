@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from operator import itemgetter
 from pathlib import Path
 from typing import Any, NoReturn, TypeAlias
 
@@ -62,25 +63,22 @@ def _with_texts(render: Callable[[Messages], str], messages: Sequence[Mapping[st
     from specextend_cli.models.template_sandbox import LimitError
 
     by_parts = [{**message, "content": [{"type": "text", "text": message["content"]}]} for message in messages]
-
-    def kept(rendered: str) -> int:
-        return sum(message["content"].strip() in rendered for message in messages)
-
-    def attempt(form: Messages) -> tuple[int, str, Exception | None]:
+    found: list[tuple[int, str]] = []  # texts that came through
+    failure: Exception | None = None
+    for form in (messages, by_parts):
         try:
             rendered = render(form)
         except LimitError:
             raise
         except Exception as error:  # a template is a program and may raise anything
-            return -1, "", error
-        return kept(rendered), rendered, None
-
-    best = attempt(messages)
-    if best[0] < len(messages):
-        best = max(best, attempt(by_parts), key=lambda attempted: max(attempted[0], 0))
-    if best[2] is not None:
-        raise best[2]
-    return best[1]
+            failure = failure or error
+            continue
+        found.append((sum(message["content"].strip() in rendered for message in messages), rendered))
+        if found[-1][0] == len(messages):
+            break
+    if failure is not None and not any(kept for kept, _ in found):
+        raise failure
+    return max(found, key=itemgetter(0))[1]
 
 
 def no_chat_template(model: str, preset: str = "PRESET") -> ModelError:

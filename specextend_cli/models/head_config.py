@@ -28,17 +28,8 @@ Layers: TypeAlias = list[Annotated[int, Field(ge=0)]]
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
 """Tensors by their names here; none where they are not known before the weights are read."""
 
-FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout, not quantized"
+_FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout, not quantized"
 _TABLES = ("transformer_layer_config", "eagle_config")
-_NESTED = (
-    "norm_before_residual",
-    "norm_before_fc",
-    "fc_norm",
-    "norm_output",
-    "eagle_aux_hidden_state_layer_ids",
-    "use_aux_hidden_state",
-)
-"""Keys that some programs write at the top and others into the table `eagle_config`."""
 _ROPE_NEEDS = {"linear": ("factor",), "yarn": ("factor",), "llama3": ("factor", "low_freq_factor", "high_freq_factor")}
 _LLAMA_LIKE = ("llama", "mistral", "qwen2", "qwen3")
 _LEAST_WINDOW = 128  # tokens; what is pending and a draft tree have to fit
@@ -119,7 +110,8 @@ class PublishedHead(BaseModel):
     def read(cls, directory: Path) -> PublishedHead:
         """Of the head in `directory`; ModelError where its configuration cannot be read or says something impossible.
 
-        speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`.
+        speculators keeps the sizes of the decoder layer in a table `transformer_layer_config`; some programs write into
+        a table `eagle_config` what others have at the top.
         """
         try:
             data = read_object(directory / "config.json")
@@ -129,8 +121,8 @@ class PublishedHead(BaseModel):
         except (OSError, ValueError) as error:
             raise ModelError(f"cannot read the head's config.json in {directory}", why=str(error)) from error
         layer, eagle = (data.get(name) or {} for name in _TABLES)
-        parts = ({key: eagle[key] for key in _NESTED if key in eagle}, layer, data)
-        with _describing(directory):
+        parts = eagle, layer, data
+        with usable(directory):
             return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
 
     @property
@@ -226,8 +218,8 @@ class PublishedHead(BaseModel):
         outputs = self.target_layer_ids
         given = tuple(outputs or self.eagle_aux_hidden_state_layer_ids or ())
         if not given:
-            if config.fused != 3:
-                raise ValueError(f"it fuses {config.fused} states and does not say which")
+            if config.fused != 3 or layers < 3:
+                raise ValueError(f"it fuses {config.fused} states of {layers} layers and does not say which")
             return (default_layers(layers),)
         if max(given) > layers - bool(outputs):
             raise ValueError(f"it reads layers {given}, the target has {layers}")
@@ -328,7 +320,7 @@ def read_head_config(directory: Path) -> HeadConfig:
     said = PublishedHead.read(directory)
     files = [file for file in weight_files(directory) if file.suffix == ".safetensors"]
     headers = [entry for file in files for entry in read_header(file).items()]
-    with _describing(directory):
+    with usable(directory):
         return said.config({renamed(name): entry.get("shape", ()) for name, entry in headers})
 
 
@@ -356,10 +348,9 @@ def _has(shapes: Shapes, tensor: str, said: bool | None, *, exactly: bool = Fals
 
 
 @contextmanager
-def _describing(directory: Path) -> Iterator[None]:
-    """ModelError for a configuration that says something impossible of an EAGLE head."""
+def usable(directory: Path) -> Iterator[None]:
+    """ModelError for a head whose files say something impossible, of itself or for its target."""
     try:
         yield
-    except (ValueError, TypeError, LookupError, AttributeError) as error:  # a file's header may say anything
-        fault = f"the head in {directory} cannot be used: its config.json does not describe an EAGLE head"
-        raise ModelError(fault, why=reason(error), fix=FITTING) from error
+    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
+        raise ModelError(f"the head in {directory} cannot be used", why=reason(error), fix=_FITTING) from error

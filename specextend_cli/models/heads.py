@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import pickle
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -22,9 +20,8 @@ from torch import Tensor
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import checked_weights, damaged, reason
-from specextend_cli.models.head_config import FITTING, PublishedHead, renamed
+from specextend_cli.models.checkpoint import checked_weights, damaged
+from specextend_cli.models.head_config import PublishedHead, renamed, usable
 from specextend_cli.models.load import SkipInit
 
 _COMPARED = 4096  # rows of two matrices that are compared at a time
@@ -46,7 +43,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
     damaged or missing weights, a head of another target, an unknown layout.
     """
     said, tensors = PublishedHead.read(directory), _read_tensors(directory, name)
-    with _usable(directory):
+    with usable(directory):
         _check_numbers(tensors)
         config = said.config({key: tensor.shape for key, tensor in tensors.items()})
         if config.generation == 1:  # its output layer is the target's
@@ -75,16 +72,6 @@ def _read_tensors(directory: Path, name: str) -> dict[str, Tensor]:
     if not all(isinstance(key, str) and isinstance(tensor, torch.Tensor) for key, tensor in tensors.items()):
         raise damaged(directory, "it holds other things than tensors by name", name)
     return {renamed(key): tensor for key, tensor in tensors.items() if not _IGNORED.search(key)}
-
-
-@contextmanager
-def _usable(directory: Path) -> Iterator[None]:
-    """ModelError for a head that is complete and yet cannot be used."""
-    try:
-        yield
-    except (TypeError, ValueError, LookupError, AttributeError, RuntimeError, ArithmeticError) as error:
-        what = f"the head in {directory} cannot be used with this target"
-        raise ModelError(what, why=reason(error), fix=FITTING) from error
 
 
 def _check_numbers(tensors: dict[str, Tensor]) -> None:

@@ -177,27 +177,22 @@ def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:
         RevisionNotFoundError,
     )
 
-    first = (cause(error).strip() or type(error).__name__).splitlines()[0]
-    response = getattr(error, "response", None)
-    if isinstance(error, GatedRepoError):
-        return ModelError(
-            f"{source.repo} is gated: its owner asks you to accept a licence first",
-            why="this machine's Hugging Face account has not been granted access, or no one is logged in",
-            fix=f"accept it at https://huggingface.co/{source.repo}, "
-            f"then: hf auth login && specextend models pull {name}",
-        )
-    if isinstance(error, RevisionNotFoundError):
-        return ModelError(
-            f"{source.repo} has no revision {source.revision}", why=first, fix="correct the preset's revision"
-        )
-    if isinstance(error, EntryNotFoundError) and not isinstance(error, LocalEntryNotFoundError):
-        return ModelError(f"there is no {source} on the Hugging Face Hub", why=first, fix="correct the preset's file")
-    if isinstance(error, RepositoryNotFoundError) or getattr(response, "status_code", 0) in (401, 403):
-        return ModelError(
-            f"{source.repo} does not exist on the Hugging Face Hub, or is private",
-            why=first,
-            fix=f"check its name; if it is private: hf auth login && specextend models pull {name}",
-        )
-    refused = isinstance(error, HfHubHTTPError)
-    what = "the Hugging Face Hub refused" if refused else "cannot reach the Hugging Face Hub for"
-    return ModelError(f"{what} {source.repo}", why=first, fix=f"check the network, then: specextend models pull {name}")
+    why, pull = (cause(error).strip() or type(error).__name__).splitlines()[0], f"specextend models pull {name}"
+    status = getattr(getattr(error, "response", None), "status_code", 0)
+    match error:
+        case GatedRepoError():
+            what = f"{source.repo} is gated: its owner asks you to accept a licence first"
+            why = "this machine's Hugging Face account has not been granted access, or no one is logged in"
+            fix = f"accept it at https://huggingface.co/{source.repo}, then: hf auth login && {pull}"
+        case RevisionNotFoundError():
+            what, fix = f"{source.repo} has no revision {source.revision}", "correct the preset's revision"
+        case EntryNotFoundError() if not isinstance(error, LocalEntryNotFoundError):
+            what, fix = f"there is no {source} on the Hugging Face Hub", "correct the preset's file"
+        case HfHubHTTPError() if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
+            what = f"{source.repo} does not exist on the Hugging Face Hub, or is private"
+            fix = f"check its name; if it is private: hf auth login && {pull}"
+        case HfHubHTTPError():
+            what, fix = f"the Hugging Face Hub refused {source.repo}", f"check the network, then: {pull}"
+        case _:
+            what, fix = f"cannot reach the Hugging Face Hub for {source.repo}", f"check the network, then: {pull}"
+    return ModelError(what, why=why, fix=fix)

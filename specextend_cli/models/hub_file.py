@@ -115,33 +115,26 @@ def _check_published(source: HubFileSource, size: int | None, etag: str) -> None
     """ModelError where the Hub itself says that its file is another one, before a byte of it is fetched."""
     if not re.fullmatch(r"[\w.-]+", etag):
         raise ModelError(f"the Hugging Face Hub does not say which file {source} is", why="its answer has no ETag")
-    if size not in (None, source.file_bytes):
-        why = f"it has {size:,} bytes, and {source.file_bytes:,} are expected"
-    elif re.fullmatch(r"[0-9a-f]{64}", etag) and etag != source.sha256:
-        why = f"its SHA-256 sum is {etag}, and {source.sha256} is expected"
-    else:
+    is_another = re.fullmatch(r"[0-9a-f]{64}", etag) and etag != source.sha256
+    if size in (None, source.file_bytes) and not is_another:
         return
     raise ModelError(
         f"{source} is not the file that the preset names; nothing was fetched",
-        why=why,
+        why=f"it has {size} bytes and the ETag {etag}; {source.file_bytes} and {source.sha256} are expected",
         fix="if its publisher replaced it on purpose: correct file_bytes and sha256 in a copy of the preset",
     )
 
 
 def _check(source: HubFileSource, file: Path, progress: Progress) -> None:
     """ModelError where the contents differ; the file is deleted then."""
-    size = file.stat().st_size
-    if size != source.file_bytes:
-        why = f"it has {size:,} bytes, and {source.file_bytes:,} are expected"
-    else:
-        progress("checking", 0, source.file_bytes)
-        if (found := sha256(file)) == source.sha256:
-            return
-        why = f"its SHA-256 sum is {found}, and {source.sha256} is expected"
+    progress("checking", 0, source.file_bytes)
+    size, found = file.stat().st_size, sha256(file)
+    if (size, found) == (source.file_bytes, source.sha256):
+        return
     remove(source)
     file.unlink(missing_ok=True)
     raise ModelError(
         f"{source} is not the file it should be; it was deleted",
-        why=why,
+        why=f"it has {size} bytes and the sum {found}; {source.file_bytes} and {source.sha256} are expected",
         fix="try again; if it stays so, a proxy or a mirror serves another file",
     )

@@ -21,7 +21,7 @@ from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
 from specextend_cli.models.four_bit import FILE
-from specextend_cli.models.model_config import check_tensors, check_unexpected, read_config
+from specextend_cli.models.model_config import check_loaded, check_tensors, read_config
 from specextend_cli.models.preset import Dtype, Quantization
 from specextend_cli.models.text_part import KEY_MAPPING
 
@@ -78,11 +78,8 @@ def load_model(
     except Exception as error:  # a wrong configuration makes transformers raise anything
         why = f"its config.json says {error}, which is unknown" if isinstance(error, KeyError) else str(error).strip()
         raise ModelError(f"cannot load the model in {directory}", why=why[:400] or type(error).__name__) from error
-    info: dict[str, Any] = loaded[1]
-    if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
-        raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
-    check_unexpected(info["unexpected_keys"], directory, wrapped=wrapped)
     model: PreTrainedModel = loaded[0]
+    check_loaded(loaded[1], directory, name, wrapped=wrapped)
     if wrapped and (head := model.get_output_embeddings()) is not None:  # its tensors decided
         model.config.tie_word_embeddings = head.weight is model.get_input_embeddings().weight
     if quantization == "none":  # a quantized model is on its device already, and must not be moved

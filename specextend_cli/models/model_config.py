@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_object
+from specextend_cli.models.checkpoint import damaged, read_object
 from specextend_cli.models.text_part import is_wrapper, text_config, text_name, why_refused
 
 if TYPE_CHECKING:
@@ -39,9 +39,7 @@ def read_config(directory: Path) -> tuple[PreTrainedConfig, bool]:
 
     try:
         data = read_object(directory / "config.json")
-        for sizes in (data, data.get("text_config")):
-            if isinstance(sizes, dict):
-                check_sizes(sizes)
+        check_sizes(data)
     except (OSError, ValueError) as error:
         raise ModelError(f"cannot read {directory / 'config.json'}", why=str(error)) from error
     if (why := why_refused(data)) is not None:
@@ -80,21 +78,23 @@ def check_tensors(
                         raise _misfit(directory, f"config.json says {size} {said}, its embedding has {rows}")
 
 
-def check_unexpected(names: Iterable[str], directory: Path, *, wrapped: bool = False) -> None:
-    """ModelError where tensors of decoder layers were not loaded: the model would compute without them.
+def check_loaded(info: Mapping[str, Any], directory: Path, name: str, *, wrapped: bool = False) -> None:
+    """ModelError where tensors are missing, or decoder layers have others, without which the model would compute.
 
-    `wrapped`: towers have layers, too, which have no place in the text model.
+    `info` is transformers'. `wrapped`: towers have layers, too, which have no place in the text model.
     """
-    if wrapped:
-        names = filter(text_name, names)
+    if missing := sorted(info["missing_keys"]) or sorted(map(str, info["mismatched_keys"])):
+        raise damaged(directory, f"{len(missing)} tensors are missing or of a wrong shape, {missing[0]} first", name)
+    names = filter(text_name, info["unexpected_keys"]) if wrapped else info["unexpected_keys"]
     left = sorted(name for name in names if _IN_LAYER.search(name) and not _HARMLESS.search(name))
     if left:
         raise _misfit(directory, f"{len(left)} tensors have no place in the model of its config.json, {left[0]} first")
 
 
 def check_sizes(data: Mapping[str, Any]) -> None:
-    """ValueError where a configuration has more of something than any model has."""
-    for key, value in data.items():
+    """ValueError where a configuration, or its text part, has more of something than any model has."""
+    text = data.get("text_config")
+    for key, value in (*data.items(), *(text.items() if isinstance(text, dict) else ())):
         if not isinstance(value, int) or isinstance(value, bool) or not _COUNTED.fullmatch(key):
             continue
         most = _MOST_LAYERS if key in _LAYERS else _MOST_PARTS if key.startswith("num_") else _MOST

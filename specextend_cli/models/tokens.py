@@ -20,6 +20,7 @@ from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models import sentencepiece_bpe
+from specextend_cli.models.checkpoint import has_tokenizer
 
 GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 # GPT-2's pattern after a split at every digit: the spaces before a digit are a segment of their own.
@@ -34,6 +35,7 @@ QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r" ?[^\s\p{L}\p{N}
 _KNOWN_SPLITS = {GPT2, LLAMA3, QWEN2, QWEN35}
 """Patterns that cover every text without gaps and that both regex engines read alike."""
 
+_PADDING = 512  # rows: output layers are padded to round sizes
 _LONG_SPACE = re.compile(r"\s{10000}")  # tiktoken's regex engine runs out of stack on very long runs of white space
 
 
@@ -50,8 +52,9 @@ class TextEncoder:
         self.special_tokens = tuple(token["content"] for token in data["added_tokens"] if token["content"].strip())
         """The spellings of special tokens, which `encode_prompt` encodes as such."""
         self._nfc = data["normalizer"] is not None
-        self._fast = _encoding(data, self._pieces, self._with_special)
-        self._text_only = None if self._fast else _without_special(tokenizer_json, data)
+        self.fast = _encoding(data, self._pieces, self._with_special)
+        """The vocabulary for tiktoken; None where `tokenizers` encodes."""
+        self._text_only = None if self.fast else _without_special(tokenizer_json, data)
         self._known = b"".join(piece for piece in self._pieces.values() if len(piece) == 1)
 
     @classmethod
@@ -60,11 +63,6 @@ class TextEncoder:
         with _readable(directory):
             return cls(read_tokenizer(directory))
 
-    @property
-    def is_fast(self) -> bool:
-        """Whether this vocabulary is encoded by tiktoken."""
-        return self._fast is not None
-
     def encode(self, text: str) -> list[int]:
         """The ids of text, special tokens spelled out; lone surrogates become U+FFFD."""
         try:
@@ -72,12 +70,12 @@ class TextEncoder:
         except UnicodeEncodeError:
             text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
             data = text.encode()
-        if self._fast is None or data.translate(None, self._known) or _LONG_SPACE.search(text):
+        if self.fast is None or data.translate(None, self._known) or _LONG_SPACE.search(text):
             self._text_only = self._text_only or _without_special(self._json, json.loads(self._json))
             return list(self._text_only.encode(text, add_special_tokens=False).ids)
         if self._nfc and not text.isascii():
             text = self._with_special.normalizer.normalize_str(text)
-        return self._fast.encode_ordinary(text)
+        return self.fast.encode_ordinary(text)
 
     def count(self, text: str) -> int:
         """How many tokens `encode(text)` has."""
@@ -242,3 +240,36 @@ def _ranks(model: dict[str, Any], pieces: dict[int, bytes], tokenizer: Tokenizer
         return ranks if len(ranks) == len(pieces) and pairs == len(model["merges"]) else None
     whole = (len(tokenizer.model.tokenize(token)) == 1 for token, number in vocab.items() if number in pieces)
     return ranks if all(whole) else None
+
+
+def check_token_ids(draft: Path, target: Path, rows: int, vocabulary: int) -> None:
+    """ModelError unless every id that both models have is the same token, added ones included.
+
+    Either may have more tokens, or rows of padding. Where one of the two directories holds no tokenizer, the draft's
+    `rows` and the target's `vocabulary` must be of about the same number.
+    """
+    if not (has_tokenizer(draft) and has_tokenizer(target)):
+        if abs(rows - vocabulary) > _PADDING:
+            raise _other_tokens(draft, f"it has {rows} tokens, the target {vocabulary}, and no tokenizer to compare")
+        return
+    tokenizers = load_tokenizer(draft), load_tokenizer(target)
+    if tokenizers[0] is tokenizers[1]:  # the files are equal
+        return
+    theirs, ours = ({number: text for text, number in each.get_vocab().items()} for each in tokenizers)
+    shared = theirs.keys() & ours.keys()
+    differing = sorted(number for number in shared if theirs[number] != ours[number])
+    if differing or not shared:
+        example = differing[0] if differing else 0
+        raise _other_tokens(
+            draft,
+            f"token {example} is {theirs.get(example)!r:.60} in it and {ours.get(example)!r:.60} in the target; "
+            f"{len(differing):,} of {len(shared):,} ids differ",
+        )
+
+
+def _other_tokens(draft: Path, why: str) -> ModelError:
+    return ModelError(
+        f"the draft in {draft} cannot write its target's tokens",
+        why=why,
+        fix="choose a draft of the same family: specextend models list",
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -134,10 +133,12 @@ def drafter_of(
     """
     import torch
 
-    from specextend_cli.engine.registry import DrafterSetup, make_drafter
+    from specextend_cli.engine import drafters
     from specextend_cli.models.assistant import load_assistant
     from specextend_cli.models.mtp import load_mtp
-    from specextend_cli.models.token_ids import check_token_ids
+    from specextend_cli.models.tokens import check_token_ids
+
+    window = preset.draft.window
 
     def own(kind: str) -> Path:
         check_draft(preset, kind)
@@ -145,24 +146,39 @@ def drafter_of(
         return draft
 
     def load_lm() -> LanguageModel:
-        check_token_ids(own("lm"), Path(target.lm.model.name_or_path), target.lm.vocabulary)
-        wanted = preset.draft.dtype if options.dtype == "auto" else options.dtype
-        return load(own("lm"), dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+        directory, wanted = own("lm"), preset.draft.dtype if options.dtype == "auto" else options.dtype
+        lm = load(directory, dtype_of(wanted, target.lm.device) if wanted != "auto" else target.lm.dtype)
+        check_token_ids(directory, Path(target.lm.model.name_or_path), lm.vocabulary, target.lm.vocabulary)
+        return lm
 
-    eagle = load_head or partial(load_eagle, target=target.lm, name=preset.name)
-    setup = DrafterSetup(
-        target,
-        retrieval,
-        load_lm=load_lm,
-        load_head=lambda: eagle(own("eagle")),
-        load_table=lambda: load_table(own("table"), target.lm.vocabulary),
-        load_mtp=lambda: load_mtp(target.lm),
-        load_assistant=lambda: load_assistant(own("assistant"), target.lm, name=preset.name),
-        window=preset.draft.window,
-        parts=preset.draft.of or ("ngram", preset.draft.model or "self"),
-    )
+    def load_own_head() -> EagleHead:
+        return load_head(own("eagle")) if load_head else load_eagle(own("eagle"), target.lm, preset.name)
+
+    def make(kind: str) -> Drafter:
+        match kind:
+            case "none":
+                return drafters.NoDrafter()
+            case "ngram":
+                return drafters.NgramDrafter()
+            case "table":
+                return drafters.NgramTableDrafter(load_table(own("table"), target.lm.vocabulary))
+            case "lm":
+                return drafters.LMDrafter(load_lm(), target, retrieval, window=window)
+            case "self":
+                return drafters.LMDrafter(target.lm, target, retrieval)
+            case "eagle":
+                return drafters.EagleDrafter(load_own_head(), target, retrieval, window=window)
+            case "mtp":
+                return drafters.EagleDrafter(load_mtp(target.lm), target, retrieval, window=window)
+            case "assistant":
+                assistant = load_assistant(own("assistant"), target.lm, name=preset.name)
+                return drafters.AssistantDrafter(assistant, target, retrieval)
+            case _:  # a blend
+                sources = preset.draft.of or ("ngram", preset.draft.model or "self")
+                return drafters.BlendDrafter([make(source) for source in sources])
+
     try:
-        return make_drafter(options.draft or preset.draft.kind, setup)
+        return make(options.draft or preset.draft.kind)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
 

@@ -232,9 +232,9 @@ def _rows(progress: Progress, tail: str, width: int) -> Iterator[tuple[int, Text
     if progress.batch_size == 1:  # in a batch nothing is drafted
         if meter.steps:
             yield 4, _row("accepted", f"{meter.accepted_length:.2f}", _histogram(meter))
-        if seen is not None and sum(end - start for start, end in seen.spans) < seen.length:  # else it sees everything
+        if seen is not None and len(seen.positions) < seen.length:  # else it sees everything
             # The square root keeps sparse parts of the map visible beside dense ones.
-            shares = density(seen.spans, seen.length, max(width - _LABEL - _VALUE, 1))
+            shares = density(seen.positions.tolist(), seen.length, max(width - _LABEL - _VALUE, 1))
             cells = "".join(block(share**0.5) if share else " " for share in shares)
             yield 5, _row("retrieved", "", Text(cells, style=ACCENT))
     if progress.speed:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from math import ceil
 from typing import TYPE_CHECKING
 
 from rich import box
@@ -120,13 +120,7 @@ def histogram(lengths: Mapping[int, int]) -> list[tuple[str, float]]:
     return [(f"{size}+" if size == BINS else str(size), count / total) for size, count in enumerate(counts, start=1)]
 
 
-def density(spans: Sequence[tuple[int, int]], length: int, cells: int) -> list[float]:
-    """The share, 0 to 1, of each of `cells` equal parts of `length` positions that the half-open `spans` cover."""
-    covered = [0.0] * cells
-    if not length:
-        return covered
-    width = length / cells
-    for start, end in spans:
-        for cell in range(int(start / width), min(ceil(end / width), cells)):
-            covered[cell] += max(min(end, (cell + 1) * width) - max(start, cell * width), 0.0)
-    return [min(amount / width, 1.0) for amount in covered]
+def density(positions: Iterable[int], length: int, cells: int) -> list[float]:
+    """The share, 0 to 1, of each of `cells` equal parts of `length` positions that is among these `positions`."""
+    found = Counter(at * cells // length for at in positions)
+    return [min(found[cell] * cells / length, 1.0) for cell in range(cells)]

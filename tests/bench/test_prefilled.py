@@ -26,7 +26,7 @@ def run(target: Target, kind: str, tokens: list[int]) -> tuple[list[int], list[o
     sets: list[object] = []
     for event in decode(target, drafter, tokens, stop=Stop(12), retrieval=RETRIEVAL, gate=gate, prefill_chunk=64):
         emitted += event.tokens if isinstance(event, Step) else ()
-        sets += [(event.spans, round(event.hit, 5))] if isinstance(event, Retrieved) else []
+        sets += [(event.positions.tolist(), round(event.hit, 5))] if isinstance(event, Retrieved) else []
     return emitted, sets
 
 

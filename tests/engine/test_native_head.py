@@ -124,7 +124,7 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
         cache = head.new_cache(60)
         cache.append([cached])
         cache.reserve(3)
-        out = head.follow(tokens, features, torch.arange(40, 43), cache, ForwardContext(SplitKV(), mask))
+        out = head(tokens, features, torch.arange(40, 43), cache, ForwardContext(SplitKV(), mask), of_target=True)
         return [*out, cache.rows(cache.start, cache.end)[0].clone()]
 
     chain = torch.ones(3, 3, dtype=torch.bool).tril()

@@ -118,6 +118,6 @@ def test_working_sets_are_the_processor_s(pretend: PretendDevice) -> None:
         drafter = DRAFTERS["eagle3"](target, retrieval)
         gate = DraftGate(SHAPE, enabled=False)
         events = list(decode(target, drafter, PROMPT, stop=Stop(NEW), retrieval=retrieval, gate=gate))
-        sets = [(e.spans, e.changed, round(e.hit, 4), e.length) for e in events if isinstance(e, Retrieved)]
+        sets = [(e.positions.tolist(), round(e.hit, 4), e.length) for e in events if isinstance(e, Retrieved)]
         told.append(sets)
     assert told[0] == told[1] != []

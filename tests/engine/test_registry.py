@@ -1,62 +1,41 @@
-"""A drafter is added by one entry of the registry."""
+"""Drafters by name."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Sequence
+from pathlib import Path
 
 import pytest
-from torch import Tensor
 
-from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.drafters import Drafter
 from specextend_cli.engine.drafters.ngram_table import NgramTable
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.registry import DRAFTERS, DrafterEntry, DrafterSetup, make_drafter
+from specextend_cli.engine.registry import DRAFTERS
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.tree import DraftTree
+from specextend_cli.models.presets import load_preset
+from specextend_cli.runtime import loading
+from specextend_cli.runtime.options import Engine
 from tests.engine.tiny_models import by_generate, prompt, small_draft, tiny
 from tests.helpers.decoding import NEW, run, small
 
 
-class RepeatDrafter(Drafter):
-    """Proposes the last token three times more."""
-
-    name = "repeat"
-    proposed = 0
-
-    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
-        self.last = tokens[-1]
-
-    def propose(self, shape: TreeShape) -> DraftTree:
-        self.proposed += 1
-        return DraftTree([self.last] * 4, [0, 0, 1, 2], [1.0, 0.9, 0.8, 0.7])
-
-
-@pytest.fixture
-def setup(monkeypatch: pytest.MonkeyPatch) -> DrafterSetup:
-    entry = DrafterEntry(lambda setup: RepeatDrafter(), "the last token again", attends=False)
-    monkeypatch.setitem(DRAFTERS, "repeat", entry)
-    target = Target(LanguageModel(tiny()))
-    return DrafterSetup(
+@pytest.mark.parametrize("name", ["none", "ngram", "table", "self", "lm", "blend"])
+def test_a_drafter_by_name_is_lossless(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(loading, "load_table", lambda directory, vocabulary: NgramTable({}, [], []))
+    monkeypatch.setattr("specextend_cli.models.tokens.check_token_ids", lambda *given: None)
+    preset = load_preset("smollm2-135m")
+    draft = preset.draft.model_copy(update={"of": ("ngram", "self" if name == "blend" else name)})
+    target, retrieval = Target(LanguageModel(tiny())), small("retrieval")
+    drafter = loading.drafter_of(
+        preset.model_copy(update={"draft": draft}),
+        Engine(draft=name),
         target,
-        small("retrieval"),
-        load_lm=lambda: LanguageModel(small_draft()),
-        load_head=lambda: pytest.fail("no head is needed"),
-        load_table=lambda: NgramTable({}, [], []),
-        load_mtp=lambda: pytest.fail("no layer is needed"),
-        load_assistant=lambda: pytest.fail("no assistant is needed"),
-        parts=("repeat", "ngram"),
+        retrieval,
+        Path("draft"),
+        lambda *given: LanguageModel(small_draft()),
     )
-
-
-@pytest.mark.parametrize("name", ["repeat", "blend", "lm", "self", "none", "table"])
-def test_a_drafter_from_the_registry_is_lossless(setup: DrafterSetup, name: str) -> None:
-    drafter = make_drafter(name, setup)
-    assert run(setup.target, drafter, prompt(), setup.retrieval)[0] == by_generate(NEW)
-    for source in getattr(drafter, "sources", (drafter,)):
-        assert getattr(source, "proposed", 1) > 0
+    assert drafter.name == name
+    assert run(target, drafter, prompt(), retrieval)[0] == by_generate(NEW)
 
 
 def test_the_registry_is_imported_without_torch() -> None:

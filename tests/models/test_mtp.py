@@ -110,7 +110,9 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
         mask = order <= order[:, None] if start else None
         context = ForwardContext(lm.backend, tree_mask=mask)
         found.append(
-            head.follow(tokens[start + 1 : end + 1], states[start:end], torch.arange(start, end), cache, context).logits
+            head(
+                tokens[start + 1 : end + 1], states[start:end], torch.arange(start, end), cache, context, of_target=True
+            ).logits
         )
         cache.commit()
 

@@ -26,9 +26,8 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.text_part import WRAPPERS, text_name
-from specextend_cli.models.token_ids import check_token_ids
 from specextend_cli.runtime.loading import end_tokens
-from tests.engine.tiny_models import VOCABULARY, generate, prompt
+from tests.engine.tiny_models import generate, prompt
 from tests.helpers import wrappers
 from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, run, small
 from tests.helpers.grid import but_for
@@ -232,12 +231,6 @@ def test_whole_numbers_are_no_weights_of_a_text_part(model: Path) -> None:
     save_file({**tensors, text: tensors[text].to(torch.int8)}, model / "model.safetensors", {"format": "pt"})
     with pytest.raises(ModelError, match="is not what"):
         load_model(model)
-
-
-def test_a_draft_that_is_wrapped_is_counted_by_its_text(model: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    check_token_ids(model, tmp_path_factory.mktemp("target"), VOCABULARY)
-    with pytest.raises(ModelError, match="cannot write its target's tokens"):
-        check_token_ids(model, tmp_path_factory.mktemp("target"), 32_000)
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.token_ids import check_token_ids
+from specextend_cli.models.tokens import check_token_ids
 
 TEXTS = ["a", "b", "c", "d"]
 
@@ -42,7 +42,7 @@ def target(tmp_path: Path) -> Path:
 def test_more_or_fewer_tokens_of_the_same_texts(
     texts: list[str], added: list[str], rows: int, target: Path, tmp_path: Path
 ) -> None:
-    check_token_ids(write(tmp_path / "draft", texts, added, rows), target, 64)
+    check_token_ids(write(tmp_path / "draft", texts, added, rows), target, rows, 64)
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_other_texts_are_refused_at_equal_sizes(
 ) -> None:
     draft = write(tmp_path / "draft", texts, added, 64)
     with pytest.raises(ModelError, match="its target's tokens") as caught:
-        check_token_ids(draft, target, 64)
+        check_token_ids(draft, target, 64, 64)
     assert all(word in caught.value.why for word in words), caught.value.why
     assert "same family" in caught.value.fix
 
@@ -66,8 +66,8 @@ def test_other_texts_are_refused_at_equal_sizes(
 def test_without_a_tokenizer_the_rows_are_compared(target: Path, tmp_path: Path) -> None:
     draft = write(tmp_path / "draft", TEXTS, [], 64)
     (draft / "tokenizer.json").unlink()
-    check_token_ids(draft, target, 64)
-    check_token_ids(draft, target, 64 + 512)
+    check_token_ids(draft, target, 64, 64)
+    check_token_ids(draft, target, 64, 64 + 512)
     with pytest.raises(ModelError, match="its target's tokens") as caught:
-        check_token_ids(draft, target, 64 + 513)
+        check_token_ids(draft, target, 64, 64 + 513)
     assert "no tokenizer" in caught.value.why

@@ -155,9 +155,9 @@ class Ceilings(NamedTuple):
         rows = row_shapes(lm.config)
         linear = [module for module in lm.model.modules() if isinstance(module, nn.Linear)]
         products = sum(2 * module.in_features * module.out_features for module in linear)
-        attention = 4 * int(lm.config.num_attention_heads) * sum(row.head_dim for row in rows) * length
+        attention = 4 * int(lm.config.num_attention_heads) * sum(width for _, width in rows) * length
         weights = sum(module.weight.nbytes for module in linear)
-        keys = 2 * sum(row.heads * row.head_dim for row in rows) * length * lm.dtype.itemsize
+        keys = 2 * sum(heads * width for heads, width in rows) * length * lm.dtype.itemsize
         return max((weights + keys) / self.bandwidth, nodes * (products + attention) / self.arithmetic)
 
 

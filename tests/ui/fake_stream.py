@@ -35,10 +35,10 @@ SUMMARY = (
 NOTE = "Trade doubled between 1880 and 1905; the quays were lengthened twice. The council refused a loan in 1898."
 
 
-def chosen(hit: float, spans: Iterable[tuple[int, int]], length: int, changed: int) -> Retrieved:
+def chosen(hit: float, spans: Iterable[tuple[int, int]], length: int) -> Retrieved:
     """The event with plain numbers for tensors, so that nobody has to import torch."""
     positions = array("q", sorted({at for start, end in spans for at in range(start, end)}))
-    return Retrieved(hit, positions, changed, length, 0.002)  # type: ignore[arg-type]
+    return Retrieved(hit, positions, length, 0.002)  # type: ignore[arg-type]
 
 
 def words(text: str) -> list[str]:
@@ -62,7 +62,7 @@ def writing(
         if step % 4 == 2:
             starts = sorted(rng.sample(range(length // 32), min(28, length // 32)))
             spans = (*((start * 32, start * 32 + 32) for start in starts), (length - 64, length))
-            yield chosen(rng.uniform(0.7, 0.9), spans, length + done + size, 200)
+            yield chosen(rng.uniform(0.7, 0.9), spans, length + done + size)
         done, step = done + size, step + 1
         time.sleep(delay)
     yield Finished("eos", len(pieces))

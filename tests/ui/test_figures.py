@@ -19,16 +19,12 @@ def test_blocks_span_the_whole_height():
     assert block(1.0) == "█"
 
 
-@given(st.lists(st.tuples(st.integers(0, 50), st.integers(1, 20))), st.integers(1, 40))
-def test_density_keeps_every_covered_position(gaps, cells):
-    spans, end = [], 0
-    for gap, size in gaps:
-        spans.append((end + gap, end + gap + size))
-        end += gap + size
-    length = end + 3
-    shares = density(spans, length, cells)
+@given(st.sets(st.integers(0, 500)), st.integers(1, 40))
+def test_density_keeps_every_covered_position(positions, cells):
+    shares = density(positions, 501, cells)
     assert all(0 <= share <= 1 for share in shares)
-    assert sum(shares) * length / cells == pytest.approx(sum(b - a for a, b in spans))
+    assert sum(shares) * 501 / cells == pytest.approx(len(positions), abs=cells)
+    assert all(shares[at * cells // 501] for at in positions)
 
 
 @given(st.text(alphabet=st.sampled_from("ab cé漢 \n")), st.integers(12, 20), st.integers(1, 7))

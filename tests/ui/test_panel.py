@@ -110,9 +110,9 @@ def test_retrieved_positions_are_drawn_only_where_something_was_left_out():
     events = [
         Part(1, 1, 1, (1, 1), 500, True),
         Step((1, 1), 502, 8, 0.01, 0.02, 0.0),
-        chosen(0.99, [(0, 502)], 502, 0),
+        chosen(0.99, [(0, 502)], 502),
     ]
-    *_, whole, part = frames([*events, chosen(0.8, [(0, 32), (64, 96)], 502, 50)])
+    *_, whole, part = frames([*events, chosen(0.8, [(0, 32), (64, 96)], 502)])
     assert not any("retrieved" in row for row in whole)
     assert any("retrieved" in row for row in part)
 

@@ -197,7 +197,7 @@ def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache) -> Results:
 
     is_graphed = lm.forward_backend is not None
     yield "logits", verified(tree) if is_graphed else path_by_path(tree, verified)
-    kept = tree if is_graphed else tree.along(_KEPT)
+    kept = tree if is_graphed else tree.subtree(_KEPT)
     lm.forward_tree(kept, cache.length, cache, context=ForwardContext(lm.backend))
     cache.keep(_KEPT if is_graphed else range(len(_KEPT)))
     yield "logits after a tree", verified(root(tree.tokens[0]))

@@ -13,35 +13,23 @@ from torch import Tensor
 
 from specextend_cli.engine.assistant import Assistant
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.drafters.base import Drafter
+from specextend_cli.engine.drafters.base import SuspendableDrafter
 from specextend_cli.engine.drafters.opt_tree import grow
 from specextend_cli.engine.retrieval import working_set
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 
 
-class AssistantDrafter(Drafter):
+class AssistantDrafter(SuspendableDrafter):
     """Keys stay at their own positions, whatever `config` says. It reads nothing itself, and stores nothing."""
 
     name = "assistant"
     reads_prompt = False  # a target may compute less where the newest state is enough
 
     def __init__(self, assistant: Assistant, target: Target, config: Retrieval) -> None:
-        self.assistant, self.target, self.config = assistant, target, config
-        self.reads = self.feature_layers = (target.lm.layers,)
-        self._failure: str | None = None
-        self._is_suspended = False
-        self._forget()
-
-    @property
-    def failure(self) -> str | None:
-        """See `Drafter`."""
-        return self._failure
-
-    @property
-    def retrieves(self) -> bool:
-        """See `Drafter`."""
-        return self.config.policy != "full" and not self._is_suspended and self._failure is None
+        super().__init__((target.lm.layers,), config)
+        self.assistant, self.target = assistant, target
+        self.begin(0)
 
     @property
     def is_restricted(self) -> bool:
@@ -50,16 +38,9 @@ class AssistantDrafter(Drafter):
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
-        self._is_suspended, self.feature_layers = False, self.reads
-        self._forget()
-
-    def _forget(self) -> None:
+        super().begin(capacity)
         self._last, self._state, self._seen = 0, torch.empty(0), 0
         self._chosen: Tensor | None = None  # of the first `_seen` positions
-
-    def suspend(self) -> None:
-        """See `Drafter`."""
-        self._is_suspended, self.feature_layers = True, ()
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
@@ -81,27 +62,21 @@ class AssistantDrafter(Drafter):
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
-        idle = self._is_suspended or self._failure is not None or not len(self._state)
-        if idle or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
+        if self._is_idle or not len(self._state) or min(shape.nodes - 1, shape.depth, shape.forwards) == 0:
             return root(self._last)
         device, keys = self.target.lm.device, self._keys()
         position = torch.full((1,), self.target.length, device=device)
         states = self._state
 
-        def forward(tokens: Tensor, before: Tensor) -> Tensor:
+        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             nonlocal states
-            out = self.assistant(tokens, before, position, keys)
+            out = self.assistant(tokens, states[parents], position, keys)
             states = out.states
             return out.logits
 
-        def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
-            return forward(tokens, states[parents])
-
-        tree = grow(self._last, forward(torch.full_like(position, self._last), states), expand, shape)
-        if not tree.is_finite:
-            self._failure = f"the {self.name} draft computes values that are not numbers"
-            return root(self._last)
-        return tree
+        last = torch.full_like(position, self._last)
+        first = expand(last, torch.zeros_like(last), 0, torch.empty(0))
+        return self._checked(grow(self._last, first, expand, shape))
 
     def _keys(self) -> dict[str, tuple[Tensor, Tensor]]:
         """What each kind of layer attends to: views, or copies of a working set, [1, kv heads, m, d]."""

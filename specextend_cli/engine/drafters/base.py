@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from heapq import heappop, heappush
+from typing import Protocol, TypeAlias, TypeVar
 
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.tree import DraftTree, root
+
+Kind: TypeAlias = tuple[int, int]
+"""Of a promise; each drafter has its own."""
+
+State = TypeVar("State")
+
+_FADE = 0.99  # decay of evidence
+_PRIOR = 4.0  # promised tokens that the prior counts for
 
 
 class Drafter(Protocol):
@@ -83,3 +93,81 @@ class NoDrafter(Drafter):
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
         return root(self._last)
+
+
+def best_first(
+    token: int, state: State, following: Callable[[int, State], Iterable[tuple[int, float, State]]], shape: TreeShape
+) -> DraftTree:
+    """A tree around `token` without a model, grown at its likeliest nodes.
+
+    `following(node, state)` has tokens after a node, each with its probability and its own state.
+    """
+    tokens, parents, scores = [token], [0], [1.0]
+    open_nodes = [(-1.0, 0, 0, state)]  # score, for the largest first; node, depth, state
+    while open_nodes and len(tokens) < 2 * shape.nodes:
+        score, node, depth, state = heappop(open_nodes)
+        if depth == shape.depth:
+            continue
+        for child, share, onward in following(node, state):
+            if share and -score * share >= shape.floor:
+                heappush(open_nodes, (score * share, len(tokens), depth + 1, onward))
+                tokens.append(child)
+                parents.append(node)
+                scores.append(-score * share)
+    return DraftTree(tokens, parents, scores, [0] * len(tokens), forwards=0)
+
+
+class SuspendableDrafter(Drafter):
+    """One with a model, which is suspended for a sequence, and for good once it fails.
+
+    `reads` are the hidden states that it observes while it is not suspended, `config` says what its attention sees.
+    """
+
+    failure: str | None = None
+    _is_suspended = False
+    _last = 0  # committed token
+
+    def __init__(self, reads: tuple[int, ...], config: Retrieval) -> None:
+        self.reads = self.feature_layers = reads
+        self.config = config
+
+    @property
+    def retrieves(self) -> bool:
+        """See `Drafter`."""
+        return self.config.policy != "full" and not self._is_idle
+
+    @property
+    def _is_idle(self) -> bool:
+        return self._is_suspended or self.failure is not None
+
+    def begin(self, capacity: int) -> None:
+        """See `Drafter`."""
+        self._is_suspended, self.feature_layers = False, self.reads
+
+    def suspend(self) -> None:
+        """See `Drafter`."""
+        self._is_suspended, self.feature_layers = True, ()
+
+    def _checked(self, tree: DraftTree) -> DraftTree:
+        """The tree, if its scores are numbers; a model whose scores are none drafts no more."""
+        if tree.is_finite:
+            return tree
+        self.failure = f"the {self.name} draft computes values that are not numbers"
+        return root(self._last)
+
+
+class Calibration:
+    """Tokens that came true per token promised, learnt during decoding, so that scores of different sources compare."""
+
+    def __init__(self) -> None:
+        self._promised: dict[Kind, float] = defaultdict(float)
+        self._true: dict[Kind, float] = defaultdict(float)
+
+    def rate(self, kind: Kind, expected: float = 1.0) -> float:
+        """True tokens per promised token; `expected` without evidence."""
+        return (self._true[kind] + _PRIOR * expected) / (self._promised[kind] + _PRIOR)
+
+    def learn(self, kind: Kind, came_true: bool, promise: float = 1.0) -> None:
+        """Add one token that was promised with this probability."""
+        self._promised[kind] = _FADE * self._promised[kind] + promise
+        self._true[kind] = _FADE * self._true[kind] + came_true

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.drafters.assistant import AssistantDrafter
-from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.drafters.calibration import Calibration
-from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.base import Calibration, Drafter, Kind, SuspendableDrafter
 from specextend_cli.engine.tree import DraftTree
 
-Sources: TypeAlias = tuple[int, int]
-"""Two bit sets of sources: those that propose a token, and those that propose any token after the same parent."""
-
-_MODELS = (ModelDrafter, AssistantDrafter)  # drafters whose trees take forwards
 _USUAL = 0.4  # a model's usual probability of its best next token, before it was observed
 
 
@@ -39,7 +31,7 @@ class BlendDrafter:
         self.sources = tuple(sources)
         self.feature_layers = self._read_layers()
         self.reads_prompt = any(source.reads_prompt for source in sources if source.feature_layers)
-        self.calibration = Calibration[Sources]()
+        self.calibration = Calibration()
         self._merged: list[_Node] = []
         self._usual = _USUAL  # a model's probability of its best next token
 
@@ -100,7 +92,7 @@ class BlendDrafter:
             self._merged = []
             return trees[0]
         nodes = self._merged = _merge(trees)
-        rates = dict[Sources, float]()
+        rates = dict[Kind, float]()
         for node in nodes[1:]:
             above = nodes[node.parent]
             node.sources = sources = (node.proposers, above.asked)
@@ -118,7 +110,7 @@ class BlendDrafter:
 
     def _asked(self, shape: TreeShape) -> list[DraftTree]:
         """A tree of every source, in their order."""
-        others = (source for source in self.sources if not isinstance(source, _MODELS))
+        others = (source for source in self.sources if not isinstance(source, SuspendableDrafter))
         trees = {source: source.propose(shape) for source in others}
         decides = shape.floor > 0 and shape.forwards > 0
         is_idle = decides and max(map(_next_promise, trees.values()), default=0.0) >= self._usual
@@ -155,7 +147,10 @@ def _next_promise(tree: DraftTree) -> float:
 
 @dataclass(slots=True)
 class _Node:
-    """A token after its parent; `promise` is the highest conditional probability that a source gives it."""
+    """A token after its parent; `promise` is the highest conditional probability that a source gives it.
+
+    `sources` are two bit sets: those that propose the token, and those that propose any token after the same parent.
+    """
 
     token: int
     parent: int
@@ -164,7 +159,7 @@ class _Node:
     proposers: int = 0
     asked: int = 0  # the sources that propose children
     known_after: int = 0  # forwards
-    sources: Sources = (0, 0)
+    sources: Kind = (0, 0)
     children: dict[int, int] = field(default_factory=dict)
 
 

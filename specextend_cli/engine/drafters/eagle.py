@@ -14,18 +14,16 @@ from specextend_cli.engine.forward import ForwardBackend, HeadOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.target import Target
-from specextend_cli.errors import ModelError
 
 
 class EagleDrafter(ModelDrafter):
     """Row i of its cache joins the target's state at position i with token i + 1, so rows are positions.
 
     States are the target's at committed positions and the head's own after them. For `window` see `ModelDrafter`.
-    The working set of a head with a sliding window is no larger than that. ModelError for a head of another target.
+    The working set of a head with a sliding window is no larger than that.
     """
 
     def __init__(self, head: EagleHead, target: Target, config: Retrieval, *, window: int | None = None) -> None:
-        check_fits(head, target)
         self.head = head.eval()
         self.name = "mtp" if isinstance(head, MtpHead) else "eagle3" if head.config.generation == 3 else "eagle"
         self.vocabulary = head.vocabulary
@@ -47,7 +45,7 @@ class EagleDrafter(ModelDrafter):
         order = torch.arange(len(tokens), device=self.device)
         chain = order <= order[:, None] if len(tokens) > 1 else None
         context = ForwardContext(self.target.lm.backend, tree_mask=chain)
-        out: HeadOutput = self.head.follow(tokens, features, positions, cache, context, logits_to_keep=1)
+        out: HeadOutput = self.head(tokens, features, positions, cache, context, logits_to_keep=1, of_target=True)
         self._states = out.states[-1:]
         return out.logits
 
@@ -66,26 +64,3 @@ class EagleDrafter(ModelDrafter):
         out: HeadOutput = self.head(tokens, self._states[parents], positions, cache, context)
         self._states = out.states
         return out.logits
-
-
-def check_fits(head: EagleHead, target: Target) -> None:
-    """ModelError unless the head reads this target's states and writes its tokens."""
-    config, lm = head.config, target.lm
-    hidden = int(lm.config.hidden_size)
-
-    def refuse(what: str, why: str) -> None:
-        raise ModelError(what, why=why, fix="use the head that was trained for this target")
-
-    if config.target_hidden != hidden:
-        refuse(
-            f"the head reads states of {config.target_hidden:,}, the target's have {hidden:,}", "they cannot be joined"
-        )
-    if not all(0 <= layer <= lm.layers for layer in config.feature_layers):
-        refuse(f"the head reads layers {config.feature_layers}", f"the target has {lm.layers}")
-    if int(head.vocabulary.max()) >= lm.vocabulary or int(head.vocabulary.min()) < 0:
-        refuse("the head's vocabulary goes beyond the target's", f"the target has {lm.vocabulary:,} tokens")
-    if head.embedding.num_embeddings < lm.vocabulary:
-        refuse(
-            f"the head embeds {head.embedding.num_embeddings:,} tokens, the target writes {lm.vocabulary:,}",
-            "it was trained for another vocabulary",
-        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
 
 import torch
@@ -11,6 +11,7 @@ from torch import Tensor
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.drafters.base import SuspendableDrafter
 from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.opt_tree import grow
 from specextend_cli.engine.head import EagleHead
@@ -22,19 +23,16 @@ from specextend_cli.engine.tree import DraftTree, root
 _CHUNK = 64  # committed tokens that may wait for the next draft; more are read at once, as a prompt is
 
 
-class ModelDrafter(ABC):
+class ModelDrafter(SuspendableDrafter):
     """Reads the prompt with full attention into the full cache, then drafts over the working set.
 
     With a `window`, the prompt is read in chunks that see only the `window` tokens before them, at positions that the
-    model was trained for. `reads` are the target's hidden states that it observes while it is not suspended; row i of
-    its cache then stands for the target's state at position i, which is known together with token i + 1.
-    `vocabulary` maps the draft's token ids to the target's, where they differ. A draft attends to `most` positions at
-    most, its own included; None: any number. `is_self`: the model is the target, which computes the committed tokens'
-    keys itself.
+    model was trained for. Where it `reads` states of the target, row i of its cache stands for that at position i,
+    which is known together with token i + 1. `vocabulary` maps the draft's token ids to the target's, where they
+    differ. A draft attends to `most` positions at most, its own included; None: any number. `is_self`: the model is the
+    target, which computes the committed tokens' keys itself.
     """
 
-    name: str
-    reads_prompt = True
     vocabulary: Tensor | None = None
     most: int | None = None
     is_self = False
@@ -48,15 +46,12 @@ class ModelDrafter(ABC):
         reads: tuple[int, ...] = (),
         window: int | None = None,
     ) -> None:
+        super().__init__(reads, working.config)
         self.model = model
         self.target = target
         self.working = working
         self.window = window if working.config.policy != "full" else None
-        self.reads = self.feature_layers = reads
-        self.failure: str | None = None
-        self._is_suspended = False
         self.device = target.lm.device
-        self._last = 0  # committed token
         self._pending = upload([], self.device)  # committed tokens that are not read yet
         self._features: list[Tensor] = []  # of the positions whose rows are pending
         self._is_first = True
@@ -75,18 +70,9 @@ class ModelDrafter(ABC):
         """Run the first of the pending tokens for their keys and values only."""
 
     @property
-    def retrieves(self) -> bool:
-        """See `Drafter`."""
-        return self.working.config.policy != "full" and not self._is_idle
-
-    @property
     def is_restricted(self) -> bool:
         """See `Drafter`."""
         return self.retrieves and self.working.is_restricted
-
-    @property
-    def _is_idle(self) -> bool:
-        return self._is_suspended or self.failure is not None
 
     def visible(self) -> Tensor:
         """See `Drafter`. Includes tokens that wait to be read."""
@@ -95,18 +81,16 @@ class ModelDrafter(ABC):
 
     def begin(self, capacity: int) -> None:
         """See `Drafter`."""
+        super().begin(capacity)
         self.working.begin(capacity)
         self._pending = self._pending[:0]
         self._features = []
         self._is_first = self._in_prompt = True
-        self._is_suspended = False
-        self.feature_layers = self.reads
 
     def suspend(self) -> None:
         """See `Drafter`."""
-        self._is_suspended = True
+        super().suspend()
         self._features = []
-        self.feature_layers = ()
 
     def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
         """See `Drafter`."""
@@ -139,10 +123,7 @@ class ModelDrafter(ABC):
         self._leave_room(len(self._pending) + shape.depth)
         tree = self._grown(shape)
         self.working.cache.rollback()
-        if not tree.is_finite:  # such a model drafts no more
-            self.failure = f"the {self.name} draft computes values that are not numbers"
-            return root(self._last)
-        return tree
+        return self._checked(tree)
 
     def _grown(self, shape: TreeShape) -> DraftTree:
         """Read the pending tokens; the tree that the model proposes, whose own rows are dropped by the caller.
@@ -157,10 +138,10 @@ class ModelDrafter(ABC):
         if drafts is not None and drafts.takes(len(tokens), shape):
             features = self._take_features(len(tokens)) if self.reads else None
             tree = drafts.grow(self._last, tokens, features, working.next_position, working.cache, shape)
-            self._keep(len(tokens))
+            self._commit(len(tokens))
             return tree
         first = self._forward(tokens, working.positions(len(tokens)), working.cache)
-        self._keep(len(tokens))
+        self._commit(len(tokens))
         ahead = int(self.is_self)
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
@@ -169,11 +150,6 @@ class ModelDrafter(ABC):
             return self._expand(tokens, parents, positions, context)
 
         return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
-
-    def _keep(self, tokens: int) -> None:
-        """Commit the pending tokens' rows; those of the target's own keys are dropped with the tree."""
-        if not self.is_self:
-            self._commit(tokens)
 
     def _take_features(self, n: int) -> Tensor:
         """The target's states [n, features] before the first n pending tokens."""
@@ -206,5 +182,7 @@ class ModelDrafter(ABC):
             self.working.clip(max(self.most - tokens, 1))
 
     def _commit(self, tokens: int) -> None:
-        self.working.commit(tokens)
-        self._pending = self._pending[tokens:]
+        """Keep the rows of pending tokens; those of the target's own keys are dropped with the tree."""
+        if not self.is_self:
+            self.working.commit(tokens)
+            self._pending = self._pending[tokens:]

@@ -6,15 +6,14 @@ the target's phrases, and nothing of the prompt: in a blend it stands beside cop
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from heapq import heappop, heappush
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from torch import Tensor
 
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.drafters.base import Drafter
-from specextend_cli.engine.tree import DraftTree, root
+from specextend_cli.engine.drafters.base import Drafter, best_first
+from specextend_cli.engine.tree import DraftTree
 
 CONTEXT = 3
 """The most tokens that a continuation is looked up by."""
@@ -57,26 +56,12 @@ class NgramTableDrafter(Drafter):
 
     def propose(self, shape: TreeShape) -> DraftTree:
         """See `Drafter`."""
-        tokens, parents, scores = [self._last[-1]], [0], [1.0]
-        open_nodes = [(-1.0, 0, 0, self._last)]  # score, for the largest first; node, depth, context
-        while open_nodes and len(tokens) < 2 * shape.nodes:
-            score, node, depth, context = heappop(open_nodes)
-            if depth == shape.depth:
-                continue
-            for token, share in self._following(context):
-                if share and -score * share >= shape.floor:
-                    heappush(open_nodes, (score * share, len(tokens), depth + 1, [*context, token][-CONTEXT:]))
-                    tokens.append(token)
-                    parents.append(node)
-                    scores.append(-score * share)
-        if len(tokens) == 1:
-            return root(tokens[0])
-        return DraftTree(tokens, parents, scores, [0] * len(tokens), forwards=0).best(shape.nodes)
+        return best_first(self._last[-1], self._last, self._following, shape).best(shape.nodes)
 
-    def _following(self, context: Sequence[int]) -> Iterable[tuple[int, float]]:
+    def _following(self, node: int, context: list[int]) -> Iterator[tuple[int, float, list[int]]]:
         """Continuations of the longest suffix that the table has."""
-        while context:
-            if (row := self.table.rows.get(key_of(context))) is not None:
-                return zip(self.table.tokens[row], self.table.shares[row], strict=True)
-            context = context[1:]
-        return ()
+        for start in range(len(context)):
+            if (row := self.table.rows.get(key_of(context[start:]))) is not None:
+                for token, share in zip(self.table.tokens[row], self.table.shares[row], strict=True):
+                    yield token, share, [*context, token][-CONTEXT:]
+                return

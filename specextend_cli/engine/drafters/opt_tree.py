@@ -80,47 +80,23 @@ def _on_device(
 ) -> DraftTree:
     """All candidates, as tensors that the host reads when all levels are grown."""
     device, ran = first.device, max(min(shape.depth, shape.forwards), 1)
-    found = Candidates(width, vocabulary, device)
-    found.add_children(first)
-    ancestors = torch.zeros(width, 0, dtype=torch.bool, device=device)  # [frontier, slots in the cache]
-    for depth in range(1, ran):
-        own = torch.eye(len(found.tokens), dtype=torch.bool, device=device)
-        ancestors = torch.cat((ancestors, own), 1)
-        found.add_children(expand(found.tokens, found.above, depth, ancestors))
-        ancestors = ancestors[found.above]
-    return read(token, found.rows, shape.nodes, forwards=ran)
-
-
-class Candidates:
-    """All nodes of a tree that grows on a device, the root first, and the level of `tokens` [w] that is expanded next.
-
-    `above` [w] are the level's parents, as rows of the level before.
-    """
-
-    def __init__(self, width: int, vocabulary: Tensor | None, device: torch.device) -> None:
-        self.tokens = self.above = self._nodes = torch.zeros(1, dtype=torch.long, device=device)
-        self._scores = torch.ones(1, device=device)
-        self._width, self._vocabulary = width, vocabulary
-        self._found = [(self.tokens, self._nodes, self._scores)]
-        self._count = 1
-
-    def add_children(self, logits: Tensor) -> None:
-        """The best ones of each node, by logits [w, draft vocabulary]; the best of all are the next level."""
-        width = self._width
-        shares, ids = best_tokens(logits, width, self._vocabulary)
-        children = self._scores[:, None] * shares
-        self._found.append((ids.flatten(), self._nodes.repeat_interleave(width), children.flatten()))
-        # All of them stay candidates for the tree.
-        self._scores, chosen = children.flatten().topk(min(width, children.numel()))
-        self.tokens, self._nodes = ids.flatten()[chosen], self._count + chosen
-        self.above = chosen // width
-        self._count += children.numel()
-
-    @property
-    def rows(self) -> Tensor:
-        """All of them, as `tree.read` takes them."""
-        tokens, parents, scores = (torch.cat(parts) for parts in zip(*self._found, strict=True))
-        return torch.stack((tokens, parents, scores.view(torch.int32).long()))
+    nodes, count = torch.zeros(1, dtype=torch.long, device=device), 1
+    scores, logits = torch.ones(1, device=device), first
+    found = [(nodes, nodes, scores)]  # tokens, parents and scores of all candidates, the root first
+    ancestors = torch.zeros(1, 0, dtype=torch.bool, device=device)  # [level, slots in the cache]
+    for depth in range(1, ran + 1):
+        shares, ids = best_tokens(logits, width, vocabulary)
+        tokens, children = ids.flatten(), (scores[:, None] * shares).flatten()
+        found.append((tokens, nodes.repeat_interleave(width), children))
+        if depth == ran:
+            break
+        # The next level expands the most probable children. All of them stay candidates for the tree.
+        scores, chosen = children.topk(min(width, len(children)))
+        nodes, above, count = count + chosen, chosen // width, count + len(children)
+        ancestors = torch.cat((ancestors[above], torch.eye(len(chosen), dtype=torch.bool, device=device)), 1)
+        logits = expand(tokens[chosen], above, depth, ancestors)
+    every, parents, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+    return read(token, torch.stack((every, parents, values.view(torch.int32).long())), shape.nodes, forwards=ran)
 
 
 def best_tokens(logits: Tensor, width: int, vocabulary: Tensor | None) -> tuple[Tensor, Tensor]:
