@@ -330,4 +330,4 @@ def test_launches_of_a_recurrent_layer(name: str, monkeypatch: pytest.MonkeyPatc
     of_tree, of_one, of_keeping = (added(more, fewer) for fewer, more in zip(*found, strict=True))
     assert of_tree == of_one
     assert of_one.total() <= MOST[name], of_one
-    assert of_keeping == {"windows": 1} | ({} if name == "lfm2" else {"recur": 1})
+    assert of_keeping == {"convolution_inputs": 1} | ({} if name == "lfm2" else {"recur": 1})

@@ -19,9 +19,9 @@ from torch import Tensor
 
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_ops
+from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.capture import Capture, without_collections
-from specextend_cli.engine.cuda.draft_ops import Level
+from specextend_cli.engine.cuda.ops import Level
 from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.transfer import upload
@@ -164,7 +164,7 @@ class DraftGraphs(WholeDrafts):
         model, level, begin = self._model, self._level, pending.inputs.more
         level.begin.copy_(begin)
         out, last = self._read(pending), begin[:1]
-        draft_ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
+        ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
         if level.state is not None:
             torch.index_select(out.states[0], 0, last, out=level.state)
 
@@ -181,13 +181,13 @@ class DraftGraphs(WholeDrafts):
     def _expand(self, levels: int) -> None:
         """Begin with the root's children; then expand so many levels, the best children of each being the next."""
         model, level = self._model, self._level
-        draft_ops.advance(level, level.shares, level.tokens, level.begin)
+        ops.advance(level, level.shares, level.tokens, level.begin)
         states = level.inputs.states
         if states is not None and level.state is not None:
             states.copy_(level.state.expand(self.width, -1))
         for _ in range(levels):
             out = model.step(level.inputs)
-            shares, tokens = draft_ops.best(out.logits, self.width, model.most, model.vocabulary)
-            draft_ops.advance(level, shares, tokens)
+            shares, tokens = ops.best(out.logits, self.width, model.most, model.vocabulary)
+            ops.advance(level, shares, tokens)
             if states is not None:
                 torch.index_select(out.states[0], 0, level.above, out=states)

@@ -18,10 +18,10 @@ from specextend_cli.engine.attention.function import Backend, ForwardContext, La
 from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, WORD, pack, triton_tree
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.capture import Capture, without_collections
 from specextend_cli.engine.cuda.fused import FusedModel
-from specextend_cli.engine.cuda.placed_states import keep
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput, place_of
+from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Recorded, Step, StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -79,7 +79,7 @@ class Graphs(Generic[S]):
             # After all of them, which must not overwrite what these read: outputs.
             self.last = torch.zeros(1, dtype=torch.long, device=device)
             kept = {graph.inputs.rows: graph for graph in graphs if graph.out.recorded}
-            keeping = {rows: partial(keep, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()}
+            keeping = {rows: partial(_keep, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()}
             self.keeping = {rows: capture(body, device)[1] for rows, body in keeping.items()}
         self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
         self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
@@ -93,6 +93,15 @@ class Graphs(Generic[S]):
     def batch(self, sequences: int) -> Graph | None:
         """The smallest graph with so many sequences."""
         return next((self.batches[b] for b in sorted(self.batches) if b >= sequences), None)
+
+
+def _keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> None:
+    """Store the states after the row `last` [1] of a tree, of all layers."""
+    for index, layer in enumerate(recorded):
+        at = index, inputs.more, inputs.words, last
+        ops.convolution_inputs(layer.new, layer.size, *at)
+        if layer.recurrence is not None:
+            ops.recur(layer.recurrence, torch.float32, *at)
 
 
 def _suits(cache: object, context: ForwardContext) -> bool:
