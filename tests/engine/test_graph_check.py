@@ -22,7 +22,7 @@ from specextend_cli.engine.attention_backends import BACKENDS, Attention, Attent
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import capture, draft_graphs, graph_check, graphs, ops
 from specextend_cli.engine.cuda.fused import FusedModel
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -34,6 +34,7 @@ from specextend_cli.runtime.devices import check_attention
 from specextend_cli.runtime.graphs import run_by_graphs, tree_for
 from tests.engine.tiny_models import COMMON, by_generate, make, prompt, small_draft, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
+from tests.helpers.graph_identity import drop_graphs
 from tests.helpers.grid import but_for
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels, rows_at

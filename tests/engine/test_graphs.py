@@ -21,7 +21,7 @@ from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cuda import draft_graphs
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
 from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import _Placed
@@ -35,7 +35,7 @@ from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, decode_together, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
-from tests.helpers.graph_identity import SHAPE, check_identity, use_few_graphs
+from tests.helpers.graph_identity import SHAPE, check_identity, drop_graphs, use_few_graphs
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels

@@ -48,14 +48,8 @@ def _pool(device: torch.device) -> Any:
     return torch.cuda.graph_pool_handle()
 
 
-_LOCK = threading.RLock()
-
-
-@contextmanager
-def in_turn() -> Iterator[None]:
-    """Threads that capture wait for each other: they share a stream, memory, and whether garbage is collected."""
-    with _LOCK:
-        yield
+CAPTURING = threading.Lock()
+"""Threads that capture wait for each other: they share a stream, memory, and whether garbage is collected."""
 
 
 @contextmanager

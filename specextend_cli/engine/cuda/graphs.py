@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.function import Backend, ForwardContext, LayerQueries
-from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, WORD, pack, triton_tree
+from specextend_cli.engine.attention.triton_tree import WORD, pack, triton_tree
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import ops
@@ -41,15 +41,12 @@ class Graph(NamedTuple):
     replay: Callable[[], None]
 
 
-S = TypeVar("S", bound=Step)
-
-
-class Graphs(Generic[S]):
+class Graphs:
     """The graphs of one model, of trees by nodes and of batches by sequences."""
 
     def __init__(
         self,
-        step: S,
+        step: Step,
         scratch: KVCache,
         capture: Capture,
         *,
@@ -105,16 +102,11 @@ def _keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> Non
 
 
 def _suits(cache: object, context: ForwardContext) -> bool:
-    """Whether the kernel takes such keys. A prompt's last chunk is not replayed: it has too many rows."""
-    return (
-        isinstance(cache, KVCache)
-        and context.backend is triton_tree
-        and not context.record_last
-        and all(buffer.shape[-1] <= MOST_HEAD_DIM for buffer in cache.buffers)
-    )
+    """Whether it attends by the kernel. A prompt's last chunk is not replayed: it has too many rows."""
+    return isinstance(cache, KVCache) and context.backend is triton_tree and not context.record_last
 
 
-def _replay_tree(graphs: Graphs[S], inputs: ForwardInput, tokens: Tensor, positions: Tensor) -> Graph | None:
+def _replay_tree(graphs: Graphs, inputs: ForwardInput, tokens: Tensor, positions: Tensor) -> Graph | None:
     """Run the graph for tokens [n] that are on the device; None where the model itself has to run."""
     cache, mask, n = inputs.cache, inputs.context.tree_mask, len(tokens)
     if not _suits(cache, inputs.context) or (mask is None and n > 1) or not graphs.step.is_current():
@@ -126,7 +118,7 @@ def _replay_tree(graphs: Graphs[S], inputs: ForwardInput, tokens: Tensor, positi
         return None
     start, end = _room(cache, n, graph.inputs.rows)
     held = graph.inputs
-    held.set_place(start, end, slots, place_of(cache))
+    held.set_last((start, end, slots, *place_of(cache)))
     held.tokens[:n], held.positions[:n] = tokens, positions
     if held.words is not None:
         pack(mask if mask is not None else torch.ones(1, 1, dtype=torch.bool, device=tokens.device), held.words)
@@ -243,7 +235,6 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         return (
             graph is not None
             and graph.inputs.rows <= cache.slots
-            and all(buffer.shape[-1] <= MOST_HEAD_DIM for buffer in cache.buffers)
             and not (cache.states and cache.place_states() is None)
             and self.graphs.step.is_current()
         )
@@ -256,7 +247,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
             held.starts.zero_()
         if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.place_states() or ()))):
-            held.lie_at(place)
+            held.set_last(place)
             self._places[held.rows] = place
         held.tokens[:b] = inputs.tokens[:, 0]
         held.starts[:b] = cache.lengths
