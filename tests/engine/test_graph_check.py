@@ -20,7 +20,7 @@ from specextend_cli.engine import lm as lm_module
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import capture, draft_graphs, graph_check, graphs, ops
+from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs, ops
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
@@ -280,10 +280,10 @@ def test_a_capture_that_fails_leaves_its_stream(monkeypatch: pytest.MonkeyPatch)
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    monkeypatch.setattr(capture, "_side_stream", lambda device: side)
-    monkeypatch.setattr(capture, "_pool", lambda device: None)
+    monkeypatch.setattr(graphs, "_side_stream", lambda device: side)
+    monkeypatch.setattr(graphs, "_pool", lambda device: None)
     with pytest.raises(RuntimeError, match="not permitted"):
-        capture.cuda_graph(lambda: None, torch.device("cuda"))
+        graphs.cuda_graph(lambda: None, torch.device("cuda"))
     assert [stream is here for stream in current] == [True, False, True]
 
 

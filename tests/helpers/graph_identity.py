@@ -6,8 +6,8 @@ import pytest
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs
-from specextend_cli.engine.cuda.capture import Capture
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.cuda.graphs import Capture
 from specextend_cli.engine.drafters import Drafter, model_drafters
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.lm import LanguageModel

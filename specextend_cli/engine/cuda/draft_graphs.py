@@ -20,7 +20,7 @@ from torch import Tensor
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import ops
-from specextend_cli.engine.cuda.capture import Capture, without_collections
+from specextend_cli.engine.cuda.graphs import Capture, without_collections
 from specextend_cli.engine.cuda.ops import Level
 from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import WholeDrafts
