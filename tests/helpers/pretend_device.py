@@ -23,7 +23,7 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specextend_cli.engine.attention.hybrid import _reads_prompts, is_before_ampere, is_hopper_or_later
+from specextend_cli.engine.attention.hybrid import _reads_prompts, capability
 from tests import ROOT
 from tests.helpers.host_operations import INDEXING, READS
 
@@ -225,7 +225,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         try:
             yield device
         finally:
-            for cached in (is_hopper_or_later, is_before_ampere, _reads_prompts):
+            for cached in (capability, _reads_prompts):
                 cached.cache_clear()  # a real GPU may follow
 
 

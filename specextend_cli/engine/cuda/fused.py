@@ -253,7 +253,7 @@ class FusedModel:
         """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""
         context, inputs = prompt.context, StepInputs(prompt.tokens.shape[1], 1, prompt.tokens.device)
         layers = self._decoder.layers
-        inputs.set_last((cache.start, cache.end, 0, *place_of(cache)))
+        inputs.set((cache.start, cache.end, 0, *place_of(cache)))
         inputs.positions.copy_(prompt.positions[0])
         first, read = self._embedded(prompt.tokens[0])
         states, last = {0: first}, read

@@ -139,9 +139,7 @@ class Graphs:
 
     def tree(self, rows: int) -> Graph | None:
         """The smallest graph with so many rows."""
-        return next(
-            (self.trees[nodes] for nodes in reversed(TREE_BUCKETS) if nodes >= rows and nodes in self.trees), None
-        )
+        return next((self.trees[nodes] for nodes in sorted(self.trees) if nodes >= rows), None)
 
     def batch(self, sequences: int) -> Graph | None:
         """The smallest graph with so many sequences."""
@@ -174,7 +172,7 @@ def _replay_tree(graphs: Graphs, inputs: ForwardInput, tokens: Tensor, positions
         return None
     start, end = _room(cache, n, graph.inputs.rows)
     held = graph.inputs
-    held.set_last((start, end, slots, *place_of(cache)))
+    held.set((start, end, slots, *place_of(cache)))
     held.tokens[:n], held.positions[:n] = tokens, positions
     if held.words is not None:
         pack(mask if mask is not None else torch.ones(1, 1, dtype=torch.bool, device=tokens.device), held.words)
@@ -303,7 +301,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
             held.starts.zero_()
         if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.place_states() or ()))):
-            held.set_last(place)
+            held.set(place)
             self._places[held.rows] = place
         held.tokens[:b] = inputs.tokens[:, 0]
         held.starts[:b] = cache.lengths

@@ -78,14 +78,9 @@ class StepInputs:
         return found
 
     def set(self, numbers: Sequence[int]) -> None:
-        """All of them, by one upload that nobody waits for."""
-        # Hundreds of numbers, which NumPy takes in half the time.
-        self.packed.copy_(torch.from_numpy(np.array(numbers, np.int64)), non_blocking=True)
-
-    def set_last(self, numbers: Sequence[int]) -> None:
-        """The last ones: where a cache lies and what the caller wants beside, perhaps with `starts` and `lengths`."""
-        last = self.packed[-len(numbers) :]
-        last.copy_(torch.tensor(numbers, dtype=torch.long), non_blocking=True)
+        """All of them, or the last ones: `place` and `more`, or from `starts` on. Nobody waits for the upload."""
+        # Maybe hundreds of numbers, which NumPy takes in half the time.
+        self.packed[-len(numbers) :].copy_(torch.from_numpy(np.array(numbers, np.int64)), non_blocking=True)
 
 
 class Recurrence(NamedTuple):
@@ -139,3 +134,4 @@ class Step(Protocol):
 
     def is_current(self) -> bool:
         """Whether the model still computes what was captured."""
+        return True

@@ -21,7 +21,7 @@ from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block
 from specextend_cli.engine.cache import BufferLayer, attending
 from specextend_cli.engine.cuda import ops
-from specextend_cli.engine.cuda.step import Recorded, Recurrence, StepInputs, StepOutput
+from specextend_cli.engine.cuda.step import Recorded, Recurrence, Step, StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -167,16 +167,12 @@ class StockModel:
         return StepOutput(logits.flatten(0, 1), rows, placed.queries, tuple(recorded))
 
 
-class StockHead:
-    """An EAGLE head's `Step`."""
+class StockHead(Step):
+    """An EAGLE head's `Step`; nothing of a head is exchanged."""
 
     def __init__(self, head: EagleHead) -> None:
         self._head = head
         self._like = torch.empty(1, dtype=head.fc.weight.dtype, device=head.fc.weight.device)
-
-    def is_current(self) -> bool:
-        """Nothing of a head is exchanged."""
-        return True
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""
