@@ -28,13 +28,13 @@ else:
 class AttentionBackend:
     """`make` builds the back end, one for each model. `device` is the kind of device it runs on, None: any.
 
-    "auto" tries it on devices of the kinds `auto`. `missing` names the package that it lacks here, or is "". CUDA
-    graphs replay only the kernels of one that is `graphed`.
+    `suits` says whether "auto" tries it on a device of that kind. `missing` names the package that it lacks here, or
+    is "". CUDA graphs replay only the kernels of one that is `graphed`.
     """
 
     make: Callable[[], Backend]
     device: Literal["cpu", "cuda"] | None = None
-    auto: tuple[str, ...] = ()
+    suits: Callable[[torch.device], bool] = lambda device: False
     missing: Callable[[], str] = lambda: ""
     graphed: bool = False
 
@@ -45,7 +45,7 @@ def preferred(device: torch.device, name: str = "auto") -> tuple[str, ...]:
         return tuple(
             name
             for name, declared in reversed(BACKENDS.items())
-            if device.type in declared.auto and not declared.missing()
+            if declared.device in (None, device.type) and declared.suits(device) and not declared.missing()
         )
     if name not in BACKENDS:
         raise ValueError(f"unknown attention back end {name!r}; there are: {', '.join(BACKENDS)}")
@@ -60,12 +60,12 @@ def backend_for(device: torch.device, name: str = "auto") -> Backend:
 # Later ones are tried first.
 BACKENDS: dict[str, AttentionBackend] = {
     "reference": AttentionBackend(lambda: reference.reference),
-    "torch": AttentionBackend(lambda: hybrid.hybrid, auto=("cuda", "mps")),
-    "split": AttentionBackend(lambda: split_kv.SplitKV(), device="cpu", auto=("cpu",)),
+    "torch": AttentionBackend(lambda: hybrid.hybrid, suits=lambda device: device.type != "cpu"),
+    "split": AttentionBackend(lambda: split_kv.SplitKV(), device="cpu", suits=lambda device: True),
     "triton": AttentionBackend(
         lambda: triton_tree.triton_tree,
         device="cuda",
-        auto=("cuda",),
+        suits=lambda device: True,
         missing=lambda: "" if find_spec("triton") is not None else "triton",
         graphed=True,
     ),
