@@ -15,12 +15,12 @@ from specextend_cli.engine.lazy import LazyModule
 if TYPE_CHECKING:
     import torch
 
-    from specextend_cli.engine.attention import hybrid, reference, split_kv, triton_tree
+    from specextend_cli.engine.attention import flash_package, hybrid, reference, split_kv, triton_tree
     from specextend_cli.engine.attention.function import Backend
 else:
-    hybrid, reference, split_kv, triton_tree = (
+    flash_package, hybrid, reference, split_kv, triton_tree = (
         LazyModule(f"specextend_cli.engine.attention.{name}")
-        for name in ("hybrid", "reference", "split_kv", "triton_tree")
+        for name in ("flash_package", "hybrid", "reference", "split_kv", "triton_tree")
     )
 
 
@@ -61,6 +61,12 @@ def backend_for(device: torch.device, name: str = "auto") -> Backend:
 BACKENDS: dict[str, AttentionBackend] = {
     "reference": AttentionBackend(lambda: reference.reference),
     "torch": AttentionBackend(lambda: hybrid.hybrid, suits=lambda device: device.type != "cpu"),
+    "flash_attn": AttentionBackend(
+        lambda: flash_package.flash_attn,
+        device="cuda",
+        suits=lambda device: flash_package.is_best_for_prompts(device),
+        missing=lambda: "" if flash_package.is_installed() else "flash-attn",
+    ),
     "split": AttentionBackend(lambda: split_kv.SplitKV(), device="cpu", suits=lambda device: True),
     "triton": AttentionBackend(
         lambda: triton_tree.triton_tree,

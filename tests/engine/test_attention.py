@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention import hybrid as hybrid_module
-from specextend_cli.engine.attention.hybrid import flash, hybrid, merge, take_failure
+from specextend_cli.engine.attention.hybrid import Kernel, flash, hybrid, merge, take_failure
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.attention_backends import backend_for
@@ -32,10 +32,14 @@ def test_back_ends_equal_the_reference(
         assert (out.float() - expected).abs().max() < TOLERANCE[dtype]
 
 
+@pytest.mark.parametrize("threads", [1, 2, 3, 4, 6])
 @pytest.mark.parametrize("kv_heads", [1, 2, 3])
 @pytest.mark.parametrize(("n", "total"), [(1, 700), (1, 701), (5, 702), (5, 703), (60, 900), (2, 129)])
-def test_split_kv_equals_the_reference(kv_heads: int, n: int, total: int) -> None:
+def test_split_kv_equals_the_reference(
+    monkeypatch: pytest.MonkeyPatch, threads: int, kv_heads: int, n: int, total: int
+) -> None:
     """Views of a larger buffer, whatever lies behind their end; one back end for trees of different masks."""
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
     generator = torch.Generator().manual_seed(total)
     buffer = torch.randn(2, kv_heads, total + 7, 64, generator=generator)
     buffer[:, :, total:] = torch.nan
@@ -56,7 +60,7 @@ def test_a_prefill_chunk_is_causal_after_its_prefix(n: int, prefix: int) -> None
 
 
 @pytest.mark.parametrize("kernel", ["cudnn", "flash", "efficient"])
-def test_each_kernel_reads_a_prompt(kernel: str, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_named_kernel_reads_a_prompt(kernel: Kernel, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """And no other does. cuDNN's takes key heads as they are; the pretend device has none of its own."""
     aten, emulated = torch.ops.aten, dict(pretend_device._EMULATED)
 
@@ -66,8 +70,6 @@ def test_each_kernel_reads_a_prompt(kernel: str, pretend: PretendDevice, monkeyp
         return emulated[aten._scaled_dot_product_flash_attention](q, k, v, 0.0, causal, scale=scale)
 
     monkeypatch.setattr(pretend_device, "_way", pretend_device._way.__wrapped__)  # it remembers what is emulated
-    monkeypatch.setattr(hybrid_module, "_kernel_for", lambda q, k: kernel)
-    monkeypatch.setattr(hybrid_module, "read_prompt", lambda *given: None)
     kernels = {name: getattr(aten, f"_scaled_dot_product_{name}_attention") for name in ("cudnn", "flash", "efficient")}
     for name, operation in kernels.items():
         monkeypatch.delitem(pretend_device._EMULATED, operation, raising=False)
@@ -75,7 +77,7 @@ def test_each_kernel_reads_a_prompt(kernel: str, pretend: PretendDevice, monkeyp
             monkeypatch.setitem(pretend_device._EMULATED, operation, emulated.get(operation, cudnn))
     for n, prefix in ((1, 50), (40, 0), (40, 65)):
         q, k, v = inputs(6, 2, n, prefix + n, 64, torch.float16)
-        out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.11, None)
+        out = hybrid(*(rows.to("cuda") for rows in (q, k, v)), 0.11, None, kernel=kernel)
         expected = reference(q.float(), k.float(), v.float(), 0.11, None)
         assert (out.cpu().float() - expected).abs().max() < TOLERANCE[torch.float16]
 
@@ -146,16 +148,19 @@ def test_merge_is_attention_over_the_union() -> None:
 
 
 def test_an_unknown_back_end_is_refused() -> None:
-    with pytest.raises(ValueError, match="there are: reference, torch, split"):
+    with pytest.raises(ValueError, match="there are: reference, torch, flash_attn"):
         backend_for(torch.device("cpu"), "fast")
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("name", ["torch", "flash_attn"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 @pytest.mark.parametrize(("n", "prefix", "masked"), [(1, 999, True), (33, 999, True), (33, 999, False), (8, 0, True)])
-def test_on_cuda(dtype: torch.dtype, n: int, prefix: int, masked: bool) -> None:
+def test_on_cuda(name: str, dtype: torch.dtype, n: int, prefix: int, masked: bool) -> None:
+    if name == "flash_attn":
+        pytest.importorskip("flash_attn")
     q, k, v = (tensor.cuda() for tensor in inputs(8, 2, n, prefix + n, 128, dtype))
     mask = random_tree_mask(n).cuda() if masked else None
     expected = reference(q.float(), k.float(), v.float(), 0.09, mask)
-    out = hybrid(q, k, v, 0.09, mask)
+    out = backend_for(q.device, name)(q, k, v, 0.09, mask)
     assert (out.float() - expected).abs().max() < TOLERANCE[dtype] * 4

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
+from specextend_cli.engine.attention import ForwardContext, flash_package
 from specextend_cli.engine.attention import hybrid as hybrid_module
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
@@ -25,7 +25,7 @@ def windows(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> list[tup
     found, function = list[tuple[int, int]](), pretend_device.flash_attn_func
 
     def noting(*given: Any, **how: Any) -> Any:
-        found.append(how["window_size"])
+        found.append(how.get("window_size", (-1, -1)))
         return function(*given, **how)
 
     monkeypatch.setattr(pretend_device, "flash_attn_func", noting)
@@ -36,9 +36,10 @@ def windows(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> list[tup
 @pytest.mark.parametrize("sinks", [False, True])
 @pytest.mark.parametrize("backend", ["torch", "triton"])
 def test_prompts_through_windows_are_read_in_one_piece(
-    windows: list[tuple[int, int]], backend: str, sinks: bool
+    windows: list[tuple[int, int]], backend: str, sinks: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without masks. What is no prompt, or has gaps, or capped scores, is cut into blocks."""
+    monkeypatch.setattr(flash_package, "is_installed", lambda: False)
     made = BACKENDS[backend].make()
     generator, device = torch.Generator().manual_seed(1), torch.device("cuda:0")
     softmax = SoftmaxOptions(None, torch.linspace(-2, 2, 4) if sinks else None)
@@ -73,17 +74,18 @@ def test_prompts_through_windows_are_read_in_one_piece(
 
 def test_a_kernel_without_windows_is_not_used(windows: list[tuple[int, int]], monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes them for something else, or not at all."""
-    device, right = torch.device("cuda:0"), hybrid_module._aligned
+    monkeypatch.setattr(flash_package, "is_installed", lambda: False)
+    device, right = torch.device("cuda:0"), hybrid_module._windowed
 
-    def longer(*given: Any, window: int | None) -> Any:
-        return right(*given, window=None if window is None else window + 1)
+    def longer(*given: Any, causal: bool, window: int) -> Any:
+        return right(*given, causal=causal, window=window + 1)
 
     def missing(*given: Any, **how: Any) -> Any:
         raise NotImplementedError  # as torch does where a kernel was not built
 
     q, k = (torch.zeros(1, heads, 200, 16, dtype=torch.bfloat16, device=device) for heads in (4, 2))
     for wrong in (longer, missing):
-        monkeypatch.setattr(hybrid_module, "_aligned", wrong)
-        hybrid_module._reads_prompts.cache_clear()
-        assert hybrid_module.read_prompt(q, k, k, 0.2, PLAIN, 16) is None
+        monkeypatch.setattr(hybrid_module, "_windowed", wrong)
+        hybrid_module._has_windows.cache_clear()
+        assert hybrid_module.through_window(q, k, k, 0.2, 16, PLAIN) is None
         assert ForwardContext(hybrid).attend(q, k, k, 0.2, 16).shape == q.shape

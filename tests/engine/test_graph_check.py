@@ -17,6 +17,7 @@ from transformers import MistralConfig
 
 from specextend_cli.engine import attention_backends as table
 from specextend_cli.engine import lm as lm_module
+from specextend_cli.engine.attention import flash_package
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, Attention, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
@@ -381,7 +382,7 @@ def test_what_takes_long_is_said_before_it_is_done(on_gpu: SimpleNamespace) -> N
     assert on_gpu.asked is not None
 
 
-@pytest.mark.parametrize("changed", [{"device": CPU}, {"attention": "torch"}], ids=str)
+@pytest.mark.parametrize("changed", [{"device": CPU}, {"attention": "torch"}, {"attention": "flash_attn"}], ids=str)
 def test_no_graphs_on_other_devices_and_back_ends(on_gpu: SimpleNamespace, changed: dict[str, Any]) -> None:
     vars(on_gpu).update(changed)
     assert stages(on_gpu) == []
@@ -434,9 +435,12 @@ def test_the_names_are_those_of_the_table() -> None:
 def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPatch) -> None:
     here = {"triton", "torch"}
     monkeypatch.setattr(table, "find_spec", lambda name: name in here or None)
-    assert preferred(torch.device("cuda", 1)) == ("triton", "torch")
+    monkeypatch.setattr(flash_package, "is_installed", lambda: "flash_attn" in here)
+    assert preferred(torch.device("cuda")) == ("triton", "torch")
+    here |= {"flash_attn"}
+    assert preferred(torch.device("cuda", 1)) == ("triton", "flash_attn", "torch")
     here.remove("triton")
-    assert preferred(torch.device("cuda")) == ("torch",)
+    assert preferred(torch.device("cuda")) == ("flash_attn", "torch")
     assert preferred(CPU) == ("split",)
     assert preferred(torch.device("mps")) == ("torch",)
     assert preferred(CPU, "reference") == ("reference",)
@@ -468,10 +472,11 @@ def test_attention_that_was_asked_for_is_not_replaced(monkeypatch: pytest.Monkey
         LanguageModel(tiny(), backend="triton")
 
 
-def test_attention_of_another_device_is_refused() -> None:
+@pytest.mark.parametrize(("name", "why"), [("triton", "it runs on cuda"), ("flash_attn", "it runs on cuda")])
+def test_attention_of_another_device_is_refused(name: str, why: str) -> None:
     with pytest.raises(UsageError) as caught:
-        check_attention("triton", CPU)
-    assert "it runs on cuda" in caught.value.why
+        check_attention(name, CPU)
+    assert why in caught.value.why
     with pytest.raises(UsageError):
         check_attention("split", torch.device("cuda"))
 
@@ -479,7 +484,7 @@ def test_attention_of_another_device_is_refused() -> None:
 def test_attention_without_its_package_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(table, "find_spec", lambda name: None)
     with pytest.raises(UsageError) as caught:
-        check_attention("triton", torch.device("cuda"))
-    assert "triton is not installed" in caught.value.why
+        check_attention("flash_attn", torch.device("cuda"))
+    assert "flash-attn is not installed" in caught.value.why
     for name, device in (("auto", "cuda"), ("torch", "cuda"), ("split", "cpu"), ("reference", "cpu")):
         check_attention(name, torch.device(device))

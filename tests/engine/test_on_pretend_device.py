@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from importlib.machinery import ModuleSpec
+from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.attention import flash_package
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.triton_tree import MOST_CAUSAL
 from specextend_cli.engine.attention_backends import BACKENDS
@@ -26,18 +30,22 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import ARCHITECTURES, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
-from tests.helpers.pretend_device import Pretend, PretendDevice
+from tests.helpers.pretend_device import Pretend, PretendDevice, flash_attn_func
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 NEW, PROMPT = 12, prompt(90)  # every operation is dispatched in Python
 SHAPE = TreeShape(nodes=8, depth=3, width=2, threshold=0.0)
-NAMES = ("torch", "reference", "split", "triton")
+NAMES = ("torch", "reference", "split", "flash_attn", "triton")
 
 
 @pytest.fixture(autouse=True)
 def packages(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Triton's kernels, of which no machine without a GPU has any."""
+    """flash-attn and Triton's kernels, of which no machine without a GPU has any."""
+    package = ModuleType("flash_attn")
+    package.__spec__, package.flash_attn_func = ModuleSpec("flash_attn", None), flash_attn_func
+    monkeypatch.setitem(sys.modules, "flash_attn", package)
+    monkeypatch.setattr(flash_package, "is_installed", lambda: True)
     replace_attention(monkeypatch)
 
 
@@ -75,7 +83,7 @@ def test_a_kernel_that_fails_for_prompts_is_replaced_at_load(
 
     monkeypatch.setitem(BACKENDS, "triton", replace(BACKENDS["triton"], make=lambda: failing))
     lm = there()
-    assert (lm.attention, list(lm.refused)) == ("torch", ["triton"])
+    assert (lm.attention, list(lm.refused)) == ("flash_attn", ["triton"])
     assert "no kernel image" in lm.refused["triton"]
 
 
@@ -116,7 +124,7 @@ def test_every_architecture(pretend: PretendDevice, name: str) -> None:
     assert written(there(name), "blend", small("retrieval")) == by_generate(NEW, len(PROMPT), name)
 
 
-@pytest.mark.parametrize("backend", but_for(("torch", "triton"), NAMES))
+@pytest.mark.parametrize("backend", but_for(("torch", "flash_attn"), NAMES))
 @pytest.mark.parametrize("dtype", [torch.bfloat16, pytest.param(torch.float16, marks=pytest.mark.full)])
 def test_half_precision_chooses_near_the_maximum(pretend: PretendDevice, backend: str, dtype: torch.dtype) -> None:
     out = written(LanguageModel(tiny().to("cuda", dtype), backend=backend), "blend", small("retrieval"))

@@ -23,7 +23,8 @@ from torch import Tensor
 from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from specextend_cli.engine.attention.hybrid import _reads_prompts, capability
+from specextend_cli.engine.attention.flash_package import is_right
+from specextend_cli.engine.attention.hybrid import _has_windows, capability
 from tests import ROOT
 from tests.helpers.host_operations import INDEXING, READS
 
@@ -225,7 +226,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         try:
             yield device
         finally:
-            for cached in (capability, _reads_prompts):
+            for cached in (capability, is_right, _has_windows):
                 cached.cache_clear()  # a real GPU may follow
 
 
@@ -344,12 +345,14 @@ def flash_attn_func(
     *,
     softmax_scale: float,
     causal: bool,
-    window_size: tuple[int, int],
-) -> tuple[Tensor, Tensor]:
-    """FlashAttention-2: q [1, n, H, d]; k, v [1, T, H_kv, d] -> out, log-sum-exp [1, H, n].
+    return_attn_probs: bool = True,
+    window_size: tuple[int, int] = (-1, -1),
+) -> tuple[Tensor, Tensor, None]:
+    """That of the flash-attn package: q [1, n, H, d]; k, v [1, T, H_kv, d] -> out, log-sum-exp [1, H, n].
 
     Query i sees keys from i + T - n - window_size[0] to i + T - n + window_size[1], both included; -1: all.
     """
+    assert return_attn_probs
     assert q.dtype in (torch.float16, torch.bfloat16)
     group = q.shape[2] // k.shape[2]
     q, k, v = (tensor.transpose(1, 2) for tensor in (q, k, v))
@@ -358,7 +361,7 @@ def flash_attn_func(
     before, after = window_size
     assert after in (-1, 0)
     out, lse = _attention(q, k, v, causal or after == 0, softmax_scale, None if before < 0 else before)
-    return Pretend(out.transpose(1, 2)), Pretend(lse)
+    return Pretend(out.transpose(1, 2)), Pretend(lse), None
 
 
 def _flash_forward(
@@ -380,7 +383,7 @@ def _flash_forward(
     """CUDA's FlashAttention-2 by itself: rows before heads, key heads as they are, and windows."""
     window = tuple(-1 if size is None else size for size in (window_size_left, window_size_right))
     assert (most_q, most_k) == (q.shape[1], k.shape[1])
-    out, lse = flash_attn_func(q, k, v, softmax_scale=scale, causal=causal, window_size=window)
+    out, lse, _ = flash_attn_func(q, k, v, softmax_scale=scale, causal=causal, window_size=window)
     none = torch.empty(0)
     return out, lse, none, none, none
 

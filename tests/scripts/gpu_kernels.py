@@ -19,6 +19,7 @@ from torch import Tensor
 
 from specextend_cli.bench.formats import Cell
 from specextend_cli.engine.attention import Backend
+from specextend_cli.engine.attention.flash_package import is_installed
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
@@ -219,7 +220,7 @@ def methods(ring: Ring) -> dict[str, Call]:
         return lambda k, v: backend(ring.q, k, v, scale, mask)
 
     calls: dict[str, Call] = {"triton, mask packed": lambda k, v: attend(ring.q, k, v, scale, words=words, tree=n)}
-    for name in ("triton", "torch"):
+    for name in ("triton", "torch", *(["flash_attn"] if device.type == "cuda" and is_installed() else [])):
         calls[name] = by_backend(backend_for(device, name))
     return calls
 

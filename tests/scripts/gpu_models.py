@@ -15,15 +15,14 @@ from statistics import median
 from time import perf_counter
 from typing import Any, NamedTuple
 
-import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from transformers import AutoModelForCausalLM, LlamaConfig
 
 from specextend_cli.bench.formats import Cell
 from specextend_cli.bench.prefilled import Prefilled, read, wait
 from specextend_cli.engine.attention import Backend
-from specextend_cli.engine.attention import hybrid as hybrid_module
+from specextend_cli.engine.attention.flash_package import flash_attn, is_installed
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.batch import BatchRequest, decode_batch
@@ -365,14 +364,6 @@ class _FusedReader(ForwardBackend[ModelOutput]):
         return self.model.read(inputs, inputs.cache)
 
 
-def _by_kernel(kernel: str, *given: Any) -> Tensor:
-    """`hybrid` by one of torch's kernels."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hybrid_module, "_kernel_for", lambda q, k: kernel)
-        patch.setattr(hybrid_module, "read_prompt", lambda *given: None)
-        return hybrid(*given)
-
-
 @torch.inference_mode()
 def prompts(models: SyntheticModels, *, fused: bool) -> Iterator[dict[str, Cell]]:
     """A row of the table for the engine's choice of an attention kernel, and for each that may read prompts on a GPU.
@@ -382,9 +373,10 @@ def prompts(models: SyntheticModels, *, fused: bool) -> Iterator[dict[str, Cell]
     sizes, lm, target = models.sizes, models.lm, Target(models.lm)
     kernels = {"the engine's choice": lm.backend}
     if sizes.is_gpu:
-        kernels["cuDNN"] = partial(_by_kernel, "cudnn")
-        kernels["FlashAttention of torch, in two parts"] = partial(_by_kernel, "flash")
-        kernels["memory-efficient"] = partial(_by_kernel, "efficient")
+        kernels["cuDNN"] = partial(hybrid, kernel="cudnn")
+        kernels["FlashAttention of torch"] = partial(hybrid, kernel="flash")
+        kernels["memory-efficient"] = partial(hybrid, kernel="efficient")
+        kernels |= {"flash-attn": flash_attn} if is_installed() else {}
     prompt = torch.arange(sizes.read).remainder(sizes.vocabulary).tolist()
     reader = _FusedReader(FusedModel(lm)) if fused else None
     for name, target.prefill_backend in kernels.items():

@@ -6,19 +6,20 @@ need one. Two softmaxes over disjoint keys merge exactly by their log-sum-exps:
     out = w * prefix + (1 - w) * tree,   w = sigmoid(lse_prefix - lse_tree)
 
 Grouped queries are folded into the query axis instead of repeating keys, as the prefix has no order to keep. The flash
-kernels are torch's own, cuDNN's among them.
+kernels are torch's own, cuDNN's among them; `flash_package` has others.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import cache
 from typing import Literal, TypeAlias
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from specextend_cli.engine.attention.function import reading_windows
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
@@ -30,7 +31,7 @@ _MULTIPLE = 8  # numbers, by which kernels on GPUs read heads; others are padded
 _WIDEST = 256  # numbers of a head that FlashAttention takes
 _ROWS = 128  # queries of a comparison, behind as many other keys
 _CLOSE = 0.03
-_WINDOWS = (None, 1, 3, 150)  # of a comparison, the last of which passes where the queries begin
+_WINDOWS = (1, 3, 150)  # of a comparison, the last of which passes where the queries begin
 _failures: dict[tuple[torch.device, torch.dtype, int], str] = {}
 """Why cuDNN's attention is not used again, by device, number format and width of heads; "" where that was told."""
 _SCORES = 1 << 24
@@ -45,21 +46,27 @@ def capability(device: torch.device) -> int:
 
 
 def flash(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool = False, mask: Tensor | None = None
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    *,
+    causal: bool = False,
+    mask: Tensor | None = None,
+    kernel: Kernel | None = None,
 ) -> tuple[Tensor, Tensor]:
     """torch's flash kernels: q [b, h, m, d]; k, v [b, h, T, d] -> out [b, h, m, d], log-sum-exp [b, h, m] (float32).
 
-    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only.
+    `mask` is added to the scores, [b, 1 or h, m, T]; on CPUs only. `kernel` is for GPUs; None: the best for the inputs.
     """
     if q.device.type == "cpu":
         out, lse = _aten._scaled_dot_product_flash_attention_for_cpu(q, k, v, 0.0, causal, attn_mask=mask, scale=scale)
         return out, lse.float()
     if spare := -q.shape[3] % _MULTIPLE:
         q, k, v = (pad(rows, (0, spare)) for rows in (q, k, v))
-        out, lse = flash(q, k, v, scale, causal=causal)
+        out, lse = flash(q, k, v, scale, causal=causal, kernel=kernel)
         return out[..., :-spare], lse
-    kernel = _kernel_for(q, k)
-    if kernel == "cudnn":
+    if kernel is None and (kernel := _kernel_for(q, k)) == "cudnn":
         try:
             return _cudnn(q, k, v, scale, causal)
         except torch.OutOfMemoryError:
@@ -68,6 +75,8 @@ def flash(
             _failures[q.device, q.dtype, q.shape[3]] = str(error)
         k, v = (rows.repeat_interleave(q.shape[1] // k.shape[1], 1) for rows in (k, v))
         kernel = "flash"
+    if kernel == "cudnn":
+        return _cudnn(q, k, v, scale, causal)
     if kernel == "flash":
         out, lse, *_ = _aten._scaled_dot_product_flash_attention(q, k, v, 0.0, causal, False, scale=scale)
     else:
@@ -110,67 +119,75 @@ def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
 
 @cache
 def _has_cudnn(device: torch.device, dtype: torch.dtype, d: int) -> bool:
-    """Whether cuDNN's attention is there for such heads, and is what attention is."""
+    """Whether cuDNN's attention is there for such heads, and gives what torch's flash kernel gives."""
     if capability(device) < 9 or not torch.backends.cudnn.is_available():
         return False
-    kinds = (partial(_cudnn, causal=causal) for causal in (True, False))
-    return all(_is_attention(attend, device, dtype, d, prefix=0, **attend.keywords) for attend in kinds)
+    shapes = (1, 4, 512, d), (1, 2, 512, d), (1, 2, 512, d)
+    generator = torch.Generator(device).manual_seed(0)
+    q, k, v = (torch.randn(size, generator=generator, device=device, dtype=dtype) for size in shapes)
+    wide_k, wide_v = (rows.repeat_interleave(2, 1) for rows in (k, v))
+    for causal in (False, True):
+        try:
+            out, lse = flash(q, k, v, 0.1, causal=causal, kernel="cudnn")
+        except (RuntimeError, TypeError):
+            return False
+        expected, sums = flash(q, wide_k, wide_v, 0.1, causal=causal, kernel="flash")
+        if not torch.allclose(lse, sums, atol=0.03) or not torch.allclose(out.float(), expected.float(), atol=0.03):
+            return False
+    return True
 
 
-def read_prompt(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, softmax: SoftmaxOptions, window: int | None = None
+def through_window(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
 ) -> Tensor | None:
-    """Attention of a prompt's queries, the last of all keys, of which each sees the newest `window`; None: all.
+    """See `ReadsWindows`. By torch's FlashAttention-2, in half precision from Ampere on: cuDNN's has no windows.
 
-    By torch's FlashAttention-2, in half precision from Ampere on; None where it cannot, as with capped scores.
+    Capped scores are left to blocks.
     """
     fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES and capability(q.device) >= 8
-    if not fits or not _reads_prompts(q.device, q.dtype, q.shape[3]):
+    if not fits or not _has_windows(q.device, q.dtype, q.shape[3]):
         return None
-    return softmax.join(*_aligned(q, k, v, scale, window))[0]
+    return softmax.join(*_windowed(q, k, v, scale, causal=True, window=window))[0]
 
 
-def _aligned(q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None) -> tuple[Tensor, Tensor]:
+def _windowed(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool, window: int) -> tuple[Tensor, Tensor]:
     """Of queries that are the last of the keys: output [1, H, n, d] and log-sum-exps [1, H, n]."""
     rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
-    # Keys before a query's own, and after it.
-    sizes = {} if window is None else {"window_size_left": window - 1, "window_size_right": 0}
+    sizes = {"window_size_left": window - 1, "window_size_right": 0}  # keys before a query's own, and after it
     attend = _aten._flash_attention_forward
-    out, lse, *_ = attend(*rows_first, None, None, q.shape[2], k.shape[2], 0.0, True, False, scale=scale, **sizes)
+    out, lse, *_ = attend(*rows_first, None, None, q.shape[2], k.shape[2], 0.0, causal, False, scale=scale, **sizes)
     return out.transpose(1, 2), lse
 
 
 @cache
-def _reads_prompts(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether torch's kernel is there for such heads, and attends as it should, through windows as well."""
-    return all(
-        _is_attention(partial(_aligned, window=window), device, dtype, head_dim, window=window) for window in _WINDOWS
-    )
+def _has_windows(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+    """Whether torch's kernel is there for such heads, and attends through windows as it should."""
+    sizes = (is_attention(_windowed, device, dtype, head_dim, causal=True, window=size) for size in _WINDOWS)
+    return all(sizes)
 
 
-def _is_attention(
+def is_attention(
     attend: Callable[..., tuple[Tensor, Tensor]],
     device: torch.device,
     dtype: torch.dtype,
     head_dim: int,
     *,
-    causal: bool = True,
-    prefix: int = _ROWS,
-    window: int | None = None,
+    causal: bool,
+    **window: int,
 ) -> bool:
-    """Whether `attend` (q, k, v, scale) gives what `masked` does."""
+    """Whether `attend` (q, k, v, scale, causal and perhaps a `window`) gives what `masked` does."""
     q, k, v = (
         _waves((1, heads, rows, head_dim), step, device).to(dtype)
-        for heads, rows, step in ((4, _ROWS, 0.7), (2, prefix + _ROWS, 1.1), (2, prefix + _ROWS, 1.9))
+        for heads, rows, step in ((4, _ROWS, 0.7), (2, 2 * _ROWS, 1.1), (2, 2 * _ROWS, 1.9))
     )
-    mask = torch.ones(_ROWS, prefix + _ROWS, dtype=torch.bool, device=device)
+    mask = torch.ones(_ROWS, 2 * _ROWS, dtype=torch.bool, device=device)
     if causal:
-        mask.tril_(prefix)
-    if window is not None:
-        mask.triu_(prefix - window + 1)
+        mask.tril_(_ROWS)
+    for size in window.values():
+        mask.triu_(_ROWS - size + 1)
     expected, sums = masked(q, k, v, 0.1, mask)
     try:
-        out, lse = attend(q, k, v, 0.1)
+        out, lse = attend(q, k, v, 0.1, causal=causal, **window)
     except Exception:  # what it does not take, each says in its own way
         return False
     if out.shape != expected.shape or lse.shape != sums.shape:
@@ -183,23 +200,29 @@ def _waves(shape: tuple[int, ...], step: float, device: torch.device) -> Tensor:
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float32, device=device).mul_(step).sin_().reshape(shape)
 
 
+@reading_windows(through_window)
 def hybrid(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    scale: float,
+    tree_mask: Tensor | None,
+    softmax: SoftmaxOptions = PLAIN,
+    *,
+    kernel: Kernel | None = None,
 ) -> Tensor:
-    """See `Backend`. Never materializes anything of size n x T."""
+    """See `Backend` and, for `kernel`, `flash`. Never materializes anything of size n x T."""
     n, total = q.shape[2], k.shape[2]
     if softmax.softcap is not None:
         return _in_blocks(q, k, v, scale, tree_mask, softmax)
     if n == 1 and (tree_mask is None or tree_mask.shape[1] == 1):
         # Plain decoding: the one query sees every key.
-        out, lse = flash(_fold(q, k), k, v, scale)
+        out, lse = flash(_fold(q, k), k, v, scale, kernel=kernel)
         return softmax.join(out.reshape(q.shape), lse.reshape(q.shape[:3]))[0]
     prefix = total - (n if tree_mask is None else tree_mask.shape[1])
     k_tree, v_tree = k[:, :, prefix:], v[:, :, prefix:]
     if tree_mask is None:
-        if not _suits_cudnn(q, k_tree) and (read := read_prompt(q, k, v, scale, softmax)) is not None:
-            return read
-        out, lse = _causal(q, k_tree, v_tree, scale)
+        out, lse = _causal(q, k_tree, v_tree, scale, kernel)
     else:
         out, lse = masked(q, k_tree, v_tree, scale, tree_mask)
     out, lse = softmax.join(out, lse)
@@ -207,8 +230,8 @@ def hybrid(
         return out.to(q.dtype)
     keys, values = k[:, :, :prefix], v[:, :, :prefix]
     # cuDNN takes heads as they are.
-    queries = q if _kernel_for(q, keys) == "cudnn" else _fold(q, k)
-    dense, dense_lse = flash(queries, keys, values, scale)
+    queries = q if (kernel or _kernel_for(q, keys)) == "cudnn" else _fold(q, k)
+    dense, dense_lse = flash(queries, keys, values, scale, kernel=kernel)
     return merge(dense.reshape(q.shape), dense_lse.reshape(lse.shape), out, lse).to(q.dtype)
 
 
@@ -255,11 +278,11 @@ def _fold(q: Tensor, k: Tensor) -> Tensor:
     return q.reshape(1, k.shape[1], -1, q.shape[3])
 
 
-def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+def _causal(q: Tensor, k: Tensor, v: Tensor, scale: float, kernel: Kernel | None) -> tuple[Tensor, Tensor]:
     """A prefill chunk over itself. Heads of a group lie side by side over a stride-0 view of their key head."""
-    if _kernel_for(q, k) == "cudnn":
-        return flash(q, k, v, scale, causal=True)
+    if (kernel or _kernel_for(q, k)) == "cudnn":
+        return flash(q, k, v, scale, causal=True, kernel=kernel)
     by_group = (k.shape[1], q.shape[1] // k.shape[1], q.shape[2], q.shape[3])
     grouped_k, grouped_v = k.transpose(0, 1).expand(by_group), v.transpose(0, 1).expand(by_group)
-    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True)
+    out, lse = flash(q.reshape(by_group), grouped_k, grouped_v, scale, causal=True, kernel=kernel)
     return out.reshape(q.shape), lse.reshape(q.shape[:3])

@@ -17,12 +17,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.flash_package import flash_attn, reads_prompts
+from specextend_cli.engine.attention.function import reading_windows
+from specextend_cli.engine.attention.hybrid import hybrid, through_window
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
-from specextend_cli.engine.lazy import LazyModule
 
-kernels = LazyModule("specextend_cli.engine.attention.triton_kernels")
 MOST_CAUSAL = 128  # queries without a mask; a longer prefill chunk is bound by arithmetic, not by reading keys
 MOST_HEAD_DIM = 512
 WORD = 64  # tree nodes per word of a mask
@@ -38,12 +38,21 @@ class Window(NamedTuple):
     first: Tensor
 
 
+def _read_through_window(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
+) -> Tensor | None:
+    """See `ReadsWindows`. What the kernel does not take goes to torch's."""
+    return None if _takes(q, None) else through_window(q, k, v, scale, window, softmax)
+
+
+@reading_windows(_read_through_window)
 def triton_tree(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
-    """See `Backend`. What the kernel does not take, prompts among it, goes to `hybrid`."""
+    """See `Backend`. What the kernel does not take, prompts among it, goes to `hybrid` or `flash_attn`."""
     if not _takes(q, tree_mask):
-        return hybrid(q, k, v, scale, tree_mask, softmax)
+        other = flash_attn if reads_prompts(q) else hybrid
+        return other(q, k, v, scale, tree_mask, softmax)
     if tree_mask is None:
         return attend(q, k, v, scale, softmax=softmax)
     return attend(q, k, v, scale, words=pack(tree_mask), tree=tree_mask.shape[1], softmax=softmax)
@@ -106,9 +115,11 @@ def attend_placed(
 
 def first_keys(window: int, n: int, place: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
     """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend_placed`."""
+    from specextend_cli.engine.attention import triton_kernels
+
     b, words_n = len(lengths) - 1, 0 if words is None else words.shape[1]
     first = torch.empty(b, n, dtype=torch.int32, device=place.device)
-    kernels.first_keys[(n, b)](
+    triton_kernels.first_keys[(n, b)](
         *(place if words is None else words, place, lengths, first, window, words_n),
         SLOTS=power_of_two(words_n * WORD),
         BLOCK=_POSITIONS,
@@ -133,6 +144,8 @@ def _launch(
     softmax: SoftmaxOptions,
     window: Window | None,
 ) -> Tensor:
+    from specextend_cli.engine.attention.triton_kernels import attend_split, merge_splits
+
     b, heads, n, d = q.shape
     groups, width = heads // kv_heads, power_of_two(d)
     merging = cut.splits > 1
@@ -142,7 +155,7 @@ def _launch(
     unused = lse  # a pointer that is not followed
     place, lengths = placed or (unused, unused)
     strides = (0, 0, 0) if placed else k.stride()[1:], (0, 0, 0) if placed else v.stride()[1:]
-    kernels.attend_split[(-(-groups * n // cut.rows), b * kv_heads, cut.splits)](
+    attend_split[(-(-groups * n // cut.rows), b * kv_heads, cut.splits)](
         q,
         k,
         v,
@@ -183,8 +196,8 @@ def _launch(
     )
     if merging:
         # One block size for all numbers of splits: each would be compiled, and splits that are not there cost nothing.
-        sizes = {"D": d, "BLOCK_D": width, "BLOCK_S": MOST_SPLITS, "num_warps": 4 if width <= 256 else 16}
-        kernels.merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, **sizes)
+        sizes = {"D": d, "BLOCK_D": width, "BLOCK_S": MOST_SPLITS}
+        merge_splits[(b * n * heads,)](parts, lse, out, cut.splits, **sizes, num_warps=4 if width <= 256 else 16)
     return out.transpose(1, 2)
 
 
@@ -193,9 +206,11 @@ def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
 
     `out` may have more rows and words, which become zeros.
     """
+    from specextend_cli.engine.attention.triton_kernels import pack_mask
+
     n, tree = mask.shape
     words = torch.empty(n, -(-tree // WORD), dtype=torch.int64, device=mask.device) if out is None else out
-    kernels.pack_mask[tuple(words.shape)](mask, words, n, tree, *mask.stride(), num_warps=1)
+    pack_mask[tuple(words.shape)](mask, words, n, tree, *mask.stride(), num_warps=1)
     return words
 
 

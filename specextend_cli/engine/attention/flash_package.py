@@ -1,0 +1,90 @@
+"""FlashAttention by the package flash-attn, where it is installed: on Ampere and Ada it is the fastest for prompts.
+
+On Hopper and later cuDNN's kernel is nearly twice as fast (679 against 353 TFLOP/s on an H100). Its function is
+compared with attention in plain products before it is used. flash-attn-4 is imported as `flash_attn`, too, so the
+distribution is asked.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention.function import reading_windows
+from specextend_cli.engine.attention.hybrid import (
+    HALVES,
+    capability,
+    hybrid,
+    is_attention,
+    masked,
+    merge,
+    through_window,
+)
+from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
+
+_PACKAGE, _MODULE = "flash-attn", "flash_attn"
+
+
+@cache
+def is_installed() -> bool:
+    """Whether the package can be imported."""
+    try:
+        version(_PACKAGE)
+        return hasattr(import_module(_MODULE), "flash_attn_func")
+    except PackageNotFoundError:
+        return False
+    except Exception:  # it was compiled for another torch, or asks for other versions than there are
+        return False
+
+
+def is_best_for_prompts(device: torch.device) -> bool:
+    """Whether it reads prompts faster on this device than torch's kernels do."""
+    return device.type == "cuda" and is_installed() and capability(device) < 9
+
+
+def reads_prompts(q: Tensor) -> bool:
+    """Whether it is the best back end for such queries of a prompt, and computes them as it should."""
+    fits = q.is_cuda and q.dtype in HALVES and is_best_for_prompts(q.device)
+    return fits and is_right(q.device, q.dtype, q.shape[3])
+
+
+@cache
+def is_right(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
+    """Whether it gives what attention is, for a prompt's piece behind a prefix, and for a prefix alone."""
+    return all(is_attention(_attend, device, dtype, head_dim, causal=causal) for causal in (True, False))
+
+
+@reading_windows(through_window)
+def flash_attn(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
+) -> Tensor:
+    """See `Backend`. In half precision on CUDA; anything else goes to `hybrid`, and windows to torch's kernel.
+
+    RuntimeError where the package does not compute such heads.
+    """
+    if not softmax.is_plain or not q.is_cuda or q.dtype not in HALVES:
+        return hybrid(q, k, v, scale, tree_mask, softmax)
+    if not is_right(q.device, q.dtype, q.shape[3]):
+        what = f"heads of {q.shape[3]} dimensions in {q.dtype} on this device"
+        raise RuntimeError(f"{_PACKAGE} cannot be used for {what}")
+    if tree_mask is None:
+        # Aligned to the last keys: a chunk over its prefix and itself.
+        return _attend(q, k, v, scale, causal=True)[0]
+    prefix = k.shape[2] - tree_mask.shape[1]
+    out, lse = masked(q, k[:, :, prefix:], v[:, :, prefix:], scale, tree_mask)
+    if prefix == 0:
+        return out.to(q.dtype)
+    dense, dense_lse = _attend(q, k[:, :, :prefix], v[:, :, :prefix], scale, causal=False)
+    return merge(dense, dense_lse, out, lse).to(q.dtype)
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:
+    """Output and log-sum-exps; a causal mask ends with the last key."""
+    function = import_module(_MODULE).flash_attn_func
+    rows_first = (tensor.transpose(1, 2) for tensor in (q, k, v))
+    out, lse, *_ = function(*rows_first, softmax_scale=scale, causal=causal, return_attn_probs=True)
+    return out.transpose(1, 2), lse
