@@ -30,8 +30,14 @@ class NativeBuildHook(BuildHookInterface):  # type: ignore[misc]
         if version == "editable" or platform.system() != "Linux":
             return
         sys.path.insert(0, self.root)
-        from specextend_cli.engine.native.compiler import CannotCompileError, compiler
-        from specextend_cli.engine.native.shared_library import SOURCES, file_name, flags_of, instructions
+        from specextend_cli.engine.native.shared_library import (
+            SOURCES,
+            CannotCompileError,
+            compiler,
+            file_name,
+            flags_of,
+            instructions,
+        )
 
         machine = os.environ.get("SPECEXTEND_WHEEL")
         directory = Path(self.directory) / "native"

@@ -68,7 +68,7 @@ def _has_gpu() -> bool:
 def _why_not_ours() -> str:
     """What this machine lacks to compile our kernels; else nothing. It imports torch, which most tests do not need."""
     from specextend_cli.engine.native import CannotCompileError
-    from specextend_cli.engine.native.compiler import compiler
+    from specextend_cli.engine.native.shared_library import compiler
 
     try:
         compiler()

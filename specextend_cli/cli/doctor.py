@@ -118,8 +118,7 @@ def _gpu_kernels() -> Check:
 def _native_code() -> Check:
     """What makes decoding fast on a processor: its instructions, and a C++ compiler where no wheel brought the code."""
     from specextend_cli.engine.native import CannotCompileError, Library
-    from specextend_cli.engine.native.compiler import compiler
-    from specextend_cli.engine.native.shared_library import instructions
+    from specextend_cli.engine.native.shared_library import compiler, instructions
     from specextend_cli.models.store import cache_root
 
     try:

@@ -73,12 +73,6 @@ def checked(file: Path) -> Path:
     return real
 
 
-def discard(file: Path) -> None:
-    """Remove `file` and its record."""
-    for path in (file, _record(file)):
-        path.unlink(missing_ok=True)
-
-
 def _check_file(file: Path) -> None:
     record = _record(file)
     for path in (file, record):

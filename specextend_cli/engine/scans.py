@@ -84,7 +84,7 @@ def _scan(file: Any, original: Callable[..., Any], layer: Any, *args: Any, **kwa
     bound = inspect.signature(_torch_path(original)).bind(
         *args, **{name: value for name, value in kwargs.items() if name in known}
     )
-    if not isinstance(layer, RecurrentLayer):  # a captured forward has kernels for it (`cuda/placed_states.py`)
+    if not isinstance(layer, RecurrentLayer):  # a captured forward has kernels for it (`cuda/stock.py`)
         return layer.scan(bound.arguments)
     given = {**bound.arguments, "output_final_state": True}
     given.pop("kwargs", None)

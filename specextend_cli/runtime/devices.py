@@ -52,9 +52,9 @@ def dtype_of(name: str, device: torch.device) -> torch.dtype:
         return dtype
     if device.type == "cuda":
         # `is_bf16_supported` asks the current GPU. Older ones say that they have it, and compute it in several steps.
-        from specextend_cli.engine.attention.hybrid import is_before_ampere
+        from specextend_cli.engine.attention.hybrid import capability
 
-        return torch.float16 if is_before_ampere(device) else torch.bfloat16
+        return torch.bfloat16 if capability(device) >= 8 else torch.float16
     able = torch.backends.mkldnn.is_available() and torch.ops.mkldnn._is_mkldnn_bf16_supported()
     return torch.bfloat16 if able and multiplies_bfloat16() else torch.float32
 

@@ -11,7 +11,7 @@ import pytest
 
 from specextend_cli.bench import experiments
 from specextend_cli.engine.native import CannotCompileError, Library
-from specextend_cli.engine.native.compiler import compiler
+from specextend_cli.engine.native.shared_library import compiler
 from tests.cli.shell import environment
 
 pytestmark = [pytest.mark.slow, pytest.mark.pair]

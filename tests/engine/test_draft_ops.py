@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.cuda import draft_ops
-from specextend_cli.engine.cuda.draft_ops import Level
+from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.ops import Level
 from tests.helpers import torch_kernels
 from tests.helpers.triton_marks import devices
 
@@ -22,7 +22,7 @@ def test_the_best_of_each_row(device: str, dtype: torch.dtype, width: int, vocab
     tokens = torch.randperm(vocabulary, generator=generator).to(device)
     for names in (None, tokens):
         for row in (None, torch.tensor([2], device=device)):
-            ours = draft_ops.best(logits, width, most, names, row=row)
+            ours = ops.best(logits, width, most, names, row=row)
             theirs = torch_kernels.best(logits, width, most, names, row=row)
             assert torch.allclose(ours[0], theirs[0], rtol=1e-4, atol=1e-6)
             numbers = [ids if names is None else names.argsort()[ids] for _, ids in (ours, theirs)]
@@ -37,7 +37,7 @@ def test_the_best_of_each_row(device: str, dtype: torch.dtype, width: int, vocab
 def test_values_that_are_no_numbers_stay_so(device: str) -> None:
     logits = torch.zeros(1, 40, device=device)
     logits[0, 7] = torch.nan
-    assert draft_ops.best(logits, 3, 40, None)[0].isnan().all()
+    assert ops.best(logits, 3, 40, None)[0].isnan().all()
 
 
 @devices
@@ -52,7 +52,7 @@ def test_every_level_of_a_draft_equals_torch_s(device: str, width: int) -> None:
         shape = (1 if number == 0 else width, width)
         shares = torch.rand(shape, generator=generator).softmax(-1).sort(-1, descending=True).values
         ids = torch.randint(0, 1000, shape, generator=generator)
-        draft_ops.advance(ours, shares.to(device), ids.to(device), None if number else begin.to(device))
+        ops.advance(ours, shares.to(device), ids.to(device), None if number else begin.to(device))
         torch_kernels.advance(theirs, shares, ids, None if number else begin)
         for name in ("scores", "nodes", "above", "count", "tree"):
             assert torch.equal(of(ours, name), of(theirs, name)), (number, name)

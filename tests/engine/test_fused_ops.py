@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from specextend_cli.engine.cuda import fused_ops
-from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.ops import Norm, Rope
 from tests.helpers import torch_kernels
 from tests.helpers.grid import grid
 from tests.helpers.triton_marks import devices
@@ -35,13 +35,13 @@ def test_sums_and_norms(device: str, dtype: torch.dtype, width: int) -> None:
     norm = Norm(some(width, dtype=dtype, device=device, seed=3), 1e-5)
     for added, factor in ((None, 1.0), (y, 1.0), (y, 0.22)):
         for ours, theirs in zip(
-            fused_ops.add_norm(x, added, norm, factor=factor),
+            ops.add_norm(x, added, norm, factor=factor),
             torch_kernels.add_norm(x, added, norm, factor=factor),
             strict=True,
         ):
             check_near(ours, theirs)
     both = torch.zeros(5, 2 * width, dtype=dtype, device=device)
-    fused_ops.add_norm(x, None, norm, out=both[:, width:])
+    ops.add_norm(x, None, norm, out=both[:, width:])
     check_near(both[:, width:], torch_kernels.add_norm(x, None, norm)[1])
     assert not both[:, :width].any()
 
@@ -51,7 +51,7 @@ def test_sums_and_norms(device: str, dtype: torch.dtype, width: int) -> None:
 @pytest.mark.parametrize("width", [16, 200, 1536])
 def test_gated_products_equal_torch_s(device: str, dtype: torch.dtype, width: int) -> None:
     gate_up = some(3, 2 * width, dtype=dtype, device=device)
-    check_near(fused_ops.gated(gate_up), torch_kernels.gated(gate_up))
+    check_near(ops.gated(gate_up), torch_kernels.gated(gate_up))
 
 
 @devices
@@ -69,14 +69,14 @@ def test_rotation_and_storing(device: str, dtype: torch.dtype, sequences: int, d
         rope = Rope(torch.cat((angles, torch.tensor([1.1]))).to(device), rotated)
         for pair in (None, norms):
             found = []
-            for ops in (fused_ops, torch_kernels):
-                where = device if ops is fused_ops else "cpu"
+            for module in (ops, torch_kernels):
+                where = device if module is ops else "cpu"
                 buffer = torch.zeros(2, layers, sequences, kv_heads, capacity, d, dtype=dtype, device=where)
                 place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=where)
                 own = None if pair is None else tuple(Norm(norm.weight.to(where), norm.epsilon) for norm in pair)
                 turns = Rope(rope.turns.to(where), rotated)
                 given = (qkv.to(where), heads, kv_heads, turns, own, place, starts.to(where), positions.to(where), 1)
-                found.append((ops.rope_and_store(*given), buffer))
+                found.append((module.rope_and_store(*given), buffer))
             (ours, cache), (theirs, expected) = found
             check_near(ours, theirs)
             check_near(cache, expected)
@@ -91,7 +91,7 @@ def test_storing_alone(device: str, dtype: torch.dtype) -> None:
     starts = torch.tensor([4, 0], device=device)
     buffer = torch.zeros(2, 2, 2, 3, 16, 32, dtype=dtype, device=device)
     place = torch.tensor([buffer.data_ptr(), *buffer.stride()[:4]], device=device)
-    fused_ops.store(keys, values, buffer, place, starts, 1)
+    ops.store(keys, values, buffer, place, starts, 1)
     for sequence, start in enumerate(starts.tolist()):
         for kind, rows in enumerate((keys, values)):
             check_near(buffer[kind, 1, sequence, :, start : start + 5], rows[sequence].to(dtype))

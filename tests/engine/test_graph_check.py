@@ -21,9 +21,9 @@ from specextend_cli.engine.attention import flash_package
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import capture, draft_graphs, fused_ops, graph_check, graphs
+from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs, ops
 from specextend_cli.engine.cuda.fused import FusedModel
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -35,6 +35,7 @@ from specextend_cli.runtime.devices import check_attention
 from specextend_cli.runtime.graphs import run_by_graphs, tree_for
 from tests.engine.tiny_models import COMMON, by_generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
+from tests.helpers.graph_identity import drop_graphs
 from tests.helpers.grid import but_for
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels, rows_at
@@ -205,8 +206,8 @@ def test_drafts_that_cannot_be_captured_are_said(
 def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
     target: Target, repeated: Repeated, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gated = fused_ops.gated
-    monkeypatch.setattr(fused_ops, "gated", lambda gate_up: gated(gate_up) * 1.1)
+    gated = ops.gated
+    monkeypatch.setattr(ops, "gated", lambda gate_up: gated(gate_up) * 1.1)
     made = eagle(target)
     made.head.register_parameter("unknown", torch.nn.Parameter(torch.ones(3)))
     refused = use_checked_graphs(target, made, SHAPE, batch=2, capture=repeated)
@@ -267,10 +268,10 @@ def test_a_capture_that_fails_leaves_its_stream(monkeypatch: pytest.MonkeyPatch)
     }
     for name, fake in fakes.items():
         monkeypatch.setattr(torch.cuda, name, fake)
-    monkeypatch.setattr(capture, "_side_stream", lambda device: side)
-    monkeypatch.setattr(capture, "_pool", lambda device: None)
+    monkeypatch.setattr(graphs, "_side_stream", lambda device: side)
+    monkeypatch.setattr(graphs, "_pool", lambda device: None)
     with pytest.raises(RuntimeError, match="not permitted"):
-        capture.cuda_graph(lambda: None, torch.device("cuda"))
+        graphs.cuda_graph(lambda: None, torch.device("cuda"))
     assert [stream is here for stream in current] == [True, False, True]
 
 
@@ -280,7 +281,7 @@ def test_a_fused_forward_that_fails_is_said(
     def fail(gate_up: torch.Tensor) -> torch.Tensor:
         raise CompilationError("no such instruction")
 
-    monkeypatch.setattr(fused_ops, "gated", fail)
+    monkeypatch.setattr(ops, "gated", fail)
     refused = use_checked_graphs(target, capture=repeated)
     assert refused == {KEPT.format("the model"): "CompilationError: no such instruction"}
     assert isinstance(target.lm.forward_backend, GraphedModel)
@@ -308,8 +309,8 @@ def test_a_window_that_begins_elsewhere_is_found(
     target = Target(LanguageModel(model, backend="triton"))
     assert not use_checked_graphs(target, batch=2, capture=repeated)
     drop_graphs(target.lm)
-    first_keys = fused_ops.first_keys
-    monkeypatch.setattr(fused_ops, "first_keys", lambda size, *args: first_keys(size + 1, *args))
+    first_keys = ops.first_keys
+    monkeypatch.setattr(ops, "first_keys", lambda size, *args: first_keys(size + 1, *args))
     refused = use_checked_graphs(target, batch=2, capture=repeated)
     assert list(refused) == both("the model")
     assert all("its logits past its windows differ" in why for why in refused.values())

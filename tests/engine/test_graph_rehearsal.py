@@ -13,7 +13,7 @@ from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_graphs, draft_ops, fused_ops, graphs, recurrent_ops
+from specextend_cli.engine.cuda import draft_graphs, graphs, ops
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -144,8 +144,8 @@ def test_several_hidden_states_of_a_token_run_without_graphs(monkeypatch: pytest
     assert rehearsal.captures == 0
 
 
-OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys")
-KERNELS = [(fused_ops, name) for name in OURS] + [(recurrent_ops, name) for name in ("windows", "recur")]
+OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys", "best", "advance")
+KERNELS = [(graphs, "pack"), *((ops, name) for name in (*OURS, "convolution_inputs", "recur"))]
 
 
 @interpreted
@@ -161,7 +161,7 @@ def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytes
     """Drafts of ministral's count the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)
     rehearsal = Rehearsal()
-    for module, kernel in (*KERNELS, (draft_ops, "best"), (draft_ops, "advance"), (graphs, "pack")):
+    for module, kernel in KERNELS:
         monkeypatch.setattr(module, kernel, rehearsal.opaque(getattr(module, kernel)))
     positions = "absolute" if name == "ministral" else "compact"
     check_identity("cpu", drafter, rehearsal, new=4, length=40, name=name, positions=positions)

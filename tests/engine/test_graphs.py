@@ -21,7 +21,7 @@ from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.cuda import draft_graphs
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
 from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import _Placed

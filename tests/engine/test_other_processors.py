@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from specextend_cli.engine.native.compiler import processor
-from specextend_cli.engine.native.shared_library import INSTRUCTIONS, SOURCES
+from specextend_cli.engine.native.shared_library import INSTRUCTIONS, SOURCES, processor
 
 PROGRAM = Path(__file__).with_name("kernel_sums.cpp")
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.cuda import recurrent_ops
+from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.step import WORDS, Recurrence
 from specextend_cli.engine.tree import DraftTree
 from tests.engine.test_fused_ops import DTYPES, check_near, some
@@ -60,11 +60,11 @@ def both(
     """Compare what the kernel and torch compute and leave; `run` calls one of them."""
     for kept in (None, 0, 6) if form else (None,):
         found = []
-        for ops, where in ((recurrent_ops, device), (torch_kernels, "cpu")):
+        for module, where in ((ops, device), (torch_kernels, "cpu")):
             states = States(shape, 1 if form else rows, dtype, in_place=form is None).to(where)
             words = words_of(form)
             last = None if kept is None else torch.tensor([kept], device=where)
-            out = run(ops, where, states.at(which), None if words is None else words.to(where), last)
+            out = run(module, where, states.at(which), None if words is None else words.to(where), last)
             found.append((out, states))
         (ours, mine), (theirs, other) = found
         assert (ours is None) == (theirs is None) == (kept is not None)
@@ -81,12 +81,14 @@ def both(
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(("form", "rows"), FORMS)
 @pytest.mark.parametrize(("channels", "size"), [(5, 3), (300, 4)])
-def test_windows(device: str, dtype: torch.dtype, form: str | None, rows: int, channels: int, size: int) -> None:
+def test_inputs_of_convolutions(
+    device: str, dtype: torch.dtype, form: str | None, rows: int, channels: int, size: int
+) -> None:
     given = some(rows, channels + 7, dtype=dtype, device="cpu")
 
-    def run(ops: Any, where: str, at: Tensor, words: Tensor | None, last: Tensor | None) -> Any:
+    def run(module: Any, where: str, at: Tensor, words: Tensor | None, last: Tensor | None) -> Any:
         new = given.to(where)[:, :channels].unflatten(0, (1 if form else rows, -1)).transpose(1, 2)
-        return ops.windows(new, size, LAYER, at, words, last)
+        return module.convolution_inputs(new, size, LAYER, at, words, last)
 
     both(0, (channels, size), dtype, form, rows, device, run)
 
@@ -107,12 +109,12 @@ def test_recurrences(device: str, dtype: torch.dtype, form: str | None, rows: in
         some(rows, heads, dtype=dtype, device="cpu", seed=2).sigmoid(),
     )
 
-    def run(ops: Any, where: str, at: Tensor, words: Tensor | None, last: Tensor | None) -> Any:
+    def run(module: Any, where: str, at: Tensor, words: Tensor | None, last: Tensor | None) -> Any:
         parts = mixed.to(where).split([key_heads * k, key_heads * k, heads * v], -1)
         query, key, value = (
             part.unflatten(-1, (count, -1)) for part, count in zip(parts, (key_heads, key_heads, heads), strict=True)
         )
         given = Recurrence(query, key, value, decay.to(where), beta.to(where), normed=True, scale=0.3)
-        return ops.recur(given, dtype, LAYER, at, words, last)
+        return module.recur(given, dtype, LAYER, at, words, last)
 
     both(1, (heads, k, v), torch.float32, form, rows, device, run)

@@ -6,14 +6,24 @@ import pytest
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs
-from specextend_cli.engine.cuda.capture import Capture
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
+from specextend_cli.engine.cuda.graphs import Capture
+from specextend_cli.engine.drafters import Drafter, model_drafters
+from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
+
+
+def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
+    """Let the models run themselves again."""
+    lm.forward_backend = None
+    for one in model_drafters(drafter) if drafter else ():
+        if isinstance(one, ModelDrafter):
+            one.model.forward_backend = None
 
 
 def use_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:

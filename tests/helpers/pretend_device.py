@@ -24,7 +24,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from specextend_cli.engine.attention.flash_package import is_right
-from specextend_cli.engine.attention.hybrid import _has_windows, is_before_ampere, is_hopper_or_later
+from specextend_cli.engine.attention.hybrid import _has_windows, capability
 from tests import ROOT
 from tests.helpers.host_operations import INDEXING, READS
 
@@ -226,7 +226,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
         try:
             yield device
         finally:
-            for cached in (is_hopper_or_later, is_before_ampere, is_right, _has_windows):
+            for cached in (capability, is_right, _has_windows):
                 cached.cache_clear()  # a real GPU may follow
 
 

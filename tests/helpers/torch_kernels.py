@@ -20,9 +20,8 @@ from torch.utils._python_dispatch import _disable_current_modes
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import Window
-from specextend_cli.engine.cuda import draft_ops, fused_ops, graphs, recurrent_ops
-from specextend_cli.engine.cuda.draft_ops import Level
-from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from specextend_cli.engine.cuda import graphs, ops
+from specextend_cli.engine.cuda.ops import Level, Norm, Rope
 from specextend_cli.engine.cuda.step import WORDS, Recurrence, StepInputs
 from tests.helpers.pretend_device import Pretend
 
@@ -31,12 +30,9 @@ def replace_kernels(
     monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda kernel: kernel
 ) -> None:
     """Let graphs compute by these. `wrap` is applied to each."""
-    for kernel in (add_norm, rope_and_store, store, gated, attend_placed, first_keys):
-        monkeypatch.setattr(fused_ops, kernel.__name__, wrap(on_host(kernel)))
-    for kernel in (best, advance):
-        monkeypatch.setattr(draft_ops, kernel.__name__, wrap(on_host(kernel)))
-    for kernel in (windows, recur):
-        monkeypatch.setattr(recurrent_ops, kernel.__name__, wrap(on_host(kernel)))
+    ours = (add_norm, rope_and_store, store, gated, attend_placed, first_keys, best, advance, convolution_inputs, recur)
+    for kernel in ours:
+        monkeypatch.setattr(ops, kernel.__name__, wrap(on_host(kernel)))
     monkeypatch.setattr(graphs, "pack", wrap(on_host(pack)))
 
 
@@ -272,7 +268,7 @@ def advance(level: Level, shares: Tensor, tokens: Tensor, begin: Tensor | None =
     level.count.fill_(size + len(children))
 
 
-def windows(
+def convolution_inputs(
     new: Tensor, size: int, layer: int, at: Tensor, words: Tensor | None, last: Tensor | None = None
 ) -> Tensor | None:
     inputs = new.transpose(1, 2).flatten(0, 1)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from specextend_cli.engine.attention.hybrid import is_before_ampere
+from specextend_cli.engine.attention import hybrid
 from specextend_cli.errors import FitError
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.presets import load_preset
@@ -27,7 +27,7 @@ def second(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
     for name, answer in {"is_available": True, "current_device": 0}.items():
         monkeypatch.setattr(torch.cuda, name, lambda answer=answer: answer)
     yield monkeypatch
-    is_before_ampere.cache_clear()
+    hybrid.capability.cache_clear()
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 
 from specextend_cli import Summarizer
 from specextend_cli.engine.native import CannotCompileError, Library
-from specextend_cli.engine.native.compiler import compiler
+from specextend_cli.engine.native.shared_library import compiler
 from specextend_cli.runtime.loading_thread import result_of
 from specextend_cli.summarize.writer import TextGenerator
 from tests.helpers.short_texts import LENGTHS, check_short_texts

@@ -29,7 +29,7 @@ from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.cache import KVCache, row_shapes
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda.fused import FusedModel
-from specextend_cli.engine.cuda.graph_check import drop_graphs, use_checked_graphs
+from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import Drafter, EagleDrafter
 from specextend_cli.engine.events import Step
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
@@ -40,6 +40,7 @@ from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, accept, root
+from tests.helpers.graph_identity import drop_graphs
 
 _RESERVE = 6e9  # bytes for activations, kernels' rings, and what else is on the GPU
 _LAYER = 0.44e9  # bytes of a layer of Llama 3.1 8B in bfloat16

@@ -23,7 +23,7 @@ import pytest
 import torch
 
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Chip, plan, power_of_two
-from specextend_cli.engine.cuda.draft_ops import _BLOCK
+from specextend_cli.engine.cuda.ops import _BLOCK
 from specextend_cli.engine.cuda.step import WORDS
 
 CHIPS = {80: Chip(108, 163 << 10), 89: Chip(142, 99 << 10), 90: Chip(132, 227 << 10), 120: Chip(170, 99 << 10)}
@@ -171,9 +171,9 @@ def compiled(wanted: Iterable[Launch], arch: int) -> Iterator[tuple[Launch, Reso
 
 def _kernel(launch: Launch) -> Any:
     from specextend_cli.engine.attention import triton_kernels
-    from specextend_cli.engine.cuda import draft_kernels, fused_kernels, recurrent_kernels
+    from specextend_cli.engine.cuda import kernels
 
-    modules = (triton_kernels, fused_kernels, recurrent_kernels, draft_kernels)
+    modules = (triton_kernels, kernels)
     return next(getattr(module, launch.kernel) for module in modules if hasattr(module, launch.kernel))
 
 

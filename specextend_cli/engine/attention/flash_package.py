@@ -17,9 +17,9 @@ from torch import Tensor
 from specextend_cli.engine.attention.function import reading_windows
 from specextend_cli.engine.attention.hybrid import (
     HALVES,
+    capability,
     hybrid,
     is_attention,
-    is_hopper_or_later,
     masked,
     merge,
     through_window,
@@ -43,7 +43,7 @@ def is_installed() -> bool:
 
 def is_best_for_prompts(device: torch.device) -> bool:
     """Whether it reads prompts faster on this device than torch's kernels do."""
-    return device.type == "cuda" and is_installed() and not is_hopper_or_later(device)
+    return device.type == "cuda" and is_installed() and capability(device) < 9
 
 
 def reads_prompts(q: Tensor) -> bool:

@@ -39,15 +39,10 @@ _SCORES = 1 << 24
 
 
 @cache
-def is_hopper_or_later(device: torch.device) -> bool:
-    """Whether the device is a GPU of compute capability 9.0 or above."""
-    return device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] >= 9
-
-
-@cache
-def is_before_ampere(device: torch.device) -> bool:
-    """Whether the device is a GPU of compute capability below 8.0."""
-    return device.type == "cuda" and torch.cuda.is_available() and torch.cuda.get_device_capability(device)[0] < 8
+def capability(device: torch.device) -> int:
+    """The major number of a GPU's compute capability, 8 of Ampere and 9 of Hopper; 0 of other devices."""
+    is_gpu = device.type == "cuda" and torch.cuda.is_available()
+    return torch.cuda.get_device_capability(device)[0] if is_gpu else 0
 
 
 def flash(
@@ -107,7 +102,7 @@ def _kernel_for(q: Tensor, k: Tensor) -> Kernel:
     """The best one for such queries and keys. FlashAttention needs Ampere, and has neither float32 nor wider heads."""
     if _suits_cudnn(q, k):
         return "cudnn"
-    fits = q.dtype in HALVES and q.shape[3] <= _WIDEST and not is_before_ampere(q.device)
+    fits = q.dtype in HALVES and q.shape[3] <= _WIDEST and capability(q.device) >= 8
     return "flash" if fits else "efficient"
 
 
@@ -125,7 +120,7 @@ def _suits_cudnn(q: Tensor, k: Tensor) -> bool:
 @cache
 def _has_cudnn(device: torch.device, dtype: torch.dtype, d: int) -> bool:
     """Whether cuDNN's attention is there for such heads, and gives what torch's flash kernel gives."""
-    if not is_hopper_or_later(device) or not torch.backends.cudnn.is_available():
+    if capability(device) < 9 or not torch.backends.cudnn.is_available():
         return False
     shapes = (1, 4, 512, d), (1, 2, 512, d), (1, 2, 512, d)
     generator = torch.Generator(device).manual_seed(0)
@@ -149,7 +144,7 @@ def through_window(
 
     Capped scores are left to blocks.
     """
-    fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES and not is_before_ampere(q.device)
+    fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES and capability(q.device) >= 8
     if not fits or not _has_windows(q.device, q.dtype, q.shape[3]):
         return None
     return softmax.join(*_windowed(q, k, v, scale, causal=True, window=window))[0]

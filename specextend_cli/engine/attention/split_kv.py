@@ -1,19 +1,18 @@
-"""Split-KV attention for CPUs (as in Flash-Decoding): few queries over many keys, on every thread.
+"""Split-KV attention for CPUs (as in Flash-Decoding): few queries over many keys, on every thread, by our own kernels.
 
 With one task per key head, three key heads keep two threads busy three quarters of the time. Cut into parts, the keys
-make enough tasks; the parts' softmaxes merge by their log-sum-exps. The tree's mask is additive over the last part: a
-few hundred kilobytes at 8K tokens, and cheaper here than hybrid tree attention's second softmax over the tree, whose
-many small operations cost more to call than to compute.
-
-Our own kernels do the same in one operation where they are loaded (`native/attention.h`).
+make enough tasks; the parts' softmaxes merge by their log-sum-exps (`native/attention.h`). Without the kernels torch's
+takes the tree's mask over all keys: cheaper than hybrid tree attention's second softmax over the tree, whose many small
+operations cost more to call than to compute.
 """
 
 from __future__ import annotations
 
-from math import gcd
+from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from specextend_cli.engine import native
 from specextend_cli.engine.attention.hybrid import flash, hybrid
@@ -22,63 +21,43 @@ from specextend_cli.engine.native.kernels import FORMATS, attend, attend_causal
 
 MOST = 64
 """Queries of a tree. More than one query without a tree are a prompt's."""
-_SHORTEST = 128  # keys per part; with fewer, a split costs more than it saves
-_MOST = 4  # parts
 
 
 class SplitKV:
     """A `Backend`, one for each model: it keeps the mask of the present forward, which all layers share."""
 
     def __init__(self) -> None:
-        self._tree: Tensor | None = None
-        self._shape: tuple[object, ...] = ()
-        self._mask: Tensor | None = None
+        self._shared: tuple[Tensor | None, tuple[object, ...], Tensor | None] = None, (), None
 
     def __call__(
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
-        """See `Backend`. Tensors that are not on a CPU and softmaxes with options go to `hybrid`."""
-        n, total = q.shape[2], k.shape[2]
-        if q.device.type != "cpu" or not softmax.is_plain:
+        """See `Backend`. Prompts without kernels, other devices and softmaxes with options go to `hybrid`."""
+        n, is_prompt = q.shape[2], tree_mask is None and q.shape[2] > 1
+        has_kernel = fits(q.shape[3], q.dtype, q.device) and not q.requires_grad
+        if q.device.type != "cpu" or not softmax.is_plain or (is_prompt and not has_kernel):
             return hybrid(q, k, v, scale, tree_mask, softmax)
-        if tree_mask is None and n > 1:
-            return _prefill(q, k, v, scale)
-        if n <= MOST and _has_kernel(q):
-            return self._by_kernel(q, k, v, scale, tree_mask)
-        tree = 0 if tree_mask is None else tree_mask.shape[1]
+        if is_prompt:
+            return attend_causal(q, k, v, scale)
+        if has_kernel and n <= MOST:
+            return attend(q, k, v, scale, self._mask(tree_mask))
         heads = k.shape[1]
-        parts = _parts(heads, total, tree)
-        step = total // parts
-        length = total - step * (parts - 1)  # parts of equal size, for one call; they overlap by a few keys
-        groups = q.shape[1] // heads
-        folded = q.reshape(1, heads, groups * n, -1).expand(parts, -1, -1, -1)
-        mask = self._masked(tree_mask, n, groups, parts, step, length, q.dtype)
-        out, lse = flash(folded, _cut(k, parts, step, length), _cut(v, parts, step, length), scale, mask=mask)
-        if parts > 1:
-            weights = lse.softmax(0)[..., None]
-            out = (out * weights).sum(0)
-        return out.reshape(q.shape).to(q.dtype)
+        folded = q.reshape(1, heads, -1, q.shape[3])
+        mask = None if tree_mask is None else self._mask(tree_mask, q.shape[1] // heads, k.shape[2], q.dtype)
+        return flash(folded, k, v, scale, mask=mask)[0].reshape(q.shape)
 
-    def _by_kernel(self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None) -> Tensor:
-        if self._mask is None or self._shape or self._tree is not tree_mask:
-            self._tree, self._shape, self._mask = tree_mask, (), additive(tree_mask)
-        return attend(q, k, v, scale, self._mask)
+    def _mask(self, tree_mask: Tensor | None, *whole: Any) -> Tensor:
+        """The tree's mask as the kernels take it, or as torch's does: over all keys, `whole` (see `_over_all`)."""
+        tree, shape, mask = self._shared
+        if mask is None or shape != whole or tree is not tree_mask:
+            mask = _over_all(additive(tree_mask), *whole) if whole else additive(tree_mask)
+            self._shared = tree_mask, whole, mask
+        return mask
 
-    def _masked(
-        self, tree_mask: Tensor | None, n: int, groups: int, parts: int, step: int, length: int, dtype: torch.dtype
-    ) -> Tensor | None:
-        """The additive mask of each part [parts, 1, groups * n, length]; None where everything is visible."""
-        overlap = length - step if parts > 1 else 0
-        if tree_mask is None and not overlap:
-            return None
-        shape = (parts, step, length, groups, dtype)
-        if self._shape != shape or self._tree is not tree_mask:
-            mask = torch.zeros(parts, 1, n, length, dtype=dtype)
-            mask[1:, ..., :overlap] = -torch.inf  # keys of the part before
-            if tree_mask is not None:
-                mask[-1, 0, :, length - tree_mask.shape[1] :].masked_fill_(~tree_mask, -torch.inf)
-            self._tree, self._shape, self._mask = tree_mask, shape, mask.repeat(1, 1, groups, 1)
-        return self._mask
+
+def _over_all(mask: Tensor, groups: int, total: int, dtype: torch.dtype) -> Tensor:
+    """[1, 1, groups * n, total], of a mask [n, m] of the last keys."""
+    return pad(mask, (total - mask.shape[1], 0)).to(dtype).repeat(groups, 1)[None, None]
 
 
 def fits(head_dim: int, dtype: torch.dtype, device: torch.device) -> bool:
@@ -91,26 +70,3 @@ def additive(tree_mask: Tensor | None) -> Tensor:
     if tree_mask is None:
         return torch.zeros(1, 1, dtype=torch.float32)
     return torch.zeros(tree_mask.shape, dtype=torch.float32).masked_fill_(~tree_mask, -torch.inf)
-
-
-def _prefill(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
-    """A prompt's chunk."""
-    return attend_causal(q, k, v, scale) if _has_kernel(q) else hybrid(q, k, v, scale, None)
-
-
-def _has_kernel(q: Tensor) -> bool:
-    return fits(q.shape[3], q.dtype, q.device) and not q.requires_grad
-
-
-def _parts(heads: int, total: int, tree: int) -> int:
-    """As many parts as keep all threads equally busy, of at least `_SHORTEST` keys; the last one holds the tree."""
-    threads = torch.get_num_threads()
-    wanted = min(threads // gcd(heads, threads), _MOST)
-    return max(min(wanted, total // (max(_SHORTEST, 2 * tree) + _MOST)), 1)
-
-
-def _cut(keys: Tensor, parts: int, step: int, length: int) -> Tensor:
-    """A view [parts, heads, length, d] of keys [1, heads, total, d]; parts begin `step` keys apart."""
-    _, heads, _, d = keys.shape
-    _, by_head, by_key, by_dim = keys.stride()
-    return keys.as_strided((parts, heads, length, d), (step * by_key, by_head, by_key, by_dim))

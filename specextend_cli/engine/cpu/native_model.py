@@ -26,9 +26,8 @@ from specextend_cli.engine.cpu.native_weights import Weights
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.compiler import CannotCompileError, first_line
 from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
-from specextend_cli.engine.native.shared_library import Layer, Model, Step, library
+from specextend_cli.engine.native.shared_library import CannotCompileError, Layer, Model, Step, first_line, library
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 

@@ -19,10 +19,10 @@ from torch import Tensor
 
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda import draft_ops
-from specextend_cli.engine.cuda.capture import Capture, without_collections
-from specextend_cli.engine.cuda.draft_ops import Level
-from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, StepOutput, place_of
+from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.graphs import Capture, without_collections
+from specextend_cli.engine.cuda.ops import Level
+from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, place_of
 from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, read
@@ -81,7 +81,6 @@ class DraftGraphs(WholeDrafts):
         self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
         self._model, self._place, self._known = model, self._level.inputs.place, tuple[int, ...]()
         self._first: dict[int, tuple[Pending, Callable[[], None]]] = {}
-        self.is_current = model.step.is_current
         depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
         growing = [partial(self._expand, levels) for levels in depths]
         with without_collections():
@@ -92,7 +91,7 @@ class DraftGraphs(WholeDrafts):
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
         width = min(shape.width, self._model.most)
         is_captured = width == self.width and shape.depth <= self.depth and pending <= max(PENDING_BUCKETS)
-        return is_captured and self.is_current()
+        return is_captured and self._model.step.is_current()
 
     def grow(
         self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
@@ -115,17 +114,13 @@ class DraftGraphs(WholeDrafts):
                 rows.append([after - before for before, after in zip(rows[0], moved, strict=True)])
             numbers = torch.tensor(rows, device=device)
             features = None if model.states is None else model.states.new_zeros(m, model.features)
-            pending = Pending(self._inputs(m), features, numbers)
+            inputs = StepInputs(m, 1, device, model.states, more=len(self._level.begin), buffers=self._buffers)
+            pending = Pending(inputs, features, numbers)
             pending.inputs.packed.copy_(numbers[m - 1])
             self._first[m] = pending, capture(partial(self._begin, pending), device)[1]
 
-    def _inputs(self, m: int) -> StepInputs:
-        """Of a graph of m tokens."""
-        more = len(self._level.begin)
-        return StepInputs(m, 1, self._place.device, self._model.states, more=more, buffers=self._buffers)
-
     def _numbers(self, m: int, n: int, position: int, start: int) -> list[int]:
-        """What `_inputs(m)` packs for n tokens at a position and a cache row; zeros for the tokens and the place.
+        """What the inputs of m tokens pack for n of them, at a position and a cache row; zeros for tokens and place.
 
         They are a chain; nothing sees the surplus rows, and they see no chain. Behind it: the last token's row, and
         the position and the cache row of the first level.
@@ -161,33 +156,27 @@ class DraftGraphs(WholeDrafts):
 
     def _begin(self, pending: Pending) -> None:
         """Expand the chain's last token: what `_expand` starts from."""
-        model, level, begin = self._model, self._level, pending.inputs.more
-        level.begin.copy_(begin)
-        out, last = self._read(pending), begin[:1]
-        draft_ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
-        if level.state is not None:
-            torch.index_select(out.states[0], 0, last, out=level.state)
-
-    def _read(self, pending: Pending) -> StepOutput:
-        """The model's forward of what a graph was given."""
-        model, (inputs, features, _) = self._model, pending
-        if model.fuse is not None and features is not None:
-            assert inputs.states is not None
+        model, level, (inputs, features, _) = self._model, self._level, pending
+        level.begin.copy_(inputs.more)
+        if model.fuse is not None and features is not None and inputs.states is not None:
             inputs.states[: len(features)].copy_(model.fuse(features))
         inputs.tokens.clamp_(max=model.tokens - 1)
         inputs.place.copy_(self._place)
-        return model.step(inputs)
+        out, last = model.step(inputs), inputs.more[:1]
+        ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
+        if level.state is not None:
+            torch.index_select(out.states[0], 0, last, out=level.state)
 
     def _expand(self, levels: int) -> None:
         """Begin with the root's children; then expand so many levels, the best children of each being the next."""
         model, level = self._model, self._level
-        draft_ops.advance(level, level.shares, level.tokens, level.begin)
+        ops.advance(level, level.shares, level.tokens, level.begin)
         states = level.inputs.states
         if states is not None and level.state is not None:
             states.copy_(level.state.expand(self.width, -1))
         for _ in range(levels):
             out = model.step(level.inputs)
-            shares, tokens = draft_ops.best(out.logits, self.width, model.most, model.vocabulary)
-            draft_ops.advance(level, shares, tokens)
+            shares, tokens = ops.best(out.logits, self.width, model.most, model.vocabulary)
+            ops.advance(level, shares, tokens)
             if states is not None:
                 torch.index_select(out.states[0], 0, level.above, out=states)

@@ -17,8 +17,8 @@ from torch.nn.functional import linear, silu
 
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cuda import fused_ops
-from specextend_cli.engine.cuda.fused_ops import Norm, Rope
+from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.ops import Norm, Rope
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
@@ -176,29 +176,29 @@ class Decoder:
 
         `x` are the states before the first layer, which attends from `read`. `attend`: by the tree kernel, if None.
         """
-        seen = fused_ops.windows(inputs, [] if attend else [layer.window for layer in self.layers])
+        seen = ops.windows(inputs, [] if attend else [layer.window for layer in self.layers])
 
         def attend_placed(q: Tensor, index: int) -> Tensor:
             scale, window = self.layers[index].scale, seen[self.layers[index].window]
             at = inputs.place, inputs.lengths, index, self.kv_heads
-            return fused_ops.attend_placed(q, q, scale, *at, words=inputs.words, window=window)
+            return ops.attend_placed(q, q, scale, *at, words=inputs.words, window=window)
 
         for index, layer in enumerate(self.layers):
             qkv = layer.qkv(read)
-            q = fused_ops.rope_and_store(
+            q = ops.rope_and_store(
                 *(qkv, self.heads, self.kv_heads, layer.rope, layer.qk_norms),
                 *(inputs.place, inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
             out = (attend or attend_placed)(q, index)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
-            x, normed = fused_ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
-            added = layer.down(fused_ops.gated(layer.gate_up(normed)))
+            x, normed = ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
+            added = layer.down(ops.gated(layer.gate_up(normed)))
             after = self.layers[index + 1].attention_norm if index + 1 < len(self.layers) else last
             if after is None:
                 x = normed = x + added * self.factor if self.factor != 1.0 else x + added
             else:
-                x, normed = fused_ops.add_norm(x, added, after, factor=self.factor)
+                x, normed = ops.add_norm(x, added, after, factor=self.factor)
             read = normed
             yield x, normed, q
 
@@ -253,7 +253,7 @@ class FusedModel:
         """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""
         context, inputs = prompt.context, StepInputs(prompt.tokens.shape[1], 1, prompt.tokens.device)
         layers = self._decoder.layers
-        inputs.set_place(cache.start, cache.end, 0, place_of(cache))
+        inputs.set((cache.start, cache.end, 0, *place_of(cache)))
         inputs.positions.copy_(prompt.positions[0])
         first, read = self._embedded(prompt.tokens[0])
         states, last = {0: first}, read
@@ -279,7 +279,7 @@ class FusedModel:
         x = self._embedding.weight[tokens]
         if self._multipliers.embedding != 1.0:
             x = x * self._multipliers.embedding
-        return fused_ops.add_norm(x, None, self._first_norm)
+        return ops.add_norm(x, None, self._first_norm)
 
     def _logits(self, normed: Tensor) -> Tensor:
         logits = linear(normed, self._head.weight, self._head.bias)
@@ -316,8 +316,8 @@ class FusedHead:
         else:
             read = states.new_empty(len(states), 2 * states.shape[1])
             assert first is not None
-            fused_ops.add_norm(embedded, None, first, out=read[:, : states.shape[1]])
-            fused_ops.add_norm(states, None, self._hidden_norm, out=read[:, states.shape[1] :])
+            ops.add_norm(embedded, None, first, out=read[:, : states.shape[1]])
+            ops.add_norm(states, None, self._hidden_norm, out=read[:, states.shape[1] :])
             if self._config.norm_before_residual:
                 x = read[:, states.shape[1] :].contiguous()
         *_, (after, normed, _) = self._decoder.run(x, read, self._norm, inputs)

@@ -18,10 +18,9 @@ from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cuda.capture import Capture, cuda_graph, in_turn
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
-from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel
+from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, CAPTURING, Capture, GraphedHead, GraphedModel, cuda_graph
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
@@ -44,7 +43,6 @@ _LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level ove
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
 
 
-@in_turn()
 @torch.inference_mode()
 def use_checked_graphs(
     target: Target,
@@ -62,23 +60,16 @@ def use_checked_graphs(
     """
     lm = target.lm
     batches = tuple(b for b in BATCH_BUCKETS if b // 2 < batch)
-    refused = _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
-    for one in model_drafters(drafter) if drafter else ():
-        if isinstance(one, EagleDrafter):
-            refused |= _use_for_head(one.head, lm.backend, capture)
-        elif isinstance(one, LMDrafter) and not one.is_self:
-            refused |= _use_for_model(one.lm, "the draft model", (), capture)
-        if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
-            refused["drafts are grown level by level"] = why
+    with CAPTURING:
+        refused = _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
+        for one in model_drafters(drafter) if drafter else ():
+            if isinstance(one, EagleDrafter):
+                refused |= _use_for_head(one.head, lm.backend, capture)
+            elif isinstance(one, LMDrafter) and not one.is_self:
+                refused |= _use_for_model(one.lm, "the draft model", (), capture)
+            if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
+                refused["drafts are grown level by level"] = why
     return refused
-
-
-def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
-    """Let the models run themselves again."""
-    lm.forward_backend = None
-    for one in model_drafters(drafter) if drafter else ():
-        if isinstance(one, ModelDrafter):
-            one.model.forward_backend = None
 
 
 def _use_for_model(

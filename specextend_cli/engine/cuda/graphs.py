@@ -7,21 +7,23 @@ graph keeps the states and queries of all layers, so what a drafter or a working
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+import gc
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache, partial
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.function import Backend, ForwardContext, LayerQueries
-from specextend_cli.engine.attention.triton_tree import MOST_HEAD_DIM, WORD, pack, triton_tree
+from specextend_cli.engine.attention.triton_tree import WORD, pack, triton_tree
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cuda.capture import Capture, without_collections
+from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.fused import FusedModel
-from specextend_cli.engine.cuda.placed_states import keep
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, StepOutput, place_of
+from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Recorded, Step, StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -33,6 +35,60 @@ BATCH_BUCKETS = (32, 16, 8, 4, 2)
 """Sequences; one is a tree with one node."""
 
 
+Capture: TypeAlias = Callable[[Callable[[], Any], torch.device], tuple[Any, Callable[[], None]]]
+"""Takes a function; gives what it returns, and a replay that computes it again in place. Raises where it cannot."""
+
+
+def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+    """The `Capture` of CUDA. The first replay computes what it returned.
+
+    All graphs share one memory pool: they run one after the other, so what one computes on the way may lie where
+    another does, and two threads must not run them at once. Captured in descending order of size, the smaller ones need
+    memory of their own for results only.
+    """
+    with torch.cuda.device(device):
+        here, side = torch.cuda.current_stream(), _side_stream(device)
+        side.wait_stream(here)
+        try:
+            with torch.cuda.stream(side):  # compiles kernels and allocates workspaces, which a capture must not do
+                body()
+            here.wait_stream(side)
+            graph = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graph, pool=_pool(device), stream=side, capture_error_mode="thread_local"):
+                out = body()
+        finally:  # a capture that fails may leave its stream as the current one
+            torch.cuda.set_stream(here)
+        return out, graph.replay
+
+
+@cache
+def _side_stream(device: torch.device) -> torch.cuda.Stream:
+    """One stream for all captures: every stream keeps a workspace of its own for good."""
+    return torch.cuda.Stream(device)
+
+
+@cache
+def _pool(device: torch.device) -> Any:
+    return torch.cuda.graph_pool_handle()
+
+
+CAPTURING = threading.Lock()
+"""Threads that capture wait for each other: they share a stream, memory, and whether garbage is collected."""
+
+
+@contextmanager
+def without_collections() -> Iterator[None]:
+    """Collecting a graph while another is captured would break the capture."""
+    was_enabled = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 class Graph(NamedTuple):
     """One captured forward: its inputs, its output, and how to run it."""
 
@@ -41,15 +97,12 @@ class Graph(NamedTuple):
     replay: Callable[[], None]
 
 
-S = TypeVar("S", bound=Step)
-
-
-class Graphs(Generic[S]):
+class Graphs:
     """The graphs of one model, of trees by nodes and of batches by sequences."""
 
     def __init__(
         self,
-        step: S,
+        step: Step,
         scratch: KVCache,
         capture: Capture,
         *,
@@ -79,33 +132,35 @@ class Graphs(Generic[S]):
             # After all of them, which must not overwrite what these read: outputs.
             self.last = torch.zeros(1, dtype=torch.long, device=device)
             kept = {graph.inputs.rows: graph for graph in graphs if graph.out.recorded}
-            keeping = {rows: partial(keep, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()}
+            keeping = {rows: partial(_keep, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()}
             self.keeping = {rows: capture(body, device)[1] for rows, body in keeping.items()}
         self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
         self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
 
     def tree(self, rows: int) -> Graph | None:
         """The smallest graph with so many rows."""
-        return next(
-            (self.trees[nodes] for nodes in reversed(TREE_BUCKETS) if nodes >= rows and nodes in self.trees), None
-        )
+        return next((self.trees[nodes] for nodes in sorted(self.trees) if nodes >= rows), None)
 
     def batch(self, sequences: int) -> Graph | None:
         """The smallest graph with so many sequences."""
         return next((self.batches[b] for b in sorted(self.batches) if b >= sequences), None)
 
 
+def _keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> None:
+    """Store the states after the row `last` [1] of a tree, of all layers."""
+    for index, layer in enumerate(recorded):
+        at = index, inputs.more, inputs.words, last
+        ops.convolution_inputs(layer.new, layer.size, *at)
+        if layer.recurrence is not None:
+            ops.recur(layer.recurrence, torch.float32, *at)
+
+
 def _suits(cache: object, context: ForwardContext) -> bool:
-    """Whether the kernel takes such keys. A prompt's last chunk is not replayed: it has too many rows."""
-    return (
-        isinstance(cache, KVCache)
-        and context.backend is triton_tree
-        and not context.record_last
-        and all(buffer.shape[-1] <= MOST_HEAD_DIM for buffer in cache.buffers)
-    )
+    """Whether it attends by the kernel. A prompt's last chunk is not replayed: it has too many rows."""
+    return isinstance(cache, KVCache) and context.backend is triton_tree and not context.record_last
 
 
-def _replay_tree(graphs: Graphs[S], inputs: ForwardInput, tokens: Tensor, positions: Tensor) -> Graph | None:
+def _replay_tree(graphs: Graphs, inputs: ForwardInput, tokens: Tensor, positions: Tensor) -> Graph | None:
     """Run the graph for tokens [n] that are on the device; None where the model itself has to run."""
     cache, mask, n = inputs.cache, inputs.context.tree_mask, len(tokens)
     if not _suits(cache, inputs.context) or (mask is None and n > 1) or not graphs.step.is_current():
@@ -117,7 +172,7 @@ def _replay_tree(graphs: Graphs[S], inputs: ForwardInput, tokens: Tensor, positi
         return None
     start, end = _room(cache, n, graph.inputs.rows)
     held = graph.inputs
-    held.set_place(start, end, slots, place_of(cache))
+    held.set((start, end, slots, *place_of(cache)))
     held.tokens[:n], held.positions[:n] = tokens, positions
     if held.words is not None:
         pack(mask if mask is not None else torch.ones(1, 1, dtype=torch.bool, device=tokens.device), held.words)
@@ -234,7 +289,6 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         return (
             graph is not None
             and graph.inputs.rows <= cache.slots
-            and all(buffer.shape[-1] <= MOST_HEAD_DIM for buffer in cache.buffers)
             and not (cache.states and cache.place_states() is None)
             and self.graphs.step.is_current()
         )
@@ -247,7 +301,7 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
             held.starts.zero_()
         if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.place_states() or ()))):
-            held.lie_at(place)
+            held.set(place)
             self._places[held.rows] = place
         held.tokens[:b] = inputs.tokens[:, 0]
         held.starts[:b] = cache.lengths

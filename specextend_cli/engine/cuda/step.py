@@ -71,7 +71,6 @@ class StepInputs:
         self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = self.packed.split(sizes)
         self.words = words.view(rows, WORDS) if rows > sequences or in_tree else None
         self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
-        self._behind = self.packed[2 * rows + rows * WORDS :]  # starts, lengths, place
 
     def place_in(self, buffer: int) -> Tensor:
         """Where that buffer of the cache lies, [7]."""
@@ -79,18 +78,9 @@ class StepInputs:
         return found
 
     def set(self, numbers: Sequence[int]) -> None:
-        """All of them, by one upload that nobody waits for."""
-        # Hundreds of numbers, which NumPy takes in half the time.
-        self.packed.copy_(torch.from_numpy(np.array(numbers, np.int64)), non_blocking=True)
-
-    def lie_at(self, place: Sequence[int]) -> None:
-        """Where a cache lies, and what the caller wants beside."""
-        both = self._behind[-len(place) :]
-        both.copy_(torch.tensor(place, dtype=torch.long), non_blocking=True)
-
-    def set_place(self, start: int, length: int, tree: int, place: Sequence[int]) -> None:
-        """Where one sequence's new rows and keys are."""
-        self._behind.copy_(torch.tensor((start, length, tree, *place), dtype=torch.long), non_blocking=True)
+        """All of them, or the last ones: `place` and `more`, or from `starts` on. Nobody waits for the upload."""
+        # Maybe hundreds of numbers, which NumPy takes in half the time.
+        self.packed[-len(numbers) :].copy_(torch.from_numpy(np.array(numbers, np.int64)), non_blocking=True)
 
 
 class Recurrence(NamedTuple):
@@ -144,3 +134,4 @@ class Step(Protocol):
 
     def is_current(self) -> bool:
         """Whether the model still computes what was captured."""
+        return True

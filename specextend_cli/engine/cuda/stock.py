@@ -1,27 +1,31 @@
-"""transformers' own layers as a step that can be captured: their attention and their cache read the cache's place."""
+"""transformers' own layers as a step that can be captured: their attention and their cache read the cache's place.
+
+Of recurrent layers transformers computes everything around the recurrence itself, and the convolution. The layers are
+told that there is no state, so that they call the same functions for one token as for many; these lead here (see
+`scans.py`).
+"""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor
-from transformers.cache_utils import Cache
+from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block
 from specextend_cli.engine.cache import BufferLayer, attending
-from specextend_cli.engine.cuda import fused_ops
-from specextend_cli.engine.cuda.placed_states import PlacedState
-from specextend_cli.engine.cuda.step import StepInputs, StepOutput
+from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.step import Recorded, Recurrence, Step, StepInputs, StepOutput
 from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.recurrent import running
+from specextend_cli.engine.recurrent import RUNNING, running
 
 _ALL = [Block(slice(None), slice(None), None)]
 
@@ -34,7 +38,7 @@ class _Placed:
     ) -> None:
         """`like` is a tensor of the cache's number format; `windows` are the layers'; `attending` ones ask in turn."""
         self.inputs, self.like, self.windows = inputs, like, windows
-        self.seen = fused_ops.windows(inputs, windows)
+        self.seen = ops.windows(inputs, windows)
         self.queries: dict[int, LayerQueries] = {}
         self.rows_of: dict[int, tuple[int, int]] = {}
         """By the address of new keys, the buffer of the cache and the number there of the layer that they belong to."""
@@ -47,7 +51,7 @@ class _Placed:
         number, (buffer, index), inputs = next(self._asking), self.rows_of[k.data_ptr()], self.inputs
         window = self.windows[number]
         self.queries[number] = LayerQueries(q, scale, window, softmax)
-        return fused_ops.attend_placed(
+        return ops.attend_placed(
             *(q, self.like, scale, inputs.place_in(buffer), inputs.lengths, index, k.shape[1]),
             words=inputs.words,
             softmax=softmax,
@@ -72,7 +76,7 @@ class _Layer(BufferLayer):
         placed = self.placed
         placed.rows_of[key_states.data_ptr()] = self.buffer, self.index
         inputs, place = placed.inputs, placed.inputs.place_in(self.buffer)
-        fused_ops.store(key_states, value_states, placed.like, place, inputs.starts, self.index)
+        ops.store(key_states, value_states, placed.like, place, inputs.starts, self.index)
         return key_states, value_states
 
     def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
@@ -82,6 +86,50 @@ class _Layer(BufferLayer):
     def get_seq_length(self) -> int:
         """Not known to the host."""
         return 0
+
+
+class _State(LinearAttentionCacheLayerMixin):
+    """One layer of a cache at a place; `index` counts the layers with states."""
+
+    def __init__(self, inputs: StepInputs, index: int) -> None:
+        super().__init__()
+        self.record_past = True  # single tokens, too, ask for what their convolution reads
+        self.inputs, self.state_index = inputs, index
+        self.recorded: Recorded | None = None
+
+    def lazy_initialization(self, *args: Any, **kwargs: Any) -> None:
+        """Nothing to do."""
+
+    def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
+        """What the convolution sees at each row, [rows, channels, size], for new inputs [b, channels, n]."""
+        now = RUNNING.get()
+        assert now is not None
+        now.layer = self
+        self.recorded = Recorded(conv_states, int(kwargs["conv_kernel_size"]), None)
+        seen = ops.convolution_inputs(*self.recorded[:2], self.state_index, self.inputs.more, self.inputs.words)
+        assert seen is not None
+        return seen
+
+    def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
+        """Nothing to do: it is stored."""
+        return recurrent_states
+
+    def convolved(self, outputs: Tensor) -> Tensor:
+        """Outputs [rows, channels] as the layer wants them: [b, channels, n]."""
+        b, channels = self.inputs.sequences, outputs.shape[1]
+        return outputs.contiguous().view(b, -1, channels).transpose(1, 2)
+
+    def scan(self, arguments: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
+        """The recurrence over what a layer hands it, [b, n, ...]: its outputs, and a state that nobody reads."""
+        assert self.recorded is not None
+        q, k, v, decay, beta = (arguments[name].flatten(0, 1) for name in ("query", "key", "value", "g", "beta"))
+        normed = bool(arguments.get("use_qk_l2norm_in_kernel"))
+        given = Recurrence(q, k, v, decay.float().contiguous(), beta.contiguous(), normed, k.shape[-1] ** -0.5)
+        self.recorded = self.recorded._replace(recurrence=given)
+        out = ops.recur(given, q.dtype, self.state_index, self.inputs.more, self.inputs.words)
+        assert out is not None
+        outputs = out.unflatten(0, (self.inputs.sequences, -1))
+        return outputs, outputs
 
 
 class StockModel:
@@ -103,10 +151,10 @@ class StockModel:
         placed = _Placed(inputs, self._like, self._lm.windows, self._attending)
         places, indices = iter(self._places), itertools.count()
         layers: list[Any] = [
-            _Layer(placed, *next(places)) if attends else PlacedState(inputs, next(indices))
+            _Layer(placed, *next(places)) if attends else _State(inputs, next(indices))
             for attends in attending(self._lm.config)
         ]
-        states = [layer for layer in layers if isinstance(layer, PlacedState)]
+        states = [layer for layer in layers if isinstance(layer, _State)]
         cache = Cache(layers=layers)
         shape = inputs.sequences, -1
         tokens, positions = inputs.tokens.view(shape), inputs.positions.view(shape)
@@ -119,16 +167,12 @@ class StockModel:
         return StepOutput(logits.flatten(0, 1), rows, placed.queries, tuple(recorded))
 
 
-class StockHead:
-    """An EAGLE head's `Step`."""
+class StockHead(Step):
+    """An EAGLE head's `Step`; nothing of a head is exchanged."""
 
     def __init__(self, head: EagleHead) -> None:
         self._head = head
         self._like = torch.empty(1, dtype=head.fc.weight.dtype, device=head.fc.weight.device)
-
-    def is_current(self) -> bool:
-        """Nothing of a head is exchanged."""
-        return True
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""

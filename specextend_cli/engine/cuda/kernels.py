@@ -1,0 +1,439 @@
+"""The Triton kernels of CUDA graphs beside attention's. Imports triton: only `ops` may import this.
+
+Those between a decoder's matrix products do in one launch what takes transformers' layers three to eight, and round
+where those round (RoPE's sums once). Of recurrent layers, a row of a draft tree repeats its whole path from the state
+before the tree: a handful of rank-one updates in registers, where a state for each node would take megabytes a layer.
+So rows need no order, and no level waits for another.
+"""
+
+from __future__ import annotations
+
+import triton
+import triton.language as tl
+
+from specextend_cli.engine.attention.triton_kernels import rows_at
+
+_CONVOLUTION = tl.constexpr(2)  # of `at`: where states lie
+_RECURRENCE = tl.constexpr(3)
+_NEW = tl.constexpr(2)  # behind each: where the new ones go
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _normed(x: tl.tensor, weight: tl.tensor, size: tl.constexpr, epsilon: tl.tensor) -> tl.tensor:
+    """RMS norm of one row x (float32, zeros behind `size`), rounded to the weight's format before it is scaled."""
+    scale = tl.rsqrt(tl.sum(x * x, 0) / size + epsilon)
+    rounded = (x * scale).to(weight.dtype).to(tl.float32)
+    return (rounded * weight.to(tl.float32)).to(weight.dtype)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def add_norm_rows(
+    x: tl.tensor,  # [rows, WIDTH], contiguous
+    added: tl.tensor,  # the same, or unused
+    weight: tl.tensor,  # [WIDTH]
+    total: tl.tensor,  # [rows, WIDTH]: x + factor * added; unused without `added`
+    normed: tl.tensor,  # [rows, WIDTH] of a matrix with rows `normed_row` apart
+    factor: tl.tensor,
+    epsilon: tl.tensor,
+    normed_row: tl.tensor,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    ADDS: tl.constexpr,
+    SCALES: tl.constexpr,
+) -> None:
+    """Grid (rows)."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    value = tl.load(x + row * WIDTH + at, mask=inside, other=0.0)
+    if ADDS:
+        more = tl.load(added + row * WIDTH + at, mask=inside, other=0.0)
+        if SCALES:
+            more = (more.to(tl.float32) * factor).to(value.dtype)
+        value = (value.to(tl.float32) + more.to(tl.float32)).to(value.dtype)
+        tl.store(total + row * WIDTH + at, value, mask=inside)
+    scaled = _normed(value.to(tl.float32), tl.load(weight + at, mask=inside, other=0.0), WIDTH, epsilon)
+    tl.store(normed + row * normed_row + at, scaled, mask=inside)
+
+
+@triton.jit(do_not_specialize=["layer", "n"])  # type: ignore[untyped-decorator]
+def rotate_and_store(
+    qkv: tl.tensor,  # [rows, (HEADS + 2 * KV_HEADS) * D], contiguous; rows are sequences times n
+    queries: tl.tensor,  # [rows, HEADS, D], contiguous
+    place: tl.tensor,  # [5] int64, see `cuda/step.py`
+    starts: tl.tensor,  # [sequences] int64: cache row of each sequence's first new token
+    positions: tl.tensor,  # [rows] int64
+    turns: tl.tensor,  # [ROTATED / 2 + 1] float32: angles per position, the scale of cosines and sines
+    q_weight: tl.tensor,  # [D], or unused
+    k_weight: tl.tensor,
+    layer: tl.tensor,
+    n: tl.tensor,
+    epsilon: tl.tensor,
+    HEADS: tl.constexpr,
+    KV_HEADS: tl.constexpr,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+    ROTATED: tl.constexpr,
+    NORMS: tl.constexpr,
+) -> None:
+    """Grid (rows, HEADS + 2 * KV_HEADS): RoPE of queries and keys; keys and values go to the cache."""
+    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1)
+    d = tl.arange(0, BLOCK_D)
+    inside = d < D
+    source = qkv + (row * (HEADS + 2 * KV_HEADS) + head) * D
+    value = tl.load(source + d, mask=inside, other=0.0)
+    if head < HEADS + KV_HEADS:
+        half: tl.constexpr = ROTATED // 2
+        other = tl.where(d < half, d + half, d - half)
+        turned = d < ROTATED
+        partner = tl.load(source + other, mask=turned, other=0.0)
+        if NORMS:
+            weight = q_weight if head < HEADS else k_weight
+            own, opposite = tl.load(weight + d, mask=inside, other=0.0), tl.load(weight + other, mask=turned, other=0.0)
+            whole = value.to(tl.float32)
+            scale = tl.rsqrt(tl.sum(whole * whole, 0) / D + epsilon)
+            value = ((whole * scale).to(own.dtype).to(tl.float32) * own.to(tl.float32)).to(own.dtype)
+            partner = (partner.to(tl.float32) * scale).to(own.dtype).to(tl.float32) * opposite.to(tl.float32)
+            partner = partner.to(own.dtype)
+        if ROTATED:
+            angle = tl.load(positions + row).to(tl.float32) * tl.load(turns + d % half, mask=turned, other=0.0)
+            scale_of_turns = tl.load(turns + half)
+            cos = (tl.cos(angle) * scale_of_turns).to(value.dtype).to(tl.float32)
+            sin = (tl.sin(angle) * scale_of_turns).to(value.dtype).to(tl.float32)
+            sign = tl.where(d < half, -1.0, 1.0)
+            rotated = value.to(tl.float32) * cos + sign * partner.to(tl.float32) * sin
+            value = tl.where(turned, rotated.to(value.dtype), value)
+    if head < HEADS:
+        tl.store(queries + (row * HEADS + head) * D + d, value, mask=inside)
+    else:
+        sequence = row // n
+        at = tl.load(starts + sequence) + row % n
+        is_value = head >= HEADS + KV_HEADS
+        key_head = head - HEADS - tl.where(is_value, KV_HEADS, 0)
+        target = rows_at(place, layer, sequence, key_head, qkv)
+        target += tl.where(is_value, tl.load(place + 1), 0)
+        tl.store(target + at * D + d, value, mask=inside)
+
+
+@triton.jit(do_not_specialize=["layer", "n"])  # type: ignore[untyped-decorator]
+def store_rows(
+    keys: tl.tensor,  # [sequences, KV_HEADS, n, D]
+    values: tl.tensor,
+    like: tl.tensor,  # anything of the cache's number format
+    place: tl.tensor,
+    starts: tl.tensor,
+    layer: tl.tensor,
+    n: tl.tensor,
+    k_s: tl.tensor,
+    k_h: tl.tensor,
+    k_n: tl.tensor,
+    k_d: tl.tensor,
+    v_s: tl.tensor,
+    v_h: tl.tensor,
+    v_n: tl.tensor,
+    v_d: tl.tensor,
+    D: tl.constexpr,
+    BLOCK_D: tl.constexpr,
+) -> None:
+    """Grid (sequences * n, KV_HEADS): new keys and values to the cache."""
+    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    sequence, node = row // n, row % n
+    d = tl.arange(0, BLOCK_D)
+    inside = d < D
+    target = rows_at(place, layer, sequence, head, like) + (tl.load(starts + sequence) + node) * D + d
+    key = tl.load(keys + sequence * k_s + head * k_h + node * k_n + d * k_d, mask=inside, other=0.0)
+    value = tl.load(values + sequence * v_s + head * v_h + node * v_n + d * v_d, mask=inside, other=0.0)
+    tl.store(target, key.to(like.dtype.element_ty), mask=inside)
+    tl.store(target + tl.load(place + 1), value.to(like.dtype.element_ty), mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def gate_rows(
+    gate_up: tl.tensor,  # [rows, 2 * WIDTH], contiguous
+    out: tl.tensor,  # [rows, WIDTH]
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+) -> None:
+    """Grid (rows, blocks of columns): silu(gate) * up."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.program_id(1) * BLOCK + tl.arange(0, BLOCK)
+    inside = at < WIDTH
+    gate = tl.load(gate_up + row * 2 * WIDTH + at, mask=inside, other=0.0)
+    up = tl.load(gate_up + row * 2 * WIDTH + WIDTH + at, mask=inside, other=0.0)
+    wide = gate.to(tl.float32)
+    active = (wide * tl.sigmoid(wide)).to(gate.dtype)
+    product = (active.to(tl.float32) * up.to(tl.float32)).to(gate.dtype)
+    tl.store(out + row * WIDTH + at, product, mask=inside)
+
+
+@triton.jit(do_not_specialize=["most"])  # type: ignore[untyped-decorator]
+def best_of_blocks(
+    logits: tl.tensor,  # [.., V], rows `row` apart
+    pick: tl.tensor,  # [1] int64: the one row that is wanted; or unused
+    values: tl.tensor,  # [rows, blocks, WIDTH] float32
+    ids: tl.tensor,  # [rows, blocks, WIDTH] int64
+    sums: tl.tensor,  # [rows, blocks] float32: log-sum-exps
+    most: tl.tensor,
+    row: tl.tensor,
+    WIDTH: tl.constexpr,
+    BLOCK: tl.constexpr,
+    PICKS: tl.constexpr,
+) -> None:
+    """Grid (rows, blocks): the best of a block of a row's first `most` logits, in descending order."""
+    index = tl.program_id(0).to(tl.int64)
+    source = tl.load(pick) if PICKS else index
+    block, blocks = tl.program_id(1), tl.num_programs(1)
+    place = tl.arange(0, BLOCK)
+    at = block * BLOCK + place
+    x = tl.load(logits + source * row + at, mask=at < most, other=float("-inf")).to(tl.float32)
+    top = tl.max(x, 0)
+    tl.store(sums + index * blocks + block, top + tl.log(tl.sum(tl.exp(x - top), 0)))
+    x = tl.where(x == x, x, float("-inf"))  # the sums keep NaN; a maximum among NaN may lie anywhere
+    target = (index * blocks + block) * WIDTH
+    for number in tl.range(0, WIDTH):
+        best, where = tl.max(x, 0), tl.argmax(x, 0)
+        tl.store(values + target + number, best)
+        tl.store(ids + target + number, (block * BLOCK + where).to(tl.int64))
+        x = tl.where(place == where, float("-inf"), x)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def best_of_rows(
+    values: tl.tensor,  # [rows, COUNT] float32, COUNT of all blocks together
+    ids: tl.tensor,
+    sums: tl.tensor,  # [rows, BLOCKS]
+    vocabulary: tl.tensor,  # [V] int64, or unused
+    shares: tl.tensor,  # [rows, WIDTH] float32
+    tokens: tl.tensor,  # [rows, WIDTH] int64
+    WIDTH: tl.constexpr,
+    COUNT: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCKS: tl.constexpr,
+    BLOCK_S: tl.constexpr,
+    MAPS: tl.constexpr,
+) -> None:
+    """Grid (rows): probabilities of the best, and their tokens."""
+    row = tl.program_id(0).to(tl.int64)
+    part = tl.arange(0, BLOCK_S)
+    parts = tl.load(sums + row * BLOCKS + part, mask=part < BLOCKS, other=float("-inf"))
+    top = tl.max(parts, 0)
+    whole = top + tl.log(tl.sum(tl.exp(parts - top), 0))
+    place = tl.arange(0, BLOCK)
+    x = tl.load(values + row * COUNT + place, mask=place < COUNT, other=float("-inf"))
+    for number in tl.range(0, WIDTH):
+        best, where = tl.max(x, 0), tl.argmax(x, 0)
+        token = tl.load(ids + row * COUNT + where)
+        if MAPS:
+            token = tl.load(vocabulary + token)
+        tl.store(shares + row * WIDTH + number, tl.exp(best - whole))
+        tl.store(tokens + row * WIDTH + number, token)
+        x = tl.where(place == where, float("-inf"), x)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def choose_level(
+    shares: tl.tensor,  # [rows, WIDTH] float32; of the first level one row, else WIDTH
+    ids: tl.tensor,  # [rows, WIDTH] int64
+    begin: tl.tensor,  # [3] int64: unused, position and cache row of the first level; read with FIRST
+    tokens: tl.tensor,  # from here on, the level's: [WIDTH] int64
+    positions: tl.tensor,  # [WIDTH] int64
+    words: tl.tensor,  # [WIDTH, WORDS] int64
+    starts: tl.tensor,  # [1] int64
+    lengths: tl.tensor,  # [2] int64
+    scores: tl.tensor,  # [WIDTH] float32
+    nodes: tl.tensor,  # [WIDTH] int64
+    above: tl.tensor,  # [WIDTH] int64: rows of the level before
+    count: tl.tensor,  # [1] int64: nodes of the tree
+    tree: tl.tensor,  # [3, candidates] int64: tokens, parents, bits of scores
+    candidates: tl.tensor,
+    WIDTH: tl.constexpr,
+    WORDS: tl.constexpr,
+    BLOCK: tl.constexpr,
+    BLOCK_W: tl.constexpr,
+    FIRST: tl.constexpr,
+) -> None:
+    """One program: add the children to the tree, and make the best of them the next level."""
+    lane = tl.arange(0, BLOCK_W)
+    inside = lane < WIDTH
+    place = tl.arange(0, BLOCK)
+    if FIRST:
+        position, start = tl.load(begin + 1), tl.load(begin + 2)
+        slots, size = tl.full([], 0, tl.int64), tl.full([], 1, tl.int64)
+        known = place < WIDTH
+        child = tl.load(shares + place, mask=known, other=0.0)
+        parent = tl.zeros([BLOCK], tl.int64)
+    else:
+        position, start = tl.load(positions) + 1, tl.load(starts) + WIDTH
+        slots, size = tl.load(lengths + 1), tl.load(count)
+        known = place < WIDTH * WIDTH
+        own = tl.load(scores + place // WIDTH, mask=known, other=0.0)
+        child = own * tl.load(shares + place, mask=known, other=0.0)
+        parent = tl.load(nodes + place // WIDTH, mask=known, other=0)
+    token = tl.load(ids + place, mask=known, other=0)
+    tl.store(tree + size + place, token, mask=known)
+    tl.store(tree + candidates + size + place, parent, mask=known)
+    tl.store(tree + 2 * candidates + size + place, child.to(tl.int32, bitcast=True).to(tl.int64), mask=known)
+    rank = tl.where(known, tl.where(child == child, child, 0.0), -1.0)  # scores keep NaN, which ends drafting
+    low = tl.load(words + lane * WORDS, mask=inside, other=0)
+    high = tl.load(words + lane * WORDS + 1, mask=inside, other=0)
+    tl.debug_barrier()  # everything is read before the level is overwritten
+    for number in tl.range(0, WIDTH):
+        if FIRST:
+            where, row = tl.full([], 0, tl.int32) + number, tl.full([], 0, tl.int32)
+            near, far = tl.full([], 0, tl.int64), tl.full([], 0, tl.int64)
+        else:
+            where = tl.argmax(rank, 0)
+            row = where // WIDTH
+            near, far = tl.sum(tl.where(lane == row, low, 0), 0), tl.sum(tl.where(lane == row, high, 0), 0)
+        here = place == where
+        slot = slots + number
+        bit = tl.full([], 1, tl.int64) << (slot % 64)
+        tl.store(words + number * WORDS, near | tl.where(slot < 64, bit, 0))
+        tl.store(words + number * WORDS + 1, far | tl.where(slot < 64, 0, bit))
+        tl.store(tokens + number, tl.sum(tl.where(here, token, 0), 0))
+        tl.store(scores + number, tl.sum(tl.where(here, child, 0.0), 0))
+        tl.store(nodes + number, size + where)
+        tl.store(above + number, row.to(tl.int64))
+        rank = tl.where(here, -1.0, rank)
+    tl.store(positions + lane, tl.zeros([BLOCK_W], tl.int64) + position, mask=inside)
+    tl.store(starts, start)
+    tl.store(lengths, start + WIDTH)
+    tl.store(lengths + 1, slots + WIDTH)
+    grown = WIDTH if FIRST else WIDTH * WIDTH
+    tl.store(count, size + grown)
+
+
+@triton.jit  # type: ignore[untyped-decorator]
+def _state_at(
+    at: tl.tensor, which: tl.constexpr, layer: tl.tensor, sequence: tl.tensor, size: tl.constexpr, like: tl.tensor
+) -> tl.tensor:
+    """The address of a layer's state of one sequence, of `size` numbers in the format of the pointer `like`."""
+    base = tl.multiple_of(tl.load(at + which).to(tl.pointer_type(like.dtype.element_ty)), 16)
+    return base + (layer * tl.load(at) + sequence * tl.load(at + 1)) * size
+
+
+@triton.jit(do_not_specialize=["layer"])  # type: ignore[untyped-decorator]
+def window_rows(
+    new: tl.tensor,  # inputs of the rows, `new_row` and `new_channel` apart
+    out: tl.tensor,  # [rows, CHANNELS, SIZE], contiguous; unused to keep a row
+    at: tl.tensor,  # [6] int64, see `RecurrentStates.place`
+    words: tl.tensor,  # [rows, WORDS] int64; unused without a tree
+    last: tl.tensor,  # [1] int64: the row that is kept, or unused
+    layer: tl.tensor,
+    new_row: tl.tensor,
+    new_channel: tl.tensor,
+    CHANNELS: tl.constexpr,
+    SIZE: tl.constexpr,
+    WIDE: tl.constexpr,
+    BLOCK: tl.constexpr,
+    WORDS: tl.constexpr,
+    TREE: tl.constexpr,
+    KEEPS: tl.constexpr,
+) -> None:
+    """Grid (rows or 1, blocks of channels): the newest SIZE inputs of a convolution up to each row, along its path."""
+    row = tl.program_id(0).to(tl.int64)
+    if KEEPS:
+        row = tl.load(last)
+    channel = tl.program_id(1).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)[:, None]
+    column = tl.arange(0, WIDE)
+    inside = (channel < CHANNELS) & (column < SIZE)[None]
+    if TREE:
+        sequence = row * 0
+        path = tl.load(words + row * WORDS)
+        bit = tl.arange(0, 64)
+        before = bit <= row  # while it is captured, a graph's masks have bits of rows that there are not
+        node_of = tl.full([WIDE], -1, tl.int32)
+        taken = tl.full([], 0, tl.int32)
+        for back in tl.static_range(SIZE):
+            node = tl.max(tl.where(((path >> bit) & 1 != 0) & before, bit, -1), 0)
+            node_of = tl.where(column == SIZE - 1 - back, node, node_of)
+            if node >= 0:
+                path = path ^ (tl.full([], 1, tl.int64) << node)
+                taken += 1
+    else:
+        sequence = row
+        node_of = tl.where(column == SIZE - 1, row, -1)
+        taken = tl.full([], 1, tl.int32)
+    is_new = node_of[None] >= 0
+    value = tl.load(new + node_of[None].to(tl.int64) * new_row + channel * new_channel, mask=inside & is_new, other=0.0)
+    state = _state_at(at, _CONVOLUTION, layer, sequence, CHANNELS * SIZE, new)
+    old = tl.load(state + channel * SIZE + column[None] + taken, mask=inside & ~is_new, other=0.0)
+    value = tl.where(is_new, value, old)
+    if not KEEPS:
+        tl.store(out + (row * CHANNELS + channel) * SIZE + column[None], value, mask=inside)
+    if KEEPS or not TREE:
+        tl.debug_barrier()  # the new state may take the old one's place
+        target = _state_at(at, _CONVOLUTION + _NEW, layer, sequence, CHANNELS * SIZE, new)
+        tl.store(target + channel * SIZE + column[None], value, mask=inside)
+
+
+@triton.jit(do_not_specialize=["layer"])  # type: ignore[untyped-decorator]
+def recur_rows(
+    q: tl.tensor,  # [rows, KEY_HEADS, K], `q_row` and `q_head` apart; unused to keep a row
+    k: tl.tensor,  # the same
+    v: tl.tensor,  # [rows, HEADS, V]
+    decay: tl.tensor,  # [rows, HEADS] float32: logarithms
+    beta: tl.tensor,  # [rows, HEADS]
+    out: tl.tensor,  # [rows, HEADS, V], contiguous; unused to keep a row
+    at: tl.tensor,  # [6] int64, see `RecurrentStates.place`
+    words: tl.tensor,  # [rows, WORDS] int64; unused without a tree
+    last: tl.tensor,  # [1] int64: the row that is kept, or unused
+    layer: tl.tensor,
+    q_row: tl.tensor,
+    q_head: tl.tensor,
+    k_row: tl.tensor,
+    k_head: tl.tensor,
+    v_row: tl.tensor,
+    v_head: tl.tensor,
+    scale: tl.tensor,
+    HEADS: tl.constexpr,
+    KEY_HEADS: tl.constexpr,
+    K: tl.constexpr,
+    V: tl.constexpr,
+    BLOCK_K: tl.constexpr,
+    BLOCK_V: tl.constexpr,
+    WORDS: tl.constexpr,
+    NORMS: tl.constexpr,
+    TREE: tl.constexpr,
+    KEEPS: tl.constexpr,
+) -> None:
+    """Grid (rows or 1, HEADS, blocks of values): a decaying state [K, V], to which each row adds key times value.
+
+    Of the value, it adds beta times what it differs by from what the state has for the key.
+    """
+    row = tl.program_id(0).to(tl.int64)
+    if KEEPS:
+        row = tl.load(last)
+    head = tl.program_id(1).to(tl.int64)
+    key_head = head // (HEADS // KEY_HEADS)
+    at_k, at_v = tl.arange(0, BLOCK_K), tl.program_id(2) * BLOCK_V + tl.arange(0, BLOCK_V)
+    in_k, in_v = at_k < K, at_v < V
+    inside = in_k[:, None] & in_v[None]
+    if TREE:
+        sequence, first = row * 0, row * 0
+        path = tl.load(words + row * WORDS)
+    else:
+        sequence, first = row, row
+        path = tl.full([], 1, tl.int64)
+    own = head * K * V + at_k[:, None] * V + at_v[None]
+    source = _state_at(at, _RECURRENCE, layer, sequence, HEADS * K * V, decay)
+    state = tl.load(source + own, mask=inside, other=0.0)
+    for node in range(first, row + 1):
+        if (path >> (node - first)) & 1 != 0:
+            key = tl.load(k + node * k_row + key_head * k_head + at_k, mask=in_k, other=0.0).to(tl.float32)
+            value = tl.load(v + node * v_row + head * v_head + at_v, mask=in_v, other=0.0).to(tl.float32)
+            if NORMS:
+                key *= tl.rsqrt(tl.sum(key * key, 0) + 1e-6)
+            state *= tl.exp(tl.load(decay + node * HEADS + head))
+            known = tl.sum(state * key[:, None], 0)
+            value = (value - known) * tl.load(beta + node * HEADS + head).to(tl.float32)
+            state += key[:, None] * value[None]
+    if not KEEPS:
+        query = tl.load(q + row * q_row + key_head * q_head + at_k, mask=in_k, other=0.0).to(tl.float32)
+        if NORMS:
+            query *= tl.rsqrt(tl.sum(query * query, 0) + 1e-6)
+        answer = tl.sum(state * (query * scale)[:, None], 0)
+        tl.store(out + (row * HEADS + head) * V + at_v, answer.to(out.dtype.element_ty), mask=in_v)
+    if KEEPS or not TREE:
+        target = _state_at(at, _RECURRENCE + _NEW, layer, sequence, HEADS * K * V, decay)
+        tl.store(target + own, state, mask=inside)
