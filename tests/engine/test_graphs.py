@@ -35,7 +35,7 @@ from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_models import COMMON, by_generate, generate, make, prompt, rope, tiny, windowed_draft
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.draft_gates import Impatient, Rarely
-from tests.helpers.graph_identity import SHAPE
+from tests.helpers.graph_identity import SHAPE, drop_graphs
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_kernels
