@@ -90,8 +90,6 @@ UNFIT: list[tuple[Any, Settings, str]] = [
     (angelslim, {"layer_types": ["chunked_attention"]}, "one kind"),
     (bare, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),  # no embedding of its own would tell
     (safeailab_3, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),
-    (angelslim, {"attention_bias": True}, "o_proj.bias"),
-    (angelslim, {"mlp_bias": True}, "down_proj.bias"),
     (yarn, {"qkv_bias": True}, "q_proj.bias"),
     (bare, {"norm_before_fc": False}, "input_norm"),
     (speculators, {"fc_norm": False}, "fc_norm"),
@@ -123,10 +121,10 @@ def test_sizes_are_whole_numbers(key: str, tmp_path: Path, lm: LanguageModel) ->
         read_head_config(tmp_path)
 
 
-FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings", "attention_bias"]
+FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings"]
 
 
-@pytest.mark.parametrize("flag", [*FLAGS, "mlp_bias", "qkv_bias", "bias", "use_sliding_window", "use_aux_hidden_state"])
+@pytest.mark.parametrize("flag", [*FLAGS, "qkv_bias", "bias", "use_sliding_window", "use_aux_hidden_state"])
 def test_flags_are_true_or_false(flag: str, tmp_path: Path, lm: LanguageModel) -> None:
     """`bool("false")` is True."""
     for value in ("true", "no", "", 0, 1, [], {}):
