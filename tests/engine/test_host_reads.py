@@ -144,7 +144,7 @@ def test_reads_and_uploads_of_a_step_by_graphs(
         assert not one.waits
     if drafter.startswith("eagle") or drafter in ("self", "lm"):
         places = {place.split(":")[0] for one in found for place in one.reads}
-        assert places == {"engine/tree.py", "engine/acceptance.py"}
+        assert places == {"engine/tree.py"}
         assert {one.reads.total() for one in found} == {2}
 
 
