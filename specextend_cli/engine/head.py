@@ -42,11 +42,8 @@ def _llama(config: HeadConfig) -> LlamaConfig:
         num_key_value_heads=config.kv_heads,
         head_dim=config.head_dim,
         rms_norm_eps=config.eps,
-        hidden_act=config.activation,
         rope_parameters=dict(config.rope),
         max_position_embeddings=config.max_position,
-        attention_bias=config.attention_bias,
-        mlp_bias=config.mlp_bias,
     )
     llama._attn_implementation = NAME
     return llama

@@ -12,14 +12,13 @@ class HeadConfig:
 
     `generation` is 1 (EAGLE-1 and -2 differ in how trees grow, not in the head) or 3. `draft_vocab` and `embedding` are
     the rows of its own output layer and embedding, 0 where it uses the target's. It reads `fused` states of the target
-    of width `target_hidden`, which `feature_layers` name where the target is known, as transformers
-    numbers them: i is the input of layer i, the number of layers the state after the final norm. `rope` is
-    transformers' `rope_parameters`.
-    `qkv_bias` belongs to the projections to queries, keys and values, `attention_bias` to attention's output
-    projection. Variants: `norm_before_residual`: the first layer's residual is the normed state;
-    `norm_before_fc`: one norm over all fused states; `fc_norm`: one norm for each of them;
-    `feeds_normed`: the next step reads the output after the final norm; `qk_norm`: queries and keys are normalized, as
-    in Qwen3. It was trained to attend to the newest `sliding_window` positions, its own included; None: to all.
+    of width `target_hidden`, which `feature_layers` name where the target is known, as transformers numbers them: i is
+    the input of layer i, the number of layers the state after the final norm. `rope` is transformers'
+    `rope_parameters`. Variants: `qkv_bias`: biases of the projections to queries, keys and values;
+    `norm_before_residual`: the first layer's residual is the normed state; `norm_before_fc`: one norm over all fused
+    states; `fc_norm`: one norm for each of them; `feeds_normed`: the next step reads the output after the final norm;
+    `qk_norm`: queries and keys are normalized, as in Qwen3. It was trained to attend to the newest `sliding_window`
+    positions, its own included; None: to all.
     ValueError for an EAGLE-1 head of other states.
     """
 
@@ -36,13 +35,10 @@ class HeadConfig:
     embedding: int = 0
     feature_layers: tuple[int, ...] = ()
     eps: float = 1e-6
-    activation: str = "silu"
     rope: dict[str, Any] = field(default_factory=lambda: {"rope_type": "default", "rope_theta": 10000.0})
     max_position: int = 2048
     fc_bias: bool = False
     qkv_bias: bool = False
-    attention_bias: bool = False
-    mlp_bias: bool = False
     norm_before_residual: bool = False
     norm_before_fc: bool = False
     fc_norm: bool = False

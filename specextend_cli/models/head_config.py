@@ -89,15 +89,13 @@ class PublishedHead(BaseModel):
     draft_vocab_size: Size | None = None
     max_position_embeddings: Size | None = None
     rms_norm_eps: float | None = Field(default=None, gt=0, lt=1)
-    hidden_act: str | None = None
+    hidden_act: Literal["silu"] | None = None
     norm_before_residual: bool | None = None
     norm_before_fc: bool | None = None
     fc_norm: bool | None = None
     norm_output: bool | None = None
     tie_word_embeddings: bool | None = None
     bias: bool | None = None
-    attention_bias: bool | None = None
-    mlp_bias: bool | None = None
     qkv_bias: bool | None = None
     use_sliding_window: bool | None = None
     eagle_aux_hidden_state_layer_ids: Layers | None = None
@@ -171,13 +169,10 @@ class PublishedHead(BaseModel):
             draft_vocab=rows,
             embedding=self.vocab_size if ("embedding.weight" in shapes if shapes else not is_third) else 0,
             eps=self.rms_norm_eps or 1e-6,
-            activation=self.hidden_act or "silu",
             rope=self._rope(),
             max_position=self.max_position_embeddings or 2048,
             fc_bias=_has(shapes, "fc.bias", self.bias if shapes else not is_third and self.bias is not False),
             qkv_bias=_has(shapes, "layers.0.self_attn.q_proj.bias", self.qkv_bias),
-            attention_bias=_has(shapes, "layers.0.self_attn.o_proj.bias", self.attention_bias),
-            mlp_bias=_has(shapes, "layers.0.mlp.down_proj.bias", self.mlp_bias),
             norm_before_fc=_has(shapes, "input_norm.weight", self.norm_before_fc, exactly=True),
             fc_norm=_has(shapes, "fc_norm.0.weight", self.fc_norm, exactly=True),
             qk_norm=_has(shapes, "layers.0.self_attn.q_norm.weight", None),

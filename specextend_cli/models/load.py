@@ -21,9 +21,8 @@ from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
 from specextend_cli.models.four_bit import FILE
-from specextend_cli.models.model_config import check_loaded, check_tensors, read_config
+from specextend_cli.models.model_config import KEY_MAPPING, check_loaded, check_tensors, read_config
 from specextend_cli.models.preset import Dtype, Quantization
-from specextend_cli.models.text_part import KEY_MAPPING
 
 
 def load_model(
@@ -36,7 +35,7 @@ def load_model(
 ) -> PreTrainedModel:
     """The causal language model in `directory`, on `device`, in evaluation mode. Nothing is fetched, no code is run.
 
-    Of a model that also reads images or sound it is the text model, and nothing else is read (see `text_part.py`).
+    Of a model that also reads images or sound it is the text model, and nothing else is read (see `model_config.py`).
     `name` is the preset's name for error messages, "" for the user's own model. ModelError: damaged or missing weights,
     an unknown architecture, one that needs code from its repository or whose text part cannot be loaded alone, weights
     that contradict the configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.

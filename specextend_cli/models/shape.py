@@ -16,8 +16,8 @@ from pydantic import Field
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import read_header, read_settings, reason, weight_files
+from specextend_cli.models.model_config import is_wrapper, text_name, text_settings
 from specextend_cli.models.source_kinds import Table
-from specextend_cli.models.text_part import is_wrapper, text_name, text_settings
 
 _LAYER_MATRIX = re.compile(r"(^|\.)layers\.\d+\.(?!.*\.experts\.).*weight$")
 _STATEFUL = ("linear_attention", "conv")  # layers with a state of the whole sequence instead of keys

@@ -32,9 +32,7 @@ VARIANTS: dict[str, HeadConfig] = {
     "eagle3-residual": HeadConfig(**{**vars(EAGLE3), "norm_before_residual": True}),
     "eagle3.1": HeadConfig(**{**vars(EAGLE3), "fc_norm": True, "feeds_normed": True}),
     "eagle3-norm-before-fc": HeadConfig(**{**vars(EAGLE3), "norm_before_fc": True}),
-    "eagle3-2-layers": HeadConfig(
-        **{**vars(EAGLE3), "layers": 2, "qkv_bias": True, "attention_bias": True, "mlp_bias": True}
-    ),
+    "eagle3-2-layers": HeadConfig(**{**vars(EAGLE3), "layers": 2, "qkv_bias": True}),
     "eagle3-qk-norm": HeadConfig(**{**vars(EAGLE3), "qk_norm": True}),
     "eagle3-five-states": HeadConfig(
         **{**vars(EAGLE3), "qk_norm": True, "feature_layers": (1, 2, 3, 2, 1), "draft_vocab": VOCABULARY}

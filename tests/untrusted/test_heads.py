@@ -86,8 +86,6 @@ REFUSED: list[tuple[Layout, Settings, str]] = [
     (angelslim, {"layer_types": ["chunked_attention"]}, "one kind"),
     (bare, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),  # no embedding of its own would tell
     (safeailab_3, {"vocab_size": VOCABULARY - 1}, "vocab_size 96"),
-    (angelslim, {"attention_bias": True}, "o_proj.bias"),
-    (angelslim, {"mlp_bias": True}, "down_proj.bias"),
     (yarn, {"qkv_bias": True}, "q_proj.bias"),
     (bare, {"norm_before_fc": False}, "input_norm"),
     (speculators, {"fc_norm": False}, "fc_norm"),
