@@ -17,7 +17,7 @@ from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
-from specextend_cli.documents.pdf.legibility import UNREAD
+from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
 from specextend_cli.documents.pdf.letters import (
     RIGHT_TO_LEFT,
     is_superscript,
@@ -30,8 +30,7 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-# Characters in words that their fonts do not name.
-_UNNAMED = re.compile("(?<=[^\\W\\d_])[\x00\x01\x03-\x08\x0b-\x1a\x1c-\x1f\ue000-\uf8ff](?=[^\\W\\d_])")
+_SPACE_GLYPH = 3  # the number of the space in most fonts
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
@@ -68,6 +67,11 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     glyphs = Glyphs(page, len(text))
     text = mark_superscripts(glyphs, text)
     replaced = put_together(glyphs, text)
+    for place, code in glyphs.dropped():
+        before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
+        if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
+            continue
+        replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip()
@@ -131,7 +135,7 @@ def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
     return Line(
-        _UNNAMED.sub(UNREAD, _from_units(line.text)).strip(),
+        read_ligatures(_from_units(line.text), repairs).strip(),
         page,
         *measures,
         bold,
