@@ -26,7 +26,8 @@ from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 _STEP = 1.5  # sizes from line to line of a cell
 _NEARER = 0.9  # sizes: lines of text are further apart
 _LEVEL = 0.12  # sizes: how much steps may differ, and the middle of a cell be above or below its row
-_LEAST = 3  # cells in a row
+_LEAST, _MOST = 3, 100  # cells in a row, and lines in a cell
+_WORD = re.compile(r"[^\W\d_]{4}")  # the parts of a fraction have none
 _NUMBER_GAP = 0.4  # sizes: a wider gap between two numbers is more than a space
 _NUMBER_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")
 _NUMBER_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
@@ -57,7 +58,7 @@ def wrapped_cells(pages: Pages) -> Repaired:
         split = ([[piece] for piece in pieces(cell[0])] if len(cell) == 1 else [cell] for cell in row)
         parts = sorted((cell for cells in split for cell in cells), key=_left)
         cells = [sorted(chain(*cell), key=lambda line: -line.base) for cell in runs(parts, _is_in)]
-        if not 0 < sum(len(cell) > 1 for cell in cells) < len(cells) >= _LEAST:
+        if not _is_row(cells):
             return lines
         gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
         text = "\t".join(map(text_of, cells))
@@ -69,25 +70,41 @@ def wrapped_cells(pages: Pages) -> Repaired:
 
 
 def _goes_on(cell: Sequence[Line], line: Line) -> bool:
-    """True if a line is the next one of a cell, in equal steps."""
+    """True if a line is the next one of a cell: in equal steps, and at its left, right or middle."""
     last = cell[-1]
     step = last.base - line.base
+    alike = (last.size, last.bold, last.slanted) == (line.size, line.bold, line.slanted) and line.size != 1
+    if last.gaps or line.gaps or not alike or len(cell) > _MOST or not 0 < step < _STEP * line.size:
+        return False
+    left, right = abs(last.left - line.left), abs(last.right - line.right)
+    middle = abs(last.left + last.right - line.left - line.right) / 2
     even = len(cell) == 1 or abs(cell[-2].base - last.base - step) < _LEVEL * line.size
-    return not last.gaps and 0 < step < _STEP * line.size and even
+    return min(left, right, middle) < line.size and even
 
 
 def _is_level(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
-    """True if the middle of a cell is at the height of that of the first cell of the row, or their first lines are.
+    """True if the middle, or the first line, of a cell is at the height of that of the first cell of the row.
 
-    First lines that are nearer to each other than lines of text are of one row too.
+    Lines with cells that are nearer to each other than lines of text are of one row too.
     """
     first, size = row[0], cell[0].size
-    return abs(first[0].base - cell[0].base) < _NEARER * size or abs(_middle(first) - _middle(cell)) < _LEVEL * size
+    level = abs(first[0].base - cell[0].base)
+    near = len(first) == len(cell) == 1 and (first[0].gaps or cell[0].gaps) and level < _NEARER * size
+    apart = 0.0 if near else min(abs(_middle(first) - _middle(cell)), level)
+    return len(row) < _MOST and max(apart, abs(first[0].size - size)) < _LEVEL * size
 
 
 def _is_in(cell: Sequence[Sequence[Line]], part: Sequence[Line]) -> bool:
     """True if a part of a row is above or below the parts of a cell."""
     return _left(part) < max(map(_right, cell))
+
+
+def _is_row(cells: Sequence[Sequence[Line]]) -> bool:
+    """True if some cells have several lines, which hold words, and others have one."""
+    wrapped = [cell for cell in cells if len(cell) > 1]
+    words = all(any(_WORD.search(line.text) for line in cell) for cell in wrapped)
+    steps = (a.base - b.base for cell in wrapped for a, b in pairwise(cell))
+    return 0 < len(wrapped) < len(cells) >= _LEAST and words and min(steps) > _LEVEL
 
 
 def _middle(cell: Sequence[Line]) -> float:
