@@ -23,6 +23,7 @@ from specextend_cli.documents.pdf.letters import (
     is_superscript,
     mark_superscripts,
     order_letters,
+    place_late_marks,
     put_together,
 )
 
@@ -65,8 +66,8 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
-    text = mark_superscripts(glyphs, text)
-    replaced = put_together(glyphs, text)
+    text, replaced = mark_superscripts(glyphs, text)
+    replaced |= put_together(glyphs, text)
     for place, code in glyphs.dropped():
         before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
         if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
@@ -86,6 +87,7 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
             at = place - line.first
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
     repairs = put_spaces(found) + order_letters(found)
+    found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     lines = [_line(line, number, repairs) for line in found]

@@ -23,9 +23,6 @@ _OF_A_FIGURE = re.compile(r"\d{3}$|[.,]\d+$")
 _BRACKETS = re.compile(r"\(([^()]{1,40})\)$")
 _WORD = re.compile(r"[^\W\d_]{3}")
 _BASE = re.compile(r"(?<![^\W_])[^\W\d_]$|\)$")
-_MARKS = re.compile(r"(?:\d{1,3}|[*†‡§]{1,3})(?:[\s,–-]+(?:\d{1,3}|[*†‡§]{1,3})){0,39}")
-_LOW, _HIGH = 0.1, 0.7  # sizes: how much higher a mark stands
-_SMALLER = 0.85  # of the size of its line
 NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s*")
 
 _MOST = 60  # lines of notes
@@ -34,22 +31,6 @@ _SMALL = 0.96  # of the body size: a note is set in less
 _CLOSE = 1.6  # sizes: line spacing within a paragraph
 _INDENT = 2.0
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
-
-
-@page_by_page
-def late_marks(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
-    """Remove raised marks that a page draws after its text, each a line of its own."""
-    marks = [line for line in page if _MARKS.fullmatch(as_plain(line.text))]
-    hosts = [line for line in page if _WORD.search(line.text)]
-    late = {id(mark) for mark in marks if any(_is_raised(mark, line) for line in hosts)} if marks else set()
-    edits += [Edit("note mark", line.page, line.text) for line in marks if id(line) in late]
-    return [line for line in page if id(line) not in late]
-
-
-def _is_raised(mark: Line, line: Line) -> bool:
-    """True if a mark stands where those of a line do: a little higher, and smaller."""
-    within = line.left < mark.left < line.right + 0.25 * line.size
-    return within and _LOW < (mark.base - line.base) / line.size < _HIGH and mark.size < _SMALLER * line.size
 
 
 @page_by_page
