@@ -31,6 +31,7 @@ _SECONDS = {
 _LONG = 8  # letters: such a word is divided where it does not fit
 _RUNNING = 20  # characters of a line of running text
 _DIVIDED = 0.12  # of the words at line ends that could be divided, and of those with a hyphen
+_SYLLABLE = 5  # letters, at most
 _FEW = 2  # divided words that are not enough to tell
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
 _MOST = 50  # drop caps on a page: with more they are a diagram
@@ -70,9 +71,13 @@ class Compounds:
         if len(first) == 1 or first in _FIRSTS or (second in _SECONDS and len(first) > 3):
             return hyphened
         known = self.words[first], self.words[second]
+        if (first, second) != (head.lower(), tail.lower()):  # it has another hyphen
+            syllables = min(len(first), len(second)) <= _SYLLABLE and not any(known)
+            divided = self.words[first + second] or syllables
+            return joined if divided and self.divides else hyphened
         if not self.divides:
             return hyphened if any(known) or not self.few else joined
-        return joined
+        return hyphened if min(len(head), len(tail)) > 2 and all(known) else joined
 
 
 def compounds(pages: Pages) -> Compounds:
