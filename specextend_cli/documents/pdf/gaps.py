@@ -16,10 +16,12 @@ from specextend_cli.documents.line import runs
 from specextend_cli.documents.pdf.glyphs import GlyphLine, Repair
 
 _LOOSE = 0.54  # in sizes: a line with wider average characters has gaps in it
+_LONG = 24  # characters of a line that may span two columns
 _SAMPLE = 12  # lines of a page
 _ENOUGH = 3  # lines of the sample with gaps; rows with figures in one column
 _WIDE = 1.5  # times as wide a gap must be in other lines
 _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separates no columns
+_EQUAL = 0.05  # sizes between the widths of the spaces of a justified line, by kerning
 _FEW = 3  # spaces: with fewer a line is too short to tell whether it is justified
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
 _FAR = 1.5  # sizes: least gap between two lines that were joined
@@ -46,7 +48,7 @@ def find_cells(lines: Sequence[GlyphLine]) -> None:
     for line in lines:
         if line.right - line.left > _LOOSE * line.size * len(line.body) or _uneven(line):
             _mark(line, line.size)
-        else:
+        elif len(line.body) > _LONG:
             dense.append(line)
     sample = dense[:: max(len(dense) // _SAMPLE, 1)]  # tells whether they are worth it
     found = sum(bool(_wide_gaps(line, _WIDE * line.size)) for line in sample)
@@ -89,9 +91,13 @@ def _wide_gaps(line: GlyphLine, size: float) -> list[tuple[int, tuple[float, flo
     """The index of each wide gap of a line, and its left and right end."""
     body, least = line.body, 0.9 * size
     found = [(at, gap) for at, gap in _gaps(line) if not _LABEL.fullmatch(body, 0, at)]
-    if len(found) >= _FEW and sum(body[at + 1].islower() for at, _ in found) > 0.5 * len(found):
-        # In justified prose all spaces may be wide.
-        least = max(least, min(1.6 * median(right - left for _, (left, right) in found), 2 * size))
+    widths = [right - left for _, (left, right) in found]
+    words = "".join(body[at + 1] for at, _ in found)
+    is_prose = len(found) >= _FEW and words.isalpha() and any(map(str.islower, words))
+    if is_prose and max(widths) - min(widths) < _EQUAL * line.size:
+        return []  # in justified prose all spaces may be wide
+    if len(found) > _FEW and sum(map(str.islower, words)) > 0.5 * len(found):
+        least = max(least, min(1.6 * median(widths), 2 * size))
     return [(at, (left, right)) for at, (left, right) in found if right - left > least]
 
 

@@ -6,6 +6,7 @@ Lines are split where the text jumps to another place, as PDFium joins what is d
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import compress, pairwise
 from operator import not_
@@ -104,6 +105,8 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     last = len(body.rstrip(HYPHEN)) - 1
     ends = glyphs.at(first), glyphs.at(first + last)
     level = [at for at in (0, last) if not is_superscript(body[at])]
+    if len(level) < 2:
+        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
     head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
     left, right = ends[0].left, ends[1].right
     if left > right and RIGHT_TO_LEFT.search(body):
@@ -178,7 +181,10 @@ def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
     before, after = first + space - 1, first + space + 1
     if not glyphs.may_jump(before, after):
         return False
+    if any(unicodedata.bidirectional(body[at]) in ("R", "AL", "AN", "NSM") for at in (space - 1, space + 1)):
+        return False  # that script runs to the left
     a, b = glyphs.at(before), glyphs.at(after)
     size = max(a.size, b.size)
-    # A cell that is drawn after those to the right of it stays in its row.
-    return not b.slanted and b.left < a.right - _BACK * size and abs(a.base - b.base) >= _LEVEL * size
+    if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:
+        return False
+    return abs(a.base - b.base) >= _LEVEL * size  # a cell that is drawn after those to the right of it stays in its row
