@@ -34,6 +34,7 @@ _NUMBER_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
 _MIN_ROWS = 3  # of a table
 _MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
+_AGREE = 0.6  # of the rows: at least so many have their cells in the columns
 _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
 _CELL_GAP = re.compile(r"\t[ \t]*| {2,}\t?[ \t]*")
@@ -141,13 +142,14 @@ def rows(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
 
 
 def _is_beside(a: Line, b: Line) -> bool:
-    """True if `b` is to the right of `a` on the same baseline."""
+    """True if `b` is to the right of `a` on the same baseline, in the same type."""
     gap = b.left - a.right
     if gap < -0.3 * a.size or a.text.endswith(HYPHEN):
         return False
     if NOTE_NUMBER.fullmatch(a.text):
         return 0 <= a.base - b.base < 0.8 * b.size
-    return abs(a.size - b.size) < 0.1 * a.size and abs(a.base - b.base) < 0.1 * a.size
+    alike = abs(a.size - b.size) < 0.1 * a.size and a.bold == b.bold
+    return alike and abs(a.base - b.base) < (0.1 if gap > a.size else 0.45) * a.size
 
 
 def _row_of(run: Sequence[Line], edits: list[Edit]) -> Line:
@@ -216,8 +218,10 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
     if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
         return
     columns = _columns(table)
-    for row in table:
-        places = _places(row, columns)
+    placed = [(row, _places(row, columns)) for row in table]
+    if sum(bool(places) for _, places in placed) < _AGREE * len(table):
+        return
+    for row, places in placed:
         at = dict(zip(places, row.cells, strict=False))
         cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
         # Without a number it may be a continuation of the cells above it.
