@@ -38,6 +38,7 @@ _UNREADABLE = 0.05  # a larger share of meaningless characters
 _LETTERS = 100  # Latin letters in the words of a page, before their vowels are counted
 _VOWELS = 0.2  # of them: 0.3 to 0.5 in languages, 0.23 in encoded data
 _OWN_TEXT = 400  # a page with more has a text of its own
+_STAMP = 150  # letters; a stamp may be anywhere, and a longer text of a scan stands in the margin
 _MARGIN = 0.1  # of the height of a page
 _PICTURES = 0.5  # of the area of a page: least that its pictures cover
 _MOST = 500  # pictures of a page, as scans may be in strips
@@ -109,6 +110,8 @@ def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
     if sum(map(_area, pictures)) < _PICTURES * width * height:
         return Pictures(len(pictures))
     inside = [line for line in lines if _MARGIN * height < line.base < (1 - _MARGIN) * height]
+    if inside and sum(line.weight for line in lines) > _STAMP:
+        return Pictures(len(pictures))
     digest = hashlib.sha256()
     for picture in pictures:
         size = raw.FPDFImageObj_GetImageDataRaw(picture.raw, None, 0)

@@ -22,6 +22,7 @@ _LETTER = re.compile(f"[{SUPERSCRIPT_LETTERS}]")
 _OF_A_FIGURE = re.compile(r"\d{3}$|[.,]\d+$")
 _BRACKETS = re.compile(r"\(([^()]{1,40})\)$")
 _WORD = re.compile(r"[^\W\d_]{3}")
+_ORDINAL = re.compile(r"[IVXLC]{1,7}$|\d{1,2}$")
 _BASE = re.compile(r"(?<![^\W_])[^\W\d_]$|\)$")
 NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s*")
 
@@ -57,6 +58,8 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
         before = match.string[max(match.start() - 48, 0) : match.start()]
         if (brackets := _BRACKETS.search(before)) and not _WORD.search(brackets[1]):
             return match[0]  # (1+x)²
+        if _LETTER.match(match[0]) and _ORDINAL.search(before):
+            return match[0]  # XXIᵉ
         edits.append(Edit("note mark", page, match[0]))
         return " " if before[-1:] in ".,;:" and match.string[match.end() : match.end() + 1].isdigit() else ""
 
