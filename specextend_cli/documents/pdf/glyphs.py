@@ -122,6 +122,8 @@ class Glyphs:
         """
         _, bottom, _, top = self.ink(position)
         glyph, others = self.at(position), list(map(self.at, beside))
+        if glyph.turn or glyph.slanted or any(abs(glyph.base - other.base) > glyph.size for other in others):
+            return False
         base = max((other.base for other in others), default=glyph.base)
         return bool(others) and _FLOATING * glyph.size < bottom - base < top - base < 1.5 * glyph.size
 
