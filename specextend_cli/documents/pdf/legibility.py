@@ -40,7 +40,7 @@ _VOWELS = 0.2  # of them: 0.3 to 0.5 in languages, 0.23 in encoded data
 _OWN_TEXT = 400  # a page with more has a text of its own
 _STAMP = 150  # letters; a stamp may be anywhere, and a longer text of a scan stands in the margin
 _MARGIN = 0.1  # of the height of a page
-_PICTURES = 0.5  # of the area of a page: least that its pictures cover
+_TEXT, _PICTURES = 0.08, 0.5  # of the area of a page: most that its text, least that its pictures cover
 _MOST = 500  # pictures of a page, as scans may be in strips
 
 
@@ -107,7 +107,8 @@ def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
         return Pictures(0)
     pictures = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE]), _MOST))
     width, height = page.get_size()
-    if sum(map(_area, pictures)) < _PICTURES * width * height:
+    text = sum((line.right - line.left) * line.size for line in lines)
+    if sum(map(_area, pictures)) < _PICTURES * width * height or text > _TEXT * width * height:
         return Pictures(len(pictures))
     inside = [line for line in lines if _MARGIN * height < line.base < (1 - _MARGIN) * height]
     if inside and sum(line.weight for line in lines) > _STAMP:

@@ -282,7 +282,8 @@ def list_markers(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
         return list(page)
     rows = defaultdict[int, list[int]](list)  # the places of the other lines by their height, from left to right
     for at in sorted(set(range(len(page))).difference(markers), key=lambda at: page[at].left):
-        rows[round(page[at].base)].append(at)
+        for height in range(-1, 2):
+            rows[round(page[at].base) + height].append(at)
     moved: dict[int, int] = {}  # from the place of a line to that of its marker
     for at in markers:
         marker, row = page[at], rows[round(page[at].base)]

@@ -173,7 +173,7 @@ def _joint(a: Line, b: Line) -> str:
     if gap > (_NUMBER_GAP if numbers else 1.5) * a.size:
         return CELL_SEPARATOR
     one_word = gap < (0.1 if b.text[0] in ").,;:" else 0.05) * a.size  # H₂O
-    return "" if one_word and not NOTE_NUMBER.fullmatch(a.text) else " "
+    return "" if one_word and not numbers and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
 class _Row(NamedTuple):
