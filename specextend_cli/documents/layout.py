@@ -7,6 +7,7 @@ rows (list items, table rows), a blank line between blocks.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, chain, pairwise
@@ -23,6 +24,7 @@ Outline = Sequence[tuple[str, int | None]]
 _WRAP = 130  # columns: longer lines of a text file are unwrapped paragraphs
 _MAX_HEADING = 160
 _RUNNING = 40  # characters of a line of running text
+_SAMPLE = 1_000  # lines that are enough to find the edge of a column
 _ITEM = re.compile(r"(?:[•●▪■□◦‣∙○➢✓–—*·-]|\(?(?:\d{1,2}|[a-zA-Z]|[ivx]{1,4})[.)]|\[\d{1,3}\])\s+\S")
 _NUMBERED = re.compile(
     r"(?:(?:chapter|part|section|appendix|annex|article|title)\s+[\divxlc]+\b|\d{1,2}(?:\.\d{1,2}){0,4}\.?|[IVX]{1,5}\.|[A-Z]\.)"
@@ -103,14 +105,23 @@ class _Typography:
 
         Where these are few, it is that of all lines of the page that begin nearby in a similar size.
         """
-        near: defaultdict[tuple[int, int], list[float]] = defaultdict(list)
-        for line in sorted(page, key=lambda line: line.right):
-            near[_column(line)].append(line.right)
+        by_left = sorted(page, key=lambda line: line.left)
+        lefts = [line.left for line in by_left]
+        near: dict[tuple[float, float], list[Line]] = {}
         # Each line of a stack follows closely below the one before in one column.
         for stack in runs(page, lambda s, b: _same_column(s[-1], b) and 0 < s[-1].base - b.base < 3 * b.size):
-            rights = sorted(line.right for line in stack) if len(stack) > 3 else near[_column(stack[0])]
+            alike, first = stack, stack[0]
+            if len(stack) <= 3:
+                place = (first.left, first.size)
+                if place not in near:
+                    reach = _reach(first)
+                    low, high = bisect_left(lefts, first.left - reach), bisect_right(lefts, first.left + reach)
+                    some = by_left[low : high : max((high - low) // _SAMPLE, 1)]
+                    near[place] = [line for line in some if _same_column(first, line)] or stack
+                alike = near[place]
+            rights = sorted(line.right for line in alike)
             edge = rights[-1]
-            if stack[0].size == 1:  # in a text file a few lines may stick out, or all are as long as they like
+            if alike[0].size == 1:  # in a text file a few lines may stick out, or all are as long as they like
                 edge = inf if rights[len(rights) // 2] > _WRAP else rights[-1 - len(rights) // 10]
             self._right.update((id(line), edge) for line in stack)
 
@@ -195,11 +206,6 @@ def _is_next_item(a: Line, b: Line) -> bool:
 def _reach(line: Line) -> float:
     """How far apart lines of one column may begin."""
     return 3 if line.size == 1 else 40
-
-
-def _column(line: Line) -> tuple[int, int]:
-    """About where a line begins, and its size."""
-    return round(line.left / _reach(line)), round(line.size)
 
 
 def _same_column(a: Line, b: Line) -> bool:

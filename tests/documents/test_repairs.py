@@ -6,8 +6,6 @@ import random
 from collections.abc import Callable
 
 import pytest
-from specextend_cli.documents.repairs.columns import columns
-from specextend_cli.documents.repairs.interruptions import interruptions
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.layout import compose, outline_headings
@@ -16,8 +14,8 @@ from specextend_cli.documents.read import read_bytes
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.hyphens import drop_caps
 from specextend_cli.documents.repairs.line_numbers import line_numbers
-from specextend_cli.documents.repairs.notes import remove_note_marks
-from specextend_cli.documents.repairs.order import list_markers, reading_order, side_headings
+from specextend_cli.documents.repairs.notes import interruptions, remove_note_marks
+from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import empty_cells
 from specextend_cli.documents.repairs.running import watermarks
 from tests.documents.made_lines import at, prose, row, texts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -12,6 +12,7 @@ from typing import Any
 _SLANT = 0.06  # of a quarter turn
 _FLOATING = 0.2  # sizes
 _MAX = 1e6  # points
+_LINE_ENDS = (10, 13)
 _SAMPLE = 400  # characters of a page that are checked for a mapping to letters
 
 
@@ -66,6 +67,19 @@ class Glyphs:
         codes = sum(bool(self._raw.FPDFText_HasUnicodeMapError(self._page, at) == 1) for at in sample)
         return codes / max(len(sample), 1)
 
+    def dropped(self) -> Iterator[tuple[int, int]]:
+        """The positions in the text before which it lacks characters that are drawn, and the code of the first.
+
+        PDFium leaves out those whose code is a control character.
+        """
+        last = self._index(0)
+        for position in range(1, self._length if self._lacks else 0):
+            index = self._index(position)
+            code = self._raw.FPDFText_GetUnicode(self._page, last + 1) if last + 1 < index else 32
+            if code < 32 and code not in _LINE_ENDS:
+                yield position, code
+            last = index
+
     def box(self, position: int) -> tuple[float, float, float, float]:
         """Left, bottom, right and top of a character and the room around it."""
         found = self._boxes.get(position)
@@ -108,6 +122,8 @@ class Glyphs:
         """
         _, bottom, _, top = self.ink(position)
         glyph, others = self.at(position), list(map(self.at, beside))
+        if glyph.turn or glyph.slanted or any(abs(glyph.base - other.base) > glyph.size for other in others):
+            return False
         base = max((other.base for other in others), default=glyph.base)
         return bool(others) and _FLOATING * glyph.size < bottom - base < top - base < 1.5 * glyph.size
 

@@ -75,7 +75,8 @@ def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine
     for line, start, end in parts:
         end += line.body[end : end + 1] == " "  # of two spaces one is left
         line.changed |= dict.fromkeys(range(start, end), "")
-    return [line for line in lines if any(map(str.isalnum, line.text)) or not line.changed], texts
+    gone = {id(line) for line, _, _ in parts if not any(map(str.isalnum, line.text))}
+    return [line for line in lines if id(line) not in gone], texts
 
 
 def _around(line: GlyphLine) -> _Box:

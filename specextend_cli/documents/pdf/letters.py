@@ -1,8 +1,8 @@
 """What characters of a PDFium text page stand for by their places.
 
-Raised ones are superscripts: exponents and the marks of notes. TeX draws an accent over its letter as a character of
-its own; a button of a captured web page is a word in a font of symbols. Of Arabic and Hebrew ligatures PDFium reverses
-the letters with the glyphs.
+Raised ones are superscripts: exponents and the marks of notes; those that a page draws after the words behind them
+are put where they stand. TeX draws an accent over its letter as a character of its own; a button of a captured web page
+is a word in a font of symbols. Of Arabic and Hebrew ligatures PDFium reverses the letters with the glyphs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, raised, runs
+from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, plain, raised, runs
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 
 _SMALLER = 0.85  # of the size of the type beside it: raised characters are smaller
@@ -19,9 +19,21 @@ _SMALLER = 0.85  # of the size of the type beside it: raised characters are smal
 # and single small letters at the end of a word (not two, as in 1st) or alone at the beginning of a line.
 _SUPERSCRIPT = re.compile(
     r"(?P<digits>[+\-−–]?\d{1,24}(?:[.,–-]\d{1,4}){0,6})|(?<=[^\W_])[a-z](?![\w’'])"
-    r"|(?<=[.,;:)\]%”\"])[a-z](?![\w’'.)])|^[a-z](?=\s|[A-Z])",
+    r"|(?<=[.,;:)\]%”\"])[a-z](?![\w’'.)])|^[ ]*[a-z](?=\s|[A-Z])",
     re.MULTILINE,
 )
+_DECIMAL = re.compile(r"\d(?:\.\d|%)")
+_STROKES = frozenset("/⁄")  # behind the numerator of a fraction
+_MARK = r"\d{1,3}(?:[,–-]\d{1,3}){0,4}|[*†‡§]{1,3}"
+_MARKS = re.compile(rf"(?:{_MARK})(?:\s+(?:{_MARK})){{0,39}}")
+_MOST_PAIRS = 100_000  # of marks and lines; a page with more is a table or a diagram
+_LONGEST = 1_000  # characters of a line of text
+_LOW, _HIGH = 0.1, 0.7  # of the size of the line: how much higher a mark stands
+_ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
+_BEHIND = 0.25  # sizes between a word and its mark
+_LEFT_FREE = 1.2  # sizes: the widest gap between two words that was left for the mark in it
+_BEFORE = 0.6  # sizes between the number of a note and its text
+_WORD = re.compile(r"[^\W\d_]{2}")
 _COMBINING = dict(
     zip(
         "`^~´¨¸ˆ˜ˇ˘¯˙˚˝˛",
@@ -40,9 +52,10 @@ _ENDS_LIGATURE = frozenset("\u0622\u0623\u0624\u0625\u0627\u0629\u062f\u0630\u06
 _NAMES = ("\u0644\u0644\u0647", "\u0647\u0644\u0644")  # of God, in the order of the word and reversed
 
 
-def mark_superscripts(glyphs: Glyphs, text: str) -> str:
-    """The text of a page with superscripts, of the same length."""
-    return _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match), text)
+def mark_superscripts(glyphs: Glyphs, text: str) -> tuple[str, dict[int, str]]:
+    """The text of a page with superscripts, of the same length, and the numbers to be set apart, by position."""
+    apart: dict[int, str] = {}
+    return _SUPERSCRIPT.sub(lambda match: _superscript(glyphs, match, apart), text), apart
 
 
 def is_superscript(letter: str) -> bool:
@@ -50,29 +63,43 @@ def is_superscript(letter: str) -> bool:
     return letter in "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻" or letter in SUPERSCRIPT_LETTERS
 
 
-def _superscript(glyphs: Glyphs, match: re.Match[str]) -> str:
-    """A run of characters, with those that are raised against their neighbours as superscripts."""
+def _superscript(glyphs: Glyphs, match: re.Match[str], apart: dict[int, str]) -> str:
+    """A run of characters, with those that are raised against their neighbours as superscripts.
+
+    A raised decimal stays as it is, and `apart` has its first character and what divides it from its base.
+    """
     text, (start, end) = match.string, match.span()
     if not match["digits"] and start and text[start - 1].isalnum() and glyphs.same_height((start - 1, start)):
         return match[0]  # nearly every word
-    # A number may be a superscript without a base before it: it is compared with what follows.
-    beside = [start - 1] if start > 0 and not _divides(text[start - 1]) else _after(text, start, end)
+    while text[start] == " ":
+        start += 1
+    # Only a number may be a superscript without a base before it: it is compared with what follows.
+    beside = [start - 1] if start > 0 and not _divides(text[start - 1]) else []
+    if (match["digits"] or not beside) and (after := _after(text, start, end)) is not None:
+        beside.append(after)
     if glyphs.same_height((start, end - 1, *beside)):
         touching = [at for at in (start - 1, end) if 0 <= at < len(text) and not _divides(text[at])]
-        if not match["digits"] or not glyphs.floats(end - 1, touching):
+        if not match["digits"] or text[end : end + 1] in _STROKES or not glyphs.floats(end - 1, touching):
             return match[0]
-        above = {at for at in range(start, end) if glyphs.floats(at, touching)}
-    else:
-        run = {at: glyphs.at(at) for at in range(start, end)}
-        level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
-        above = {at for at, glyph in run.items() if _is_raised(glyph, level)}
-        if not any(text[at].isalnum() for at in above):
-            return match[0]
-    return "".join(raised(text[at]) if at in above else text[at] for at in range(start, end))
+        letters = (raised(text[at]) if glyphs.floats(at, touching) else text[at] for at in range(start, end))
+        return text[match.start() : start] + "".join(letters)
+    run = {at: glyphs.at(at) for at in range(start, end)}
+    level = max([*run.values(), *map(glyphs.at, beside)], key=lambda glyph: (glyph.size, -glyph.base))
+    low, high = level.base + 0.1 * level.size, level.base + level.size
 
+    def is_raised(glyph: Glyph) -> bool:
+        return glyph.size < _SMALLER * level.size and low < glyph.base < high
 
-def _is_raised(glyph: Glyph, level: Glyph) -> bool:
-    return glyph.size < _SMALLER * level.size and 0.1 * level.size < glyph.base - level.base < level.size
+    above = {at for at, mark in run.items() if is_raised(mark)}
+    if not any(text[at].isalnum() for at in above):
+        return match[0]
+    first = min(above)
+    if _DECIMAL.search(text, first, max(above) + 2):
+        if text[first - 1 : first].isalnum():
+            apart[first] = ("^" if text[first].isdigit() else " ") + text[first]
+        return match[0]
+    letters = (raised(text[at]) if at in above else text[at] for at in range(start, end))
+    return text[match.start() : start] + "".join(letters)
 
 
 def _divides(letter: str) -> bool:
@@ -80,14 +107,56 @@ def _divides(letter: str) -> bool:
     return letter.isspace() or letter == HYPHEN
 
 
-def _after(text: str, start: int, end: int) -> list[int]:
+def _after(text: str, start: int, end: int) -> int | None:
     """The position of the character that follows a run; at the beginning of a line after a space or line break."""
     while start > 0 and text[start - 1] == " ":
         start -= 1
     begins = start == 0 or text[start - 1] in ("\n", HYPHEN)
     while begins and end < len(text) and text[end] in " \n":
         end += 1
-    return [end] if end < len(text) and not text[end].isspace() else []
+    return end if end < len(text) and not text[end].isspace() else None
+
+
+def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
+    """The lines of a page, in which raised marks that were lines of their own are superscripts in their lines."""
+    small = [line for line in lines if _MARKS.fullmatch(plain(line.body))]
+    hosts = [line for line in lines if len(line.body) <= _LONGEST and _WORD.search(line.body)]
+    if not small or sum(len(line.body) for line in small) * len(hosts) > _MOST_PAIRS:
+        return list(lines)
+    placed: set[int] = set()
+    for line in sorted(small, key=lambda line: -line.left):  # of several in one place, the last one first
+        marks = [match.span() for match in re.finditer(r"\S+", line.body)][::-1]
+        places = [_place(hosts, line, line.spans[start][0], line.spans[end - 1][1]) for start, end in marks]
+        if all(places):
+            placed.add(id(line))
+            for (start, end), (host, at) in zip(marks, filter(None, places), strict=True):
+                mark = raised(plain(line.body[start:end]))
+                letter = host.changed.get(max(at, 0), host.body[max(at, 0)])
+                host.changed[max(at, 0)] = letter + mark if at >= 0 else mark + letter
+                host.left = min(host.left, line.spans[start][0])
+    return [line for line in lines if id(line) not in placed]
+
+
+def _place(hosts: Sequence[GlyphLine], line: GlyphLine, left: float, right: float) -> tuple[GlyphLine, int] | None:
+    """The line of a mark with these ends and the index of the last character before it; -1 for the number of a note."""
+    beside = (
+        host for host in hosts if host.left - _BEFORE * host.size < right and left < host.right + _BEHIND * host.size
+    )
+    host = min(beside, key=lambda host: abs(host.base - line.base), default=None)
+    if host is None or host.head.turn != line.head.turn or host.head.slanted or line.head.slanted:
+        return None
+    size = host.size
+    if not (_LOW * size < line.base - host.base < _HIGH * size and line.size < _SMALLER * size):
+        return None
+    letters = [at for at, letter in enumerate(host.body) if not letter.isspace()]
+    before = [at for at in letters if sum(host.spans[at]) < left + right]
+    behind = min((host.spans[at][0] for at in letters if sum(host.spans[at]) >= left + right), default=right)
+    if not before:
+        return (host, -1) if right < behind + _ROOM * size else None
+    at = max(before, key=lambda at: host.spans[at][1])
+    gap = left - host.spans[at][1]
+    in_gap = gap > 0 and right < behind < left - gap + _LEFT_FREE * size
+    return (host, at) if in_gap or (-_ROOM < gap / size < _BEHIND and right < behind + _ROOM * size) else None
 
 
 def put_together(glyphs: Glyphs, text: str) -> dict[int, str]:

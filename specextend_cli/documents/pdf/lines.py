@@ -6,6 +6,7 @@ Lines are split where the text jumps to another place, as PDFium joins what is d
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import compress, pairwise
 from operator import not_
@@ -17,12 +18,13 @@ from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
-from specextend_cli.documents.pdf.legibility import UNREAD
+from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
 from specextend_cli.documents.pdf.letters import (
     RIGHT_TO_LEFT,
     is_superscript,
     mark_superscripts,
     order_letters,
+    place_late_marks,
     put_together,
 )
 
@@ -30,8 +32,7 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-# Characters in words that their fonts do not name.
-_UNNAMED = re.compile("(?<=[^\\W\\d_])[\x00\x01\x03-\x08\x0b-\x1a\x1c-\x1f\ue000-\uf8ff](?=[^\\W\\d_])")
+_SPACE_GLYPH = 3  # the number of the space in most fonts
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
@@ -66,8 +67,13 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
-    text = mark_superscripts(glyphs, text)
-    replaced = put_together(glyphs, text)
+    text, replaced = mark_superscripts(glyphs, text)
+    replaced |= put_together(glyphs, text)
+    for place, code in glyphs.dropped():
+        before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
+        if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
+            continue
+        replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
     lines_of_text = []
     for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
         body = match[0].strip()
@@ -82,6 +88,7 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
             at = place - line.first
             line.changed[at] = line.changed.get(at, text[place]).replace(text[place], replaced[place], 1)
     repairs = put_spaces(found) + order_letters(found)
+    found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     lines = [_line(line, number, repairs) for line in found]
@@ -98,6 +105,8 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     last = len(body.rstrip(HYPHEN)) - 1
     ends = glyphs.at(first), glyphs.at(first + last)
     level = [at for at in (0, last) if not is_superscript(body[at])]
+    if len(level) < 2:
+        level = [at for at, letter in enumerate(body[: last + 1]) if not (letter.isspace() or is_superscript(letter))]
     head, tail = (glyphs.at(first + level[0]), glyphs.at(first + level[-1])) if level else ends
     left, right = ends[0].left, ends[1].right
     if left > right and RIGHT_TO_LEFT.search(body):
@@ -131,7 +140,7 @@ def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
     measures = (line.left, line.right, line.base, line.size)
     return Line(
-        _UNNAMED.sub(UNREAD, _from_units(line.text)).strip(),
+        read_ligatures(_from_units(line.text), repairs).strip(),
         page,
         *measures,
         bold,
@@ -172,7 +181,10 @@ def _goes_back(glyphs: Glyphs, body: str, space: int, first: int) -> bool:
     before, after = first + space - 1, first + space + 1
     if not glyphs.may_jump(before, after):
         return False
+    if any(unicodedata.bidirectional(body[at]) in ("R", "AL", "AN", "NSM") for at in (space - 1, space + 1)):
+        return False  # that script runs to the left
     a, b = glyphs.at(before), glyphs.at(after)
     size = max(a.size, b.size)
-    # A cell that is drawn after those to the right of it stays in its row.
-    return not b.slanted and b.left < a.right - _BACK * size and abs(a.base - b.base) >= _LEVEL * size
+    if a.turn != b.turn or a.slanted or b.slanted or size <= 0 or b.left >= a.right - _BACK * size:
+        return False
+    return abs(a.base - b.base) >= _LEVEL * size  # a cell that is drawn after those to the right of it stays in its row

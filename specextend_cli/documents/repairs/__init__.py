@@ -13,7 +13,7 @@ from specextend_cli.documents.line import Pages, Repaired
 from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.line_numbers import line_numbers
-from specextend_cli.documents.repairs.notes import interruptions, late_marks, note_marks
+from specextend_cli.documents.repairs.notes import interruptions, note_marks
 from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows, wrapped_cells
 from specextend_cli.documents.repairs.running import running_lines, watermarks
@@ -28,7 +28,6 @@ _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
         dotted_cells,
         characters,
         drop_caps,
-        late_marks,
         rows,
         empty_cells,
         running_lines,

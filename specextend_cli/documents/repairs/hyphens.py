@@ -14,7 +14,7 @@ from functools import cache
 from itertools import pairwise
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line, Pages, Repaired
+from specextend_cli.documents.line import CELL_SEPARATOR, HYPHEN, Line, Pages, Repaired
 
 WORD = re.compile(r"[^\W\d_]+(?:[-’'][^\W\d_]+)*")
 HYPHENS = ("-", "\N{HYPHEN}", HYPHEN)
@@ -31,6 +31,7 @@ _SECONDS = {
 _LONG = 8  # letters: such a word is divided where it does not fit
 _RUNNING = 20  # characters of a line of running text
 _DIVIDED = 0.12  # of the words at line ends that could be divided, and of those with a hyphen
+_SYLLABLE = 5  # letters, at most
 _FEW = 2  # divided words that are not enough to tell
 _LETTER_WORDS = ("A", "I", "O")  # words of one letter
 _MOST = 50  # drop caps on a page: with more they are a diagram
@@ -70,9 +71,13 @@ class Compounds:
         if len(first) == 1 or first in _FIRSTS or (second in _SECONDS and len(first) > 3):
             return hyphened
         known = self.words[first], self.words[second]
+        if (first, second) != (head.lower(), tail.lower()):  # it has another hyphen
+            syllables = min(len(first), len(second)) <= _SYLLABLE and not any(known)
+            divided = self.words[first + second] or syllables
+            return joined if divided and self.divides else hyphened
         if not self.divides:
             return hyphened if any(known) or not self.few else joined
-        return joined
+        return hyphened if min(len(head), len(tail)) > 2 and all(known) else joined
 
 
 def compounds(pages: Pages) -> Compounds:
@@ -132,7 +137,7 @@ def hyphens(pages: Pages) -> Repaired:
     places = [(p, i) for p, page in enumerate(fixed) for i in range(len(page))]
     for (p, i), (q, j) in pairwise(places):
         here, there = fixed[p][i], fixed[q][j]
-        if not (found := _rejoined(here.text, there.text, known)):
+        if not (found := _rejoined(here.text, there.text, known) or _code(here, there)):
             continue
         whole, end = found
         start = here.text.rfind(" ") + 1
@@ -152,9 +157,8 @@ def joined(text: str, following: str, known: Compounds) -> str:
 
 def _rejoined(text: str, following: str, known: Compounds) -> tuple[str, int] | None:
     """A line with its last word whole, and where the rest of the following line begins; None if no word is divided."""
-    rest = re.match(r"[^\W_]\S*", following)
-    if _NUMBER.search(text) and rest and not _SECOND_PART.match(following):
-        return text.replace(HYPHEN, "-") + rest[0], rest.end()  # 10-year
+    if _NUMBER.search(text) and (number := re.match(r"\d\S*", following)):
+        return text.replace(HYPHEN, "-") + number[0], number.end()
     last = last_word(text)
     if not last or not (first := _FIRST.match(following)):
         return None
@@ -162,6 +166,18 @@ def _rejoined(text: str, following: str, known: Compounds) -> tuple[str, int] | 
         return None  # "short- and long-term"
     whole = known.whole(last, first[1], text[-1])
     return text[: -len(last) - 1] + whole + first[2], first.end()
+
+
+def _code(here: Line, there: Line) -> tuple[str, int] | None:
+    """A line with the rest of the number or code that ends it (737-MAX, 10-year, B-52)."""
+    is_row = here.gaps or there.gaps or CELL_SEPARATOR in here.text or len(here.text) < _SHORT
+    if is_row or not here.text.endswith(HYPHENS) or not is_below(here, there):
+        return None
+    begins = re.match(r"\d" if here.text[-2:-1].isalpha() else r"[^\W\d_]", there.text)
+    if not (begins and here.text[-2:-1].isalnum()) or _SECOND_PART.match(there.text):
+        return None
+    code = there.text.split(maxsplit=1)[0]
+    return f"{here.text[:-1]}-{code}", len(code)
 
 
 def drop_caps(pages: Pages) -> Repaired:

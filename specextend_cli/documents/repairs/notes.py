@@ -1,4 +1,4 @@
-"""Notes: their marks are removed, powers are kept, and sentences that notes at the foot interrupt are rejoined."""
+"""Notes: their marks are removed; sentences that they, or a figure or a table, interrupt are rejoined."""
 
 from __future__ import annotations
 
@@ -22,34 +22,23 @@ _LETTER = re.compile(f"[{SUPERSCRIPT_LETTERS}]")
 _OF_A_FIGURE = re.compile(r"\d{3}$|[.,]\d+$")
 _BRACKETS = re.compile(r"\(([^()]{1,40})\)$")
 _WORD = re.compile(r"[^\W\d_]{3}")
+_ORDINAL = re.compile(r"[IVXLC]{1,7}$|\d{1,2}$")
 _BASE = re.compile(r"(?<![^\W_])[^\W\d_]$|\)$")
-_MARKS = re.compile(r"(?:\d{1,3}|[*†‡§]{1,3})(?:[\s,–-]+(?:\d{1,3}|[*†‡§]{1,3})){0,39}")
-_LOW, _HIGH = 0.1, 0.7  # sizes: how much higher a mark stands
-_SMALLER = 0.85  # of the size of its line
 NOTE_NUMBER = re.compile(f"^([{_DIGITS}]+|[{SUPERSCRIPT_LETTERS}](?![^\\W_]))\\s*")
 
-_MOST = 60  # lines of notes
+_MAX_LINES = 1_000  # on a page: with more it is a list
+_MOST = 60  # lines of what interrupts a sentence
 _PROSE = 24  # characters of a line of text
 _SMALL = 0.96  # of the body size: a note is set in less
 _CLOSE = 1.6  # sizes: line spacing within a paragraph
 _INDENT = 2.0
+_CAPTION = re.compile(
+    r"(?-i:(?=[A-ZÄ-Ü]))(?:figure|fig|table|chart|exhibit|box|map|graph|diagram|illustration|plate|photo|scheme|algorithm|listing"
+    r"|abbildung|abb|tabelle|algorithmus|tableau|graphique|algorithme"
+    r"|figura|tabla|cuadro|gráfico|tabela|tabella|grafico)\b[ .]*(?:\d|[IVX]+\b|[A-Z][.-]?\d)",
+    re.IGNORECASE,
+)
 _ENDED = re.compile(r"[.!?:;。！？…][\"'”’)\]]*[⁰¹²³⁴-⁹,ᵃ-ᶻ]*$")
-
-
-@page_by_page
-def late_marks(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
-    """Remove raised marks that a page draws after its text, each a line of its own."""
-    marks = [line for line in page if _MARKS.fullmatch(as_plain(line.text))]
-    hosts = [line for line in page if _WORD.search(line.text)]
-    late = {id(mark) for mark in marks if any(_is_raised(mark, line) for line in hosts)} if marks else set()
-    edits += [Edit("note mark", line.page, line.text) for line in marks if id(line) in late]
-    return [line for line in page if id(line) not in late]
-
-
-def _is_raised(mark: Line, line: Line) -> bool:
-    """True if a mark stands where those of a line do: a little higher, and smaller."""
-    within = line.left < mark.left < line.right + 0.25 * line.size
-    return within and _LOW < (mark.base - line.base) / line.size < _HIGH and mark.size < _SMALLER * line.size
 
 
 @page_by_page
@@ -69,6 +58,8 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
         before = match.string[max(match.start() - 48, 0) : match.start()]
         if (brackets := _BRACKETS.search(before)) and not _WORD.search(brackets[1]):
             return match[0]  # (1+x)²
+        if _LETTER.match(match[0]) and _ORDINAL.search(before):
+            return match[0]  # XXIᵉ
         edits.append(Edit("note mark", page, match[0]))
         return " " if before[-1:] in ".,;:" and match.string[match.end() : match.end() + 1].isdigit() else ""
 
@@ -85,33 +76,81 @@ def remove_note_marks(text: str, page: int, edits: list[Edit]) -> str:
 
 
 def interruptions(pages: Pages) -> Repaired:
-    """Move notes that interrupt a sentence above its paragraph, as far as that is on their page."""
+    """Move what interrupts a sentence above the paragraph of that sentence, as far as it is on its page.
+
+    What is on a later page, or between two parts of one column, comes behind the rest of the paragraph. Nothing moves
+    where the paragraph fills its page and began on the one before.
+    """
     lines = [line for page in pages for line in page]
     body = body_size(lines)
+    long = {page[0].page for page in pages if len(page) > _MAX_LINES}
     edits: list[Edit] = []
     at = 0
-    while body != 1 and at + 1 < len(lines):
-        end = _end_of_notes(lines, at, body)
-        if end > at + 1:
-            start, notes = _paragraph(lines, at), lines[at + 1 : end]
-            lines[start:end] = notes + lines[start : at + 1]
-            edits += [Edit("moved", line.page, line.text, line.text) for line in notes]
-        at = end
+    while body != 1 and at < len(lines):
+        moved: list[Line] = []
+        if lines[at].page not in long and _is_open(lines, at, body):
+            first = _continued(lines, at, body)
+            moved = [] if first is None else _rejoin(lines, at, first, body)
+        edits += [Edit("moved", line.page, line.text, line.text) for line in moved]
+        at += len(moved) or 1
     ends = accumulate(map(len, pages))  # a line never leaves its page
     return [lines[end - len(page) : end] for page, end in zip(pages, ends, strict=True)], edits
 
 
-def _end_of_notes(lines: Sequence[Line], at: int, body: float) -> int:
-    """The place of the line on the next page, or in the next column, that goes on behind the notes after line `at`."""
-    line = lines[at]
-    if _ENDED.search(line.text) or not _is_prose(line, body, _PROSE) or lines[at + 1].size >= _SMALL * body:
-        return at + 1
+def _is_open(lines: Sequence[Line], at: int, body: float) -> bool:
+    """True if the sentence of a line of text is interrupted behind it."""
+    line, goes_on = lines[at], lines[at + 1] if at + 1 < len(lines) else None
+    text = _is_prose(line, body) or (at > 0 and _is_prose(lines[at - 1], body) and _follows(lines[at - 1], line))
+    return text and goes_on is not None and not _ENDED.search(line.text) and not _follows(line, goes_on)
+
+
+def _continued(lines: Sequence[Line], at: int, body: float) -> int | None:
+    """The place of the line that continues the interrupted one at `at`, or None."""
+    line, captioned = lines[at], False
+    first = lines[at + 1]
+    numbered = line.base - first.base > _CLOSE * first.size and NOTE_NUMBER.match(first.text) is not None
+    notes = first.page == line.page and first.base < line.base and (first.size < _SMALL * body or numbered)
+    if _is_prose(first, body) and not notes:
+        return None
     for place in range(at + 2, min(at + 2 + _MOST, len(lines))):
-        other = lines[place]
-        if other.page != line.page or other.base > line.base:
-            goes_on = other.text[0].islower() or abs(other.left - line.left) < _INDENT
-            return place if goes_on and _is_prose(other, body) else at + 1
-    return at + 1
+        other, before = lines[place], lines[place - 1]
+        captioned = captioned or _CAPTION.match(before.text) is not None
+        apart = other.page != line.page or other.base > line.base
+        goes_on = other.text[0].islower() or abs(other.left - line.left) < _INDENT
+        if notes and apart and goes_on and _is_prose(other, body, least=1):
+            return place
+        notes = notes and not apart and (first.size >= _SMALL * body or other.size < _SMALL * body)
+        if not notes and _is_prose(other, body):
+            beside = other.page == line.page and abs(other.left - line.left) > 2 and other.left <= line.right
+            runs_on = _follows(before, other) or beside or not other.text[0].islower()
+            return None if not captioned or runs_on else place
+    return None
+
+
+def _rejoin(lines: list[Line], at: int, first: int, body: float) -> list[Line]:
+    """Rejoin the paragraph that is interrupted behind `at` with its rest from `first` on; the lines that were moved."""
+    start, end = _paragraph(lines, at), first + 1
+    while end < len(lines) and _follows(lines[end - 1], lines[end]):
+        end += 1
+    line, rest = lines[at], lines[first:end]
+    if rest[0].page == line.page and rest[0].base < line.base:
+        lines[at + 1 : end] = _below(line, rest) + lines[at + 1 : first]
+        return rest
+    here = [other for other in lines[at + 1 : first] if other.page == line.page]
+    there = lines[at + 1 + len(here) : first]
+    before = [other for other in lines[max(start - _MOST, 0) : start] if _is_prose(other, body)]
+    begun_before = bool(before) and lines[start - 1].page != line.page and not _ENDED.search(before[-1].text)
+    if here and begun_before:
+        return []
+    lines[start:end] = here + lines[start : at + 1] + rest + there
+    return here + (rest if there else [])
+
+
+def _below(line: Line, rest: Sequence[Line]) -> list[Line]:
+    """The rest of a paragraph, positioned closely below a line of the same page."""
+    step = rest[0].base - rest[1].base if len(rest) > 1 else 1.2 * line.size
+    up = line.base - step - rest[0].base
+    return [other._replace(base=other.base + up) for other in rest]
 
 
 def _paragraph(lines: Sequence[Line], at: int) -> int:
@@ -126,7 +165,13 @@ def _paragraph(lines: Sequence[Line], at: int) -> int:
     return at
 
 
-def _is_prose(line: Line, body: float, least: int = 1) -> bool:
+def _is_prose(line: Line, body: float, *, least: int = _PROSE) -> bool:
     """True if it is a line of running text, of at least so many characters: in body type, and no table row."""
-    usual = abs(line.size - body) < (1 - _SMALL) * body and not line.bold and not line.gaps
-    return usual and len(line.text) >= least and "  " not in line.text
+    usual = abs(line.size - body) < 0.04 * body and not line.bold and not line.gaps
+    return usual and len(line.text) >= least and "  " not in line.text and not _CAPTION.match(line.text)
+
+
+def _follows(a: Line, b: Line) -> bool:
+    """True if `b` is closely below `a` in the same type."""
+    alike = a.page == b.page and abs(a.size - b.size) < 0.04 * a.size and a.bold == b.bold and not b.gaps
+    return alike and abs(a.left - b.left) < 2 and 0 < a.base - b.base < _CLOSE * b.size

@@ -18,7 +18,9 @@ _MAX_ROWS = 500  # on a page: with more it is no page of prose
 _MAX_GAPS = 2_000  # on a page: each is compared with all lines
 _ENOUGH = 5  # rows with text on both sides
 _LOWER = 2.0  # sizes: how much lower the next line of the other column may be
+_HIGHER = 0.6  # sizes: how much higher; the next cell of a table begins beside the first line of the one before
 _GUTTER = 0.8  # its least width, in sizes
+_CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
 _WORD = re.compile(r"[^\W\d_]{3}")  # numbers and letters in a diagram have no order
 _MAX_LINES = 1_000  # on a page: with more it is a list
@@ -82,26 +84,43 @@ def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
 def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
     """The pieces of a row from left to right; of a row with one piece also the one beside it, a little lower."""
     found = rows[at].pieces
-    below = rows[at + 1].pieces[0] if at + 1 < len(rows) else None
-    if len(found) == 1 and below and abs(found[0].base - below.base) <= _LOWER * found[0].size:
-        return sorted((*found, below), key=lambda piece: piece.left)
+    if len(found) == 1 and at + 1 < len(rows) and _is_near(rows[at], rows[at + 1]):
+        return sorted((*found, rows[at + 1].pieces[0]), key=lambda piece: piece.left)
     return found
+
+
+def _is_near(row: _Row, other: _Row) -> bool:
+    """True if two rows that follow each other in the file are as near as lines of two columns may be."""
+    return abs(row.pieces[0].base - other.pieces[0].base) <= _LOWER * row.pieces[0].size
 
 
 def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
     """The end of the rows around the gutter that begins in `gap` of row `start`, and the middle of the gutter."""
     low, high = gap
-    end, both, middle = start, 0, 0.0
+    end, both, middle = start, 0.0, 0.0
+    sides: list[bool | None] = []  # of each row: whether it is on the left, on the right, or (None) on both
+    size = rows[start].pieces[0].size
     for at in range(start, len(rows)):
-        pieces = rows[at].pieces
-        left = [piece for piece in pieces if piece.left < (low + high) / 2]
+        row = rows[at]
+        left = [piece for piece in row.pieces if piece.left < (low + high) / 2]
         low = max([low, *(piece.right for piece in left)])
-        high = min([high, *(piece.left for piece in pieces if piece.left >= (low + high) / 2)])
-        if high - low < _GUTTER * rows[start].pieces[0].size:
+        high = min([high, *(piece.left for piece in row.pieces if piece.left >= (low + high) / 2)])
+        if high - low < _GUTTER * size:
             break
-        both += 0 < len(left) < len(pieces)
-        end, middle = at + 1, (low + high) / 2
-    return (end, middle) if both >= _ENOUGH else (start, 0.0)
+        two = 0 < len(left) < len(row.pieces)
+        sides.append(None if two else bool(left))
+        # Columns whose lines are at different heights: the file goes from one to the other and back.
+        turns = at > start and None not in sides[-2:] and sides[-1] != sides[-2] and _is_near(rows[at - 1], row)
+        if sides[-3:-2] == sides[-2:-1] and row.pieces[0].base - rows[at - 1].pieces[0].base > _HIGHER * size:
+            turns = False  # the next cell of a table begins beside the first line of the one before
+        last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
+        far = abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5
+        if not (two or turns) and far:
+            continue  # it belongs to the columns only if another row of them follows
+        if two or turns or end == at:
+            both += 1.0 if two else 0.5 * turns
+            end, middle = at + 1, (low + high) / 2
+    return (end, middle) if both >= _ENOUGH - 0.5 else (start, 0.0)
 
 
 def _sides(rows: Sequence[_Row], gutter: float) -> Iterator[list[_Row]]:
@@ -115,7 +134,8 @@ def _is_prose(rows: Sequence[_Row]) -> bool:
     """True if lines continue in the next line, which table cells do not."""
     texts = [" ".join(piece.text for piece in row.pieces) for row in rows]
     going_on = sum(text[:1].isalpha() and not text[0].isupper() for text in texts[1:])
-    return going_on >= 0.3 * (len(texts) - 1)
+    count = sum(len(row.pieces) for row in rows)
+    return sum(map(len, texts)) >= _CHARACTERS * count and going_on >= 0.3 * (len(texts) - 1)
 
 
 @dataclass(slots=True)
@@ -262,7 +282,8 @@ def list_markers(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
         return list(page)
     rows = defaultdict[int, list[int]](list)  # the places of the other lines by their height, from left to right
     for at in sorted(set(range(len(page))).difference(markers), key=lambda at: page[at].left):
-        rows[round(page[at].base)].append(at)
+        for height in range(-1, 2):
+            rows[round(page[at].base) + height].append(at)
     moved: dict[int, int] = {}  # from the place of a line to that of its marker
     for at in markers:
         marker, row = page[at], rows[round(page[at].base)]

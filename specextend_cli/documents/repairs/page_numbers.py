@@ -10,6 +10,7 @@ from itertools import pairwise
 from specextend_cli.documents.line import Line
 
 _NUMBER = re.compile(r"\d+")
+_OF_CHAPTER = re.compile(r"\d{1,3}\s?[-–]\s?(\d{1,9})")  # 3-1: chapter, and page in it
 _DIGITS = 9  # a longer number is no page number
 _ROMAN = re.compile(r"^((?:page )?)[ivxlc]{1,7}$", re.IGNORECASE)
 ALONE = re.compile(
@@ -37,6 +38,8 @@ def beside_title(text: str) -> int | None:
     plain = " ".join(text.split()).strip("-–—•|[]() ")
     if len(plain) > _MAX_TITLE:
         return None
+    if of_chapter := _OF_CHAPTER.fullmatch(plain):
+        return int(of_chapter[1])
     if ALONE.fullmatch(modulo_digits(plain)) and (alone := re.search(r"\d{1,9}", plain)):
         return int(alone[0])
     # At an end of a title of several words: "Chapter 3" and "Budget 2020" are titles.
@@ -72,12 +75,17 @@ def numbered(lines: Sequence[Line]) -> list[str | None]:
         number = _page_number(line, numbers, place) if place >= 0 else None
         if not numbers and _ROMAN.match(" ".join(line.text.split()).strip("-–—•|[]() ")):
             texts.append("#")
-        elif number is not None and best[number - line.page] > 1:
+        elif number is not None and (best[number - line.page] > 1 or _begins(numbers, place)):
             start, end = numbers[place].span()
             texts.append(f"{line.text[:start]}#{line.text[end:]}")
         else:
             texts.append(None)
     return texts
+
+
+def _begins(numbers: Sequence[re.Match[str]], k: int) -> bool:
+    """True if number `k` of a line is that of the first page of a numbered chapter."""
+    return 0 < k < len(numbers) and numbers[k][0] == "1"
 
 
 def _page_number(line: Line, numbers: Sequence[re.Match[str]], k: int) -> int | None:

@@ -26,13 +26,15 @@ from specextend_cli.documents.repairs.notes import NOTE_NUMBER
 _STEP = 1.5  # sizes from line to line of a cell
 _NEARER = 0.9  # sizes: lines of text are further apart
 _LEVEL = 0.12  # sizes: how much steps may differ, and the middle of a cell be above or below its row
-_LEAST = 3  # cells in a row
+_LEAST, _MOST = 3, 100  # cells in a row, and lines in a cell
+_WORD = re.compile(r"[^\W\d_]{4}")  # the parts of a fraction have none
 _NUMBER_GAP = 0.4  # sizes: a wider gap between two numbers is more than a space
 _NUMBER_ENDS = re.compile(r"(?:\d[%)]?|(?:^|\s)[—–-])$")
 _NUMBER_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
 _MIN_ROWS = 3  # of a table
 _MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
+_AGREE = 0.6  # of the rows: at least so many have their cells in the columns
 _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
 _CELL_GAP = re.compile(r"\t[ \t]*| {2,}\t?[ \t]*")
@@ -57,7 +59,7 @@ def wrapped_cells(pages: Pages) -> Repaired:
         split = ([[piece] for piece in pieces(cell[0])] if len(cell) == 1 else [cell] for cell in row)
         parts = sorted((cell for cells in split for cell in cells), key=_left)
         cells = [sorted(chain(*cell), key=lambda line: -line.base) for cell in runs(parts, _is_in)]
-        if not 0 < sum(len(cell) > 1 for cell in cells) < len(cells) >= _LEAST:
+        if not _is_row(cells):
             return lines
         gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
         text = "\t".join(map(text_of, cells))
@@ -69,25 +71,41 @@ def wrapped_cells(pages: Pages) -> Repaired:
 
 
 def _goes_on(cell: Sequence[Line], line: Line) -> bool:
-    """True if a line is the next one of a cell, in equal steps."""
+    """True if a line is the next one of a cell: in equal steps, and at its left, right or middle."""
     last = cell[-1]
     step = last.base - line.base
+    alike = (last.size, last.bold, last.slanted) == (line.size, line.bold, line.slanted) and line.size != 1
+    if last.gaps or line.gaps or not alike or len(cell) > _MOST or not 0 < step < _STEP * line.size:
+        return False
+    left, right = abs(last.left - line.left), abs(last.right - line.right)
+    middle = abs(last.left + last.right - line.left - line.right) / 2
     even = len(cell) == 1 or abs(cell[-2].base - last.base - step) < _LEVEL * line.size
-    return not last.gaps and 0 < step < _STEP * line.size and even
+    return min(left, right, middle) < line.size and even
 
 
 def _is_level(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
-    """True if the middle of a cell is at the height of that of the first cell of the row, or their first lines are.
+    """True if the middle, or the first line, of a cell is at the height of that of the first cell of the row.
 
-    First lines that are nearer to each other than lines of text are of one row too.
+    Lines with cells that are nearer to each other than lines of text are of one row too.
     """
     first, size = row[0], cell[0].size
-    return abs(first[0].base - cell[0].base) < _NEARER * size or abs(_middle(first) - _middle(cell)) < _LEVEL * size
+    level = abs(first[0].base - cell[0].base)
+    near = len(first) == len(cell) == 1 and (first[0].gaps or cell[0].gaps) and level < _NEARER * size
+    apart = 0.0 if near else min(abs(_middle(first) - _middle(cell)), level)
+    return len(row) < _MOST and max(apart, abs(first[0].size - size)) < _LEVEL * size
 
 
 def _is_in(cell: Sequence[Sequence[Line]], part: Sequence[Line]) -> bool:
     """True if a part of a row is above or below the parts of a cell."""
     return _left(part) < max(map(_right, cell))
+
+
+def _is_row(cells: Sequence[Sequence[Line]]) -> bool:
+    """True if some cells have several lines, which hold words, and others have one."""
+    wrapped = [cell for cell in cells if len(cell) > 1]
+    words = all(any(_WORD.search(line.text) for line in cell) for cell in wrapped)
+    steps = (a.base - b.base for cell in wrapped for a, b in pairwise(cell))
+    return 0 < len(wrapped) < len(cells) >= _LEAST and words and min(steps) > _LEVEL
 
 
 def _middle(cell: Sequence[Line]) -> float:
@@ -124,13 +142,14 @@ def rows(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
 
 
 def _is_beside(a: Line, b: Line) -> bool:
-    """True if `b` is to the right of `a` on the same baseline."""
+    """True if `b` is to the right of `a` on the same baseline, in the same type."""
     gap = b.left - a.right
     if gap < -0.3 * a.size or a.text.endswith(HYPHEN):
         return False
     if NOTE_NUMBER.fullmatch(a.text):
         return 0 <= a.base - b.base < 0.8 * b.size
-    return abs(a.size - b.size) < 0.1 * a.size and abs(a.base - b.base) < 0.1 * a.size
+    alike = abs(a.size - b.size) < 0.1 * a.size and a.bold == b.bold
+    return alike and abs(a.base - b.base) < (0.1 if gap > a.size else 0.45) * a.size
 
 
 def _row_of(run: Sequence[Line], edits: list[Edit]) -> Line:
@@ -154,7 +173,7 @@ def _joint(a: Line, b: Line) -> str:
     if gap > (_NUMBER_GAP if numbers else 1.5) * a.size:
         return CELL_SEPARATOR
     one_word = gap < (0.1 if b.text[0] in ").,;:" else 0.05) * a.size  # H₂O
-    return "" if one_word and not NOTE_NUMBER.fullmatch(a.text) else " "
+    return "" if one_word and not numbers and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
 class _Row(NamedTuple):
@@ -199,8 +218,10 @@ def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
     if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
         return
     columns = _columns(table)
-    for row in table:
-        places = _places(row, columns)
+    placed = [(row, _places(row, columns)) for row in table]
+    if sum(bool(places) for _, places in placed) < _AGREE * len(table):
+        return
+    for row, places in placed:
         at = dict(zip(places, row.cells, strict=False))
         cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
         # Without a number it may be a continuation of the cells above it.

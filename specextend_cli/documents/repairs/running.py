@@ -38,7 +38,7 @@ def running_lines(pages: Pages) -> Repaired:
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
     edges: Edges = [edge for page in pages for edge in _edges(page)]
-    statistics = _Statistics(sum(map(bool, pages)), body_size(line for page in pages for line in page))
+    statistics = _Statistics(pages, edges)
     groups, titles = _running(edges, statistics)
     groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics))
     if statistics.body != 1:
@@ -69,11 +69,20 @@ class _Group(NamedTuple):
     alone: bool
 
 
-class _Statistics(NamedTuple):
-    """The number of pages, and their body size."""
+class _Statistics:
+    """The number of pages, their body size, and the large lines that count them."""
 
-    pages: int
-    body: float
+    def __init__(self, pages: Pages, edges: Edges) -> None:
+        self.pages = sum(map(bool, pages))
+        self.body = body_size(line for page in pages for line in page)
+        counting: defaultdict[int, list[Line]] = defaultdict(list)  # by the difference of the number and the page
+        for _, lines in edges:
+            for line in lines if self.body != 1 else ():
+                if line.size > _LARGE * self.body and (number := beside_title(line.text)) is not None:
+                    counting[number - line.page].append(line)
+        steady = max(counting.values(), key=lambda lines: len({line.page for line in lines}), default=[])
+        enough = len({line.page for line in steady}) >= max(3, _MOST_PAGES * self.pages)
+        self._counting = {id(line) for line in steady} if enough else set()
 
     def recurs(self, lines: Sequence[Line]) -> bool:
         """True if lines are on enough pages."""
@@ -81,7 +90,7 @@ class _Statistics(NamedTuple):
 
     def is_large(self, line: Line) -> bool:
         """True if it is a title by its size."""
-        return line.size > _LARGE * self.body
+        return line.size > _LARGE * self.body and id(line) not in self._counting
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
