@@ -7,7 +7,6 @@ from json import loads
 from pathlib import Path
 
 import pytest
-from specextend_cli.documents.request import parse_pages
 
 from specextend_cli.documents import read as reader
 from specextend_cli.documents.find import find
@@ -15,7 +14,7 @@ from specextend_cli.documents.formats import FORMATS, Format, detect, format_nam
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.sandbox import as_json
 from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.source import Source
+from specextend_cli.documents.source import Source, parse_pages
 from specextend_cli.documents.worker import document_of, parse
 from specextend_cli.errors import UsageError
 from tests.documents.edge_cases import refusal

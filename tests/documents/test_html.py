@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from specextend_cli.documents.request import parse_pages
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.documents.source import parse_pages
 from specextend_cli.errors import InputError, UsageError
 
 

@@ -7,12 +7,11 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from specextend_cli.documents.request import parse_pages
 
 from specextend_cli.documents import read as reader
 from specextend_cli.documents.pdf import read as pdf
 from specextend_cli.documents.read import read, read_bytes
-from specextend_cli.documents.source import Source
+from specextend_cli.documents.source import Source, parse_pages
 from specextend_cli.errors import InputError, UsageError
 from tests.documents import faulty_workers
 from tests.documents.edge_case_pdfs import locked
