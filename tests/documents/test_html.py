@@ -60,6 +60,11 @@ PAGES: dict[str, tuple[str, str, dict[str, int]]] = {
     "a layout": (f"<table><tr><td><h2>T</h2><p>{LONG}</p><p>{LONG}</p></table>", f"T\n\n{LONG}\n\n{LONG}", {}),
     "lists of a layout": (f"<table><tr><td>a</td><td><ul><li>{LONG}</li><li>b</li></table>", f"a\n- {LONG}\n- b", {}),
     "a list of a layout": ("<table><tr><td></td><td><ul><li>a</li><li>b</li></ul></td></table>", "- a\n- b", {}),
+    "lists of a data table": (
+        f"<table><tr><td>a</td><td>Both:<ol>{ITEMS}</ol><dl><dt>b<dd>c<dt>d</dl></td></tr><tr><td>e<td>f</table>",
+        "a  Both: The mill; The ford b c; d\ne  f",
+        {},
+    ),
     "drawings": ("<p>Kept.</p><svg><g><text>Rain in <tspan>mm</tspan></text></g></svg>", "Kept.", {}),
     "links that are marks": (
         MARKED,

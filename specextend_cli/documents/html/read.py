@@ -6,7 +6,7 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -157,7 +157,7 @@ class _ItemBuilder:
         elif tag == "tr":
             self._end_row()
             self._cells = []
-            self._data_row = sum(bool(_words(cell)) for cell in element.iterchildren("{*}td", "{*}th")) > 1
+            self._data_row = sum(any(_texts(cell)) for cell in element.iterchildren("{*}td", "{*}th")) > 1
         elif tag in HEADINGS:
             self._flush()
             self._heading += 1
@@ -213,7 +213,8 @@ class _ItemBuilder:
 
     def _fits(self, element: Any) -> bool:
         """True if the items of a list stay in a cell: it is short, and beside other cells."""
-        return self._open and self._data_row and len("".join(self._text)) + len(_words(element)) <= _LONG_CELL
+        texts = chain(self._text, islice(_texts(element), _LONG_CELL))
+        return self._open and self._data_row and sum(map(len, texts)) <= _LONG_CELL
 
     def _number(self, tag: str, element: Any) -> str:
         """The number of an item of an ordered list, as "3. " or "c. "; else ""."""
@@ -295,8 +296,8 @@ class _ItemBuilder:
                 self._marker = ""
 
 
-def _words(element: Any) -> str:
-    return " ".join("".join(element.itertext("*")).split())
+def _texts(element: Any) -> Iterator[str]:
+    return filter(None, (" ".join(text.split()) for text in element.itertext("*")))
 
 
 def _is_note_link(element: Any) -> bool:
