@@ -7,6 +7,8 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -101,23 +103,11 @@ def test_books_and_mail_are_never_cut() -> None:
     assert "cookies" in read_bytes("a.eml", bytes(message(None, HTML))).text
 
 
-@pytest.mark.parametrize("error", [ValueError, MemoryError])
-def test_a_page_that_trafilatura_cannot_read_stays_whole(
-    error: type[Exception], monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.mark.parametrize("effect", [ValueError, MemoryError, lambda *_, **__: time.sleep(60)])
+def test_a_page_that_trafilatura_cannot_read_stays_whole(effect: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     import trafilatura
 
-    def fail(*_: object, **__: object) -> None:
-        raise error
-
-    monkeypatch.setattr(trafilatura, "bare_extraction", fail)
-    assert not outside_of_article(html_root(HTML))
-
-
-def test_a_page_on_which_it_takes_too_long_is_read_whole(monkeypatch: pytest.MonkeyPatch) -> None:
-    import trafilatura
-
-    monkeypatch.setattr(trafilatura, "bare_extraction", lambda *_, **__: time.sleep(60))
+    monkeypatch.setattr(trafilatura, "bare_extraction", Mock(side_effect=effect))
     monkeypatch.setattr(article_module, "SECONDS", 0.1)
     assert not outside_of_article(html_root(HTML))
 

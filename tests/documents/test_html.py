@@ -41,7 +41,7 @@ PAGES: dict[str, tuple[str, str, dict[str, int]]] = {
     "what is not read": (
         "<script>var a = '<p>no</p>';</script><style>p {}</style><nav>Home <a>About</a></nav>"
         "<p>Kept<span style='display: none'> secret</span>.<!-- no --></p><div hidden>unseen</div>"
-        "<button>Buy</button><noscript>no</noscript><p aria-hidden='true'>icon</p>tail<svg><title>x</title></svg>",
+        "<button>Buy</button><noscript>no</noscript><p aria-hidden='true'>icon</p>tail<svg><text>x</text></svg>",
         "Kept.\n\ntail",
         {"navigation": 1, "hidden text": 3},
     ),
@@ -65,7 +65,6 @@ PAGES: dict[str, tuple[str, str, dict[str, int]]] = {
         "a  Both: The mill; The ford b c; d\ne  f",
         {},
     ),
-    "drawings": ("<p>Kept.</p><svg><g><text>Rain in <tspan>mm</tspan></text></g></svg>", "Kept.", {}),
     "links that are marks": (
         MARKED,
         "Levels\n\nThe river rose, then fell. See 1.\n\nFloods\n\nDams\n\nFew [list].\n\n1. By the mill.",
