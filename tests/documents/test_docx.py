@@ -162,6 +162,7 @@ TEXTS: dict[str, tuple[str, str, dict[str, str]]] = {
         "aα≥→✓•",
         {},
     ),
+    "private codes": (p("a", runs=run("<w:t>\uf0e0 b</w:t>", '<w:rFonts w:ascii="Wingdings"/>')), "a→ b", {}),
     "box": (field_of_an_old_form("<w:checkBox><w:default w:val='0'/></w:checkBox>"), "When: [ ]", {}),
     "checked": (field_of_an_old_form("<w:checkBox><w:checked/></w:checkBox>"), "When: [x]", {}),
     "first": (field_of_an_old_form(f"<w:ddList>{CHOICES}</w:ddList>"), "When: Summer", {}),
