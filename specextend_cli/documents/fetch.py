@@ -6,6 +6,7 @@ refused. Addresses are checked when connecting, so that a name cannot resolve to
 
 from __future__ import annotations
 
+import codecs
 import http.client
 import ipaddress
 import socket
@@ -17,7 +18,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import PurePosixPath
 from urllib.parse import SplitResult, quote, unquote, urljoin, urlsplit
 
+from specextend_cli.documents.decode import HEAD, codec
 from specextend_cli.documents.errors import MAX_BYTES
+from specextend_cli.documents.formats import detect
 from specextend_cli.errors import InputError, UsageError, cause
 from specextend_cli.humanize import printable
 
@@ -49,7 +52,7 @@ def fetch(url: str, *, seconds: float = SECONDS, limit: int = MAX_BYTES) -> byte
                     continue
                 if response.status != http.client.OK:
                     raise _failed(url, f"the server said {response.status} {printable(response.reason)}".rstrip())
-                return _body(response, url, limit, deadline)
+                return _in_utf8(_body(response, url, limit, deadline), response.headers.get_content_charset())
     except (OSError, http.client.HTTPException, ValueError) as error:  # ValueError: invalid host names
         raise _failed(url, _reason(error, seconds, late=time.monotonic() >= deadline)) from None
     raise _failed(url, f"it was redirected more than {REDIRECTS} times")
@@ -145,6 +148,15 @@ def _body(response: http.client.HTTPResponse, url: str, limit: int, deadline: fl
     if promised is not None and len(data) < promised:
         raise _failed(url, f"it ended after {len(data):,} of {promised:,} bytes")
     return bytes(data)
+
+
+def _in_utf8(data: bytes, charset: str | None) -> bytes:
+    """Text in UTF-8 where the header of the response declares its encoding, which the file may not name."""
+    declared = codec(charset or "utf-8")
+    if declared not in (None, "utf-8") and detect(data[:HEAD]) in ("html", "text"):
+        with suppress(UnicodeError):
+            return codecs.BOM_UTF8 + data.decode(declared).encode()
+    return data
 
 
 def _failed(url: str, why: str) -> InputError:

@@ -16,7 +16,7 @@ BULLET = "- "
 FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
 """The forms of numbers by their first one."""
 _LEVELS = 9
-_GENERATIONS = 12  # styles; a longer chain is not followed
+_GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
 _LEGAL = ("none", "decimalZero")  # forms that levels in figures alone ("Section 1.01") keep
 _PLACE = re.compile(r"%([1-9])")
 _ROMAN = (
@@ -83,6 +83,12 @@ class Numbering:
         if element is None:
             return None
         key = value(element, "abstractNumId")
+        for _ in range(_GENERATIONS):  # a list may stand for the list of a style
+            link = value(self._abstract[key], "numStyleLink") if key in self._abstract else ""
+            linked = self._numbers.get(_numbered(self._styles[link])[0]) if link in self._styles else None
+            if linked is None:
+                break
+            key = value(linked, "abstractNumId")
         if key not in self._abstract:
             return None
         levels = {_index(part): _read_level(part) for part in self._abstract[key] if name(part) == "lvl"}

@@ -31,6 +31,7 @@ _SPACES = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\
 
 _WINGDINGS = {0x6F: "☐", 0xA8: "☐", 0xDF: "←", 0xE0: "→", 0xE1: "↑", 0xE2: "↓", 0xFC: "✓", 0xFD: "☒", 0xFE: "☑"}
 _OTHER = "•"
+_PRIVATE = re.compile("[\uf020-\uf0ff]")
 
 
 def parse(source: Source) -> Parsed:
@@ -137,7 +138,7 @@ class _Reader:
         for child in element:
             tag = name(child)
             if tag == "t":
-                yield child.text or "", script
+                yield _with_symbols(element, child.text or ""), script
             elif tag in _SPACES:
                 yield "" if attribute(child, "type") == "page" else _SPACES[tag], script
             elif tag == "sym":
@@ -262,3 +263,10 @@ def _symbol(font: str, code: str) -> str:
 
         return charset_encoding["/Symbol"][at]
     return _WINGDINGS.get(at, _OTHER) if font.lower() == "wingdings" else _OTHER
+
+
+def _with_symbols(run: Any, text: str) -> str:
+    """The text of a run, of which a file has the symbols at codes for private use."""
+    fonts = run.find("{*}rPr/{*}rFonts")
+    font = "" if fonts is None else attribute(fonts, "ascii")
+    return _PRIVATE.sub(lambda match: _symbol(font, f"{ord(match[0]):x}"), text)

@@ -84,6 +84,12 @@ def test_a_document_is_fetched_and_named(server: Server) -> None:
     assert "\x1b" not in file_name("http://x/%1b[2J")
 
 
+def test_the_encoding_that_only_the_server_names(server: Server) -> None:
+    page = "<html><p>Größe: Река".encode("cp1251", "replace")
+    assert "Река" in fetch(server.url("/page", says(page, Content_Type="text/html; charset=windows-1251"))).decode()
+    assert fetch(server.url("/odd", says(b"words", Content_Type="text/plain; charset=none-such"))) == b"words"
+
+
 def test_redirects(server: Server) -> None:
     server.url("/c", says(b"found"))
     server.url("/b", moves("/c"))

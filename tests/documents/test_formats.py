@@ -7,7 +7,6 @@ from json import loads
 from pathlib import Path
 
 import pytest
-from specextend_cli.documents.request import parse_pages
 
 from specextend_cli.documents import read as reader
 from specextend_cli.documents.find import find
@@ -15,11 +14,11 @@ from specextend_cli.documents.formats import FORMATS, Format, detect, format_nam
 from specextend_cli.documents.read import read, read_bytes
 from specextend_cli.documents.sandbox import as_json
 from specextend_cli.documents.sections import Parsed
-from specextend_cli.documents.source import Source
+from specextend_cli.documents.source import Source, parse_pages
 from specextend_cli.documents.worker import document_of, parse
 from specextend_cli.errors import UsageError
 from tests.documents.edge_cases import refusal
-from tests.documents.made_files import docx, epub, p, page, zipped
+from tests.documents.made_files import epub, page, zipped
 from tests.documents.made_pdfs import report_bytes
 
 TOY = b"TOY1\n= Rivers\nThe river rises.\n= Bridges\nThe bridge holds.\n"
@@ -79,16 +78,16 @@ def fill(folder: Path, files: dict[str, bytes]) -> None:
 
 
 def test_documents_are_found_by_what_they_hold(tmp_path: Path) -> None:
-    files = {"b.dat": report_bytes(1), "a.txt": b"words", "sub/deep/word": docx(p("words"))}
-    files |= {"sub/book.zip": epub({"a.xhtml": page("<p>a</p>")}), "sub/photo.jpeg": PNG, "sub/z.pdf": PNG}
+    files = {"b.dat": report_bytes(1), "a.txt": b"words"}
+    files |= {"sub/book.epub": epub({"a.xhtml": page("<p>a</p>")}), "sub/photo.jpeg": PNG, "sub/z.pdf": PNG}
     files |= {"sub/empty.log": b"", "sheet.xlsx": zipped({"xl/workbook.xml": "<x/>"})}
     fill(tmp_path, files | {".hidden.txt": b"words", ".git/config": b"words"})
     found = find(tmp_path)
     # z.pdf is promised: reading it says what is wrong.
-    names = ["a.txt", "b.dat", "sub/book.zip", "sub/z.pdf", "sub/deep/word"]
+    names = ["a.txt", "b.dat", "sub/book.epub", "sub/z.pdf"]
     assert [str(path.relative_to(tmp_path)) for path in found.documents] == names
     assert found.account == "sheet.xlsx (a ZIP archive), empty.log (empty), photo.jpeg (an image); 2 hidden"
-    assert str(found) == f"5 documents; skipped: {found.account}"
+    assert str(found) == f"4 documents; skipped: {found.account}"
     fill(tmp_path / "many", {f"{n}.log": b"" for n in range(9)})
     assert find(tmp_path / "many").account.endswith("4.log (empty) and 4 more")
 

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from specextend_cli.documents.request import parse_pages
 
 from specextend_cli.documents.document import Document
 from specextend_cli.documents.read import read_bytes
+from specextend_cli.documents.source import parse_pages
 from specextend_cli.errors import InputError, UsageError
 
 
@@ -32,8 +32,8 @@ ITEMS = "<li>The mill</li><li value=4>The ford</li>"
 MARKED = (
     "<h1>Levels<a class='headerlink' href='#levels' title='Permalink'>¶</a></h1>"
     "<p>The river rose<a href='#n1'>1</a>, then fell.<a href='#n2'><i>[2]</i></a> See <a href='#n1'>1</a>.</p>"
-    "<h2><span>Floods</span><span>[<a href='/edit?section=2'>edit</a>]</span></h2>"
-    "<div><h3>Dams</h3><span><span>[</span><a href='/e'>edit</a> | <a href='/s'>source</a>]</span></div>"
+    "<h2><span>Floods</span><span class='mw-editsection'>[<a href='/edit'>edit</a>]</span></h2>"
+    "<div><h3>Dams</h3><span class='x mw-editsection'><a href='/e'>edit</a> | <a href='/s'>source</a></span></div>"
     "<p>Few [<a href='/x'>list</a>].</p>"
     "<ol><li id='n1'><a href='#m1'>^</a> By the mill.<a href='#m1' role='doc-backlink'>↩︎</a></li></ol>"
 )
@@ -41,7 +41,7 @@ PAGES: dict[str, tuple[str, str, dict[str, int]]] = {
     "what is not read": (
         "<script>var a = '<p>no</p>';</script><style>p {}</style><nav>Home <a>About</a></nav>"
         "<p>Kept<span style='display: none'> secret</span>.<!-- no --></p><div hidden>unseen</div>"
-        "<button>Buy</button><noscript>no</noscript><p aria-hidden='true'>icon</p>tail<svg><title>x</title></svg>",
+        "<button>Buy</button><noscript>no</noscript><p aria-hidden='true'>icon</p>tail<svg><text>x</text></svg>",
         "Kept.\n\ntail",
         {"navigation": 1, "hidden text": 3},
     ),
@@ -60,10 +60,10 @@ PAGES: dict[str, tuple[str, str, dict[str, int]]] = {
     "a layout": (f"<table><tr><td><h2>T</h2><p>{LONG}</p><p>{LONG}</p></table>", f"T\n\n{LONG}\n\n{LONG}", {}),
     "lists of a layout": (f"<table><tr><td>a</td><td><ul><li>{LONG}</li><li>b</li></table>", f"a\n- {LONG}\n- b", {}),
     "a list of a layout": ("<table><tr><td></td><td><ul><li>a</li><li>b</li></ul></td></table>", "- a\n- b", {}),
-    "drawings": (
-        "<p>Kept.</p><svg><g><text>Rain in <tspan>mm</tspan></text></g></svg>",
-        "Kept.",
-        {"text of a drawing": 1},
+    "lists of a data table": (
+        f"<table><tr><td>a</td><td>Both:<ol>{ITEMS}</ol><dl><dt>b<dd>c<dt>d</dl></td></tr><tr><td>e<td>f</table>",
+        "a  Both: The mill; The ford b c; d\ne  f",
+        {},
     ),
     "links that are marks": (
         MARKED,

@@ -99,7 +99,6 @@ def test_what_is_no_encoded_data(text: str) -> None:
         ("a.epub", "a.epub is a text, not an EPUB book."),
         ("a.html", "a.html is a text, not an HTML page."),
         ("a.eml", "a.eml is a text, not an email."),
-        ("a.tex", "a.tex is LaTeX:"),
     ],
 )
 def test_a_text_with_the_name_of_another_format(name: str, warning: str) -> None:

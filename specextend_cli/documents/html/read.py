@@ -6,7 +6,7 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from itertools import chain, islice
 from typing import Any
 
@@ -134,12 +134,20 @@ class _ItemBuilder:
         self._table = Table()
         self._cells: list[Cell] | None = None
         self._open = False  # whether a cell is open
+        self._data_row = False  # whether its row has other cells with text
+        self._cell_lists = 0  # number of open lists whose items stay in the cell
+        self._first = False  # whether their next item is the first of its list
         self._span = (1, 1)  # its columns and rows
         self._scripts: list[tuple[int, str] | None] = []  # start and kind of open inline elements
 
     def start(self, tag: str, element: Any) -> None:
         if tag in _LISTS:
             self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
+            self._cell_lists += bool(self._cell_lists) or self._fits(element)
+        if self._cell_lists and tag in _LISTS | _ROWS:
+            self._text.append(" " if self._first or tag not in ("dt", "li") else "; ")
+            self._first = tag in _LISTS
+            return
         if tag in _BREAKS_ROW and self._cells is not None:
             self._end_row()
         if tag in ("td", "th"):
@@ -149,6 +157,7 @@ class _ItemBuilder:
         elif tag == "tr":
             self._end_row()
             self._cells = []
+            self._data_row = sum(any(_texts(cell)) for cell in element.iterchildren("{*}td", "{*}th")) > 1
         elif tag in HEADINGS:
             self._flush()
             self._heading += 1
@@ -168,9 +177,13 @@ class _ItemBuilder:
             self._scripts.append((len(self._text), kind) if kind != "a" else None)
 
     def end(self, tag: str, element: Any) -> None:
+        in_cell = self._cell_lists > 0 and tag in _LISTS | _ROWS
         if tag in _LISTS:
             self._lists.pop()
-        if tag in ("td", "th"):
+            self._cell_lists -= in_cell
+        if in_cell:
+            self._text.append(" ")
+        elif tag in ("td", "th"):
             self._end_cell()
         elif tag in ("tr", "table"):
             self._end_row()
@@ -197,6 +210,11 @@ class _ItemBuilder:
         self._end_row()
         self._end_table()
         self._flush()
+
+    def _fits(self, element: Any) -> bool:
+        """True if the items of a list stay in a cell: it is short, and beside other cells."""
+        texts = chain(self._text, islice(_texts(element), _LONG_CELL))
+        return self._open and self._data_row and sum(map(len, texts)) <= _LONG_CELL
 
     def _number(self, tag: str, element: Any) -> str:
         """The number of an item of an ordered list, as "3. " or "c. "; else ""."""
@@ -232,7 +250,7 @@ class _ItemBuilder:
             self._text.append(" ")
 
     def _end_cell(self) -> None:
-        text = " ".join("".join(self._text).split())
+        text = " ".join("".join(self._text).split()).replace(" ; ", "; ")
         if self._cells is None:
             self._flush()
         else:
@@ -276,6 +294,10 @@ class _ItemBuilder:
                 kind: ItemKind = "heading" if self._heading else "row" if self._items else "paragraph"
                 self._parsed.add(kind, self._marker + part.strip())
                 self._marker = ""
+
+
+def _texts(element: Any) -> Iterator[str]:
+    return filter(None, (" ".join(text.split()) for text in element.itertext("*")))
 
 
 def _is_note_link(element: Any) -> bool:
