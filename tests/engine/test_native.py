@@ -19,7 +19,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV, additive, fits
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.four_bit import Tiles
-from specextend_cli.engine.native import CannotCompileError, Library, compiler
+from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import kernels as single
 from specextend_cli.engine.native import shared_library as module
 from specextend_cli.engine.private_files import publish
@@ -356,9 +356,9 @@ def test_the_best_instructions_that_a_cpu_has(flags: str, best: str, monkeypatch
 @pytest.mark.parametrize(("allowed", "best"), [(True, "avx512-amx"), (False, "avx512-bf16")])
 def test_tiles_are_used_where_the_system_allows_it(allowed: bool, best: str, monkeypatch: pytest.MonkeyPatch) -> None:
     flags = " ".join(sorted(module.INSTRUCTIONS["avx512-amx"][0]))
-    monkeypatch.setattr(compiler.Path, "read_text", lambda _: f"processor : 0\nflags : {flags}\n")
-    monkeypatch.setattr(compiler, "_may_use_tiles", lambda: allowed)
-    monkeypatch.setattr(module, "processor", compiler.processor.__wrapped__)
+    monkeypatch.setattr(module.Path, "read_text", lambda _: f"processor : 0\nflags : {flags}\n")
+    monkeypatch.setattr(module, "_may_use_tiles", lambda: allowed)
+    monkeypatch.setattr(module, "processor", module.processor.__wrapped__)
     monkeypatch.delenv(module.VARIABLE, raising=False)
     assert module.instructions() == best
 

@@ -163,8 +163,8 @@ def test_settings_that_are_understood(
 LEAST = {key: SIZES[key] for key in ("hidden_size", "intermediate_size", "num_attention_heads", "vocab_size")}
 NO_NUMBERS: list[Any] = ["64", "many", 64.5, True, [64], {"a": 1}, -64, 0, 10**30, NAN]
 NO_FLAGS: list[Any] = ["true", "no", "", 0, 1, [], {}]  # `bool("false")` is True
-FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings", "attention_bias"]
-FLAGS += ["mlp_bias", "qkv_bias", "bias", "use_sliding_window", "use_aux_hidden_state"]
+FLAGS = ["norm_before_residual", "norm_before_fc", "fc_norm", "norm_output", "tie_word_embeddings"]
+FLAGS += ["qkv_bias", "bias", "use_sliding_window", "use_aux_hidden_state"]
 
 
 @pytest.mark.parametrize(

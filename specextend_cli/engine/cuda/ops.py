@@ -10,7 +10,9 @@ the row `last` is stored by another launch.
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import NamedTuple
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,9 +21,7 @@ from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, power_of
 from specextend_cli.engine.attention.triton_tree import Window, first_keys
 from specextend_cli.engine.attention.triton_tree import attend_placed as attend_placed
 from specextend_cli.engine.cuda.step import WORDS, Recurrence, StepInputs
-from specextend_cli.engine.lazy import LazyModule
 
-kernels = LazyModule("specextend_cli.engine.cuda.kernels")
 _BLOCK = 1024  # logits of a program
 _TILE = 2048  # numbers of a state in one program's registers
 
@@ -41,6 +41,12 @@ class Rope(NamedTuple):
     rotated: int
 
 
+@cache
+def _kernels() -> Any:
+    """They import triton, which is not everywhere."""
+    return import_module("specextend_cli.engine.cuda.kernels")
+
+
 def windows(inputs: StepInputs, sizes: Collection[int | None]) -> dict[int | None, Window | None]:
     """What a forward sees through windows of these sizes, by size; None sees all."""
     n, held = inputs.rows // inputs.sequences, inputs
@@ -58,7 +64,7 @@ def add_norm(
     total = x if added is None else torch.empty_like(x)
     normed = torch.empty_like(x) if out is None else out
     block = power_of_two(width)
-    kernels.add_norm_rows[(rows,)](
+    _kernels().add_norm_rows[(rows,)](
         x,
         x if added is None else added,
         norm.weight,
@@ -96,7 +102,7 @@ def rope_and_store(
     d = qkv.shape[1] // every
     queries = qkv.new_empty(rows, heads, d)
     q_norm, k_norm = norms or (None, None)
-    kernels.rotate_and_store[(rows, every)](
+    _kernels().rotate_and_store[(rows, every)](
         qkv,
         queries,
         place,
@@ -123,7 +129,7 @@ def rope_and_store(
 def store(keys: Tensor, values: Tensor, like: Tensor, place: Tensor, starts: Tensor, layer: int) -> None:
     """Keys and values [sequences, kv_heads, n, d] of new tokens to the cache, of the number format of `like`."""
     b, heads, n, d = keys.shape
-    kernels.store_rows[(b * n, heads)](
+    _kernels().store_rows[(b * n, heads)](
         keys,
         values,
         like,
@@ -144,7 +150,7 @@ def gated(gate_up: Tensor) -> Tensor:
     rows, width = len(gate_up), gate_up.shape[1] // 2
     out = gate_up.new_empty(rows, width)
     block = min(power_of_two(width), 1024)
-    kernels.gate_rows[(rows, -(-width // block))](gate_up, out, WIDTH=width, BLOCK=block, num_warps=4)
+    _kernels().gate_rows[(rows, -(-width // block))](gate_up, out, WIDTH=width, BLOCK=block, num_warps=4)
     return out
 
 
@@ -193,7 +199,7 @@ def best(
     values = torch.empty(rows, blocks, width, device=device)
     ids = torch.empty(rows, blocks, width, dtype=torch.long, device=device)
     sums = torch.empty(rows, blocks, device=device)
-    kernels.best_of_blocks[(rows, blocks)](
+    _kernels().best_of_blocks[(rows, blocks)](
         *(logits, logits if row is None else row, values, ids, sums, most, logits.stride(0)),
         **{"WIDTH": width, "BLOCK": _BLOCK, "PICKS": row is not None, "num_warps": 4},
     )
@@ -202,7 +208,7 @@ def best(
         torch.empty(rows, width, dtype=torch.long, device=device),
     )
     count = blocks * width
-    kernels.best_of_rows[(rows,)](
+    _kernels().best_of_rows[(rows,)](
         *(values, ids, sums, ids if vocabulary is None else vocabulary, shares, tokens),
         WIDTH=width,
         COUNT=count,
@@ -221,7 +227,7 @@ def advance(level: Level, shares: Tensor, tokens: Tensor, begin: Tensor | None =
     `shares` and `tokens` [width, width] are the children's; with `begin` they are [1, width], the root's.
     """
     held, width = level.inputs, shares.shape[1]
-    kernels.choose_level[(1,)](
+    _kernels().choose_level[(1,)](
         *(shares, tokens, held.tokens if begin is None else begin),
         *(held.tokens, held.positions, held.words, held.starts, held.lengths),
         *(level.scores, level.nodes, level.above, level.count, level.tree, level.tree.shape[1]),
@@ -244,7 +250,7 @@ def convolution_inputs(
     b, channels, n = new.shape
     out = new.new_empty(b * n, channels, size) if last is None else None
     block = min(power_of_two(channels), 256)
-    kernels.window_rows[(b * n if last is None else 1, -(-channels // block))](
+    _kernels().window_rows[(b * n if last is None else 1, -(-channels // block))](
         new,
         new if out is None else out,
         at,
@@ -274,7 +280,7 @@ def recur(
     out = v.new_empty(rows, heads, width, dtype=dtype) if last is None else None
     block_k = power_of_two(size)
     block_v = min(max(_TILE // block_k, 1), power_of_two(width))
-    kernels.recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
+    _kernels().recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
         q,
         k,
         v,
