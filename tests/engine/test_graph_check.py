@@ -403,7 +403,7 @@ def test_preferred_back_ends_by_device_and_packages(monkeypatch: pytest.MonkeyPa
     assert preferred(torch.device("cuda", 1)) == ("triton", "flash_attn", "torch")
     here.remove("triton")
     assert preferred(torch.device("cuda")) == ("flash_attn", "torch")
-    monkeypatch.setattr(flash_package, "is_hopper_or_later", lambda device: True)
+    monkeypatch.setattr(flash_package, "capability", lambda device: 9)
     assert preferred(torch.device("cuda")) == ("torch",)
     assert preferred(torch.device("cuda"), "flash_attn") == ("flash_attn",)
     assert preferred(CPU) == ("split",)

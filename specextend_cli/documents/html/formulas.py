@@ -17,6 +17,7 @@ from specextend_cli.documents.markup import attribute, name
 _LOWERED = str.maketrans("0123456789+-\N{MINUS SIGN}\N{EN DASH}", "₀₁₂₃₄₅₆₇₈₉₊₋₋₋")
 _BRACKETED = re.compile(r"[\[(]\s*(\d{1,4})\s*[\])]")
 _NUMBER = re.compile("[+\N{MINUS SIGN}\N{EN DASH}-]?[0-9]{1,9}")
+_CHARGE = re.compile("[0-9]?[+\N{MINUS SIGN}\N{EN DASH}-]")
 _NOTES = re.compile(r"[\[(]?\s*\d{1,4}(?:\s*[,;\u2013-]\s*\d{1,4})+\s*[\])]?")
 _NOTED = re.compile(r"(?:[^\W\d_]{3}|[.,;:)\]”’\"'?!])\s*$")
 _POWER_OF = re.compile(r"(?:[0-9)\]}]|(?<![^\W\d_])[^\W\d_])$")  # a number, a bracket, or a single letter
@@ -43,7 +44,7 @@ def superscript(before: str, text: str) -> str:
     body = text.strip()
     if bracketed := _BRACKETED.fullmatch(body):
         body = bracketed[1]
-    if _NUMBER.fullmatch(body):
+    if _NUMBER.fullmatch(body) or (_CHARGE.fullmatch(body) and before[-1:].isalnum()):
         return raised(body)
     if _NOTES.fullmatch(body) and _NOTED.search(before):
         return raised("".join(filter(str.isdigit, body)))
