@@ -68,7 +68,7 @@ class Joined:
     def __init__(self) -> None:
         self.words = Counter[str]()
 
-    def whole(self, head: str, tail: str, sign: str, *, capitals: bool) -> str:
+    def whole(self, head: str, tail: str, sign: str, **options: Any) -> str:
         return head + tail
 
 
