@@ -74,10 +74,8 @@ class Prefilled(Target):
         return super().verify(tree, features=features, record=record)
 
 
-def read(
-    target: Target, prompt: Sequence[int], chunk: int, *, room: int, drafter: Drafter | None = None
-) -> ModelOutput:
-    """Begin a sequence with `room` rows after the prompt, and read the prompt in pieces; the drafter reads along."""
+def read(target: Target, prompt: Sequence[int], chunk: int, *, room: int, drafter: Drafter | None = None) -> Tensor:
+    """Begin a sequence with `room` rows after the prompt, and read the prompt in pieces; the last logits."""
     target.begin(len(prompt) + room)
     if drafter is not None:
         drafter.begin(len(prompt) + room)
@@ -87,7 +85,7 @@ def read(
         out = target.prefill(torch.tensor(piece, device=target.lm.device), features=features)
         if drafter is not None:
             drafter.observe(piece, out.features)
-    return out
+    return out.logits
 
 
 def wait(device: torch.device) -> None:

@@ -1,4 +1,4 @@
-"""What captured forwards and drafts compute beside matrix products, by our own kernels (`kernels.py`).
+"""What captured forwards and drafts compute beside matrix products, by our own Triton kernels.
 
 On CUDA, or in Triton's interpreter. Nothing is read back, and allocations depend on shapes only.
 
@@ -42,9 +42,9 @@ class Rope(NamedTuple):
 
 
 @cache
-def _kernels() -> Any:
+def _kernels(name: str = "kernels") -> Any:
     """They import triton, which is not everywhere."""
-    return import_module("specextend_cli.engine.cuda.kernels")
+    return import_module(f"specextend_cli.engine.cuda.{name}")
 
 
 def windows(inputs: StepInputs, sizes: Collection[int | None]) -> dict[int | None, Window | None]:
@@ -250,7 +250,7 @@ def convolution_inputs(
     b, channels, n = new.shape
     out = new.new_empty(b * n, channels, size) if last is None else None
     block = min(power_of_two(channels), 256)
-    _kernels().window_rows[(b * n if last is None else 1, -(-channels // block))](
+    _kernels("recurrent_kernels").window_rows[(b * n if last is None else 1, -(-channels // block))](
         new,
         new if out is None else out,
         at,
@@ -280,7 +280,7 @@ def recur(
     out = v.new_empty(rows, heads, width, dtype=dtype) if last is None else None
     block_k = power_of_two(size)
     block_v = min(max(_TILE // block_k, 1), power_of_two(width))
-    _kernels().recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
+    _kernels("recurrent_kernels").recur_rows[(rows if last is None else 1, heads, -(-width // block_v))](
         q,
         k,
         v,
