@@ -195,9 +195,9 @@ class Steps:
         """Read the prompt and time every round."""
         target, drafter = self.target, self.drafter
         room = (rounds + 2) * len(self.working) + max(*self.nodes, self.shape.nodes) + 1
-        out = read(target, prompt, chunk, room=room, drafter=drafter)
+        logits = read(target, prompt, chunk, room=room, drafter=drafter)
         sampler = Sampler(Sampling(), prompt, target.lm.device)
-        last = int(sampler.choose(out.logits))
+        last = int(sampler.choose(logits))
         sampler.commit([last])
         drafter.observe([last], None)
         drafter.retrieve(target.attention_from(-1))
