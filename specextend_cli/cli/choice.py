@@ -115,7 +115,6 @@ def _agrees(output: Output, one: Candidate) -> bool:
         preset.title.partition(",")[0],
         preset.licence,
         "" if one.fetch is None else f"{format_bytes(one.fetch)} to download",
-        "" if one.disk is None else f"{format_bytes(one.disk)} on disk with its conversion",
         "" if one.rate is None else f"about {one.rate:.0f} tokens a second here",
     ]
     output.note(f"A model can write the summary in its own words: {', '.join(filter(None, facts))}.")

@@ -17,7 +17,7 @@ from types import MappingProxyType
 from specextend_cli.errors import SpecextendError
 from specextend_cli.models import ollama
 from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
-from specextend_cli.models.memory import estimate, packed_bytes, target_shape
+from specextend_cli.models.memory import estimate, gguf_bytes, target_shape
 from specextend_cli.models.preset import Dtype, Preset
 from specextend_cli.models.presets import load_preset, preset_files, read_preset
 from specextend_cli.models.shape import GRAPHS, Shape
@@ -103,7 +103,6 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
         return one
     if need is None or shape is None:
         return one
-    source, packed = preset.target.source, packed_bytes(preset)
     lacks = "" if not needs_cuda(preset) or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
     one = replace(
         one,
@@ -112,13 +111,11 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
         needs_cuda=needs_cuda(preset),
         is_slow_on_cpu=is_slow_on_cpu(preset),
         lacks=lacks,
-        # The file stays; full weights in two bytes a number, and codes about as large as the file, lie beside it.
-        disk=2 * source.file_bytes + shape.weight_bytes() if isinstance(source, HubFileSource) else None,
     )
     known = rates.get(preset.name)
     if machine.device != "cpu":
         return one
-    known = known or expected_rates(packed or shape.weight_bytes())
+    known = known or expected_rates(gguf_bytes(preset) or shape.weight_bytes())
     return replace(one, seconds=expected_seconds(preset, tokens, *known), rate=1 / known[1])
 
 
@@ -128,9 +125,9 @@ def needs_cuda(preset: Preset) -> bool:
 
 
 def is_slow_on_cpu(preset: Preset) -> bool:
-    """Whether it is a large one whose weights are not in four or eight bits."""
+    """Whether it is a large one whose weights are in no GGUF file."""
     shape = target_shape(preset.target)
-    return shape is not None and shape.weights > _LARGE and not packed_bytes(preset)
+    return shape is not None and shape.weights > _LARGE and not gguf_bytes(preset)
 
 
 def _missing(preset: Preset) -> int | None:

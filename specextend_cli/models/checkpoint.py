@@ -12,6 +12,8 @@ from typing import Any
 
 from specextend_cli.errors import ModelError
 
+GGUF_NAME = "gguf.path"
+"""A file that says where the weights are: a GGUF file of the user's, the Hub's cache's, or a wheel's."""
 FORMATS = (("model", ".safetensors"), ("pytorch_model", ".bin"))  # in order of preference
 _LONGEST_HEADER = 100_000_000  # bytes; the format's own limit
 _LARGEST = 1 << 28  # bytes of JSON; the largest published vocabularies have 40 MB
@@ -69,8 +71,18 @@ def has_tokenizer(directory: Path) -> bool:
     return any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
 
 
+def named_gguf(directory: Path) -> Path | None:
+    """The GGUF file with the weights of a directory of settings (see `gguf/settings.py`); None for other models."""
+    try:
+        return Path((directory / GGUF_NAME).read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+
+
 def weight_files(directory: Path) -> list[Path]:
     """The weight files of a directory, safetensors preferred; none if one is missing or their index is invalid."""
+    if (gguf := named_gguf(directory)) is not None:
+        return [gguf] if gguf.is_file() else []
     for stem, suffix in FORMATS:
         single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
         if index.is_file():

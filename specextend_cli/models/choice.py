@@ -55,11 +55,10 @@ class Machine:
 class Candidate:
     """A preset that writes. None: not known.
 
-    `need` is bytes of memory, `fetch` bytes to download, `disk` about what it takes of the disk, where it is more. On
-    a processor, a document of so many `tokens` takes `seconds` and is written at `rate` tokens a second. `gated`: its
-    owner has to be asked first, and nobody is logged in. `needs_cuda`: its four bits are bitsandbytes'.
-    `is_slow_on_cpu`: a large one whose weights are not in four or eight bits. `lacks`: the command that installs what
-    it needs.
+    `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`
+    and is written at `rate` tokens a second. `gated`: its owner has to be asked first, and nobody is logged in.
+    `needs_cuda`: its four bits are bitsandbytes'. `is_slow_on_cpu`: a large one whose weights are in no GGUF file.
+    `lacks`: the command that installs what it needs.
     """
 
     name: str
@@ -74,7 +73,6 @@ class Candidate:
     tokens: int = USUAL_TOKENS
     seconds: float | None = None
     rate: float | None = None
-    disk: int | None = None
 
 
 class Passed(NamedTuple):

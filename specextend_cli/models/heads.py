@@ -16,13 +16,13 @@ import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
+from transformers.initialization import no_init_weights
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.checkpoint import checked_weights, damaged
 from specextend_cli.models.head_config import PublishedHead, renamed, usable
-from specextend_cli.models.load import SkipInit
 
 _COMPARED = 4096  # rows of two matrices that are compared at a time
 _IGNORED = re.compile(r"(^|\.)(rotary_emb\.inv_freq|verifier_(norm|lm_head)\.weight)$")
@@ -51,7 +51,7 @@ def load_head(directory: Path, target: LanguageModel, *, name: str = "NAME") -> 
         _check_target(said, config, tensors, target)
         config = _shared(config, tensors, target)
         readings = said.readings(config, target.layers)
-        with SkipInit(anywhere=True):  # random weights would take seconds for a large vocabulary
+        with no_init_weights():  # random weights would take seconds for a large vocabulary
             head = EagleHead(readings[0], target)
         _fill(head, tensors, target.vocabulary)
     head = head.to(device=target.device, dtype=target.dtype)

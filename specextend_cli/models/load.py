@@ -11,16 +11,13 @@ from typing import Any
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 from torch.overrides import TorchFunctionMode
 from transformers import AutoModelForCausalLM, BitsAndBytesConfig, PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from specextend_cli.engine import native
-from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import checked_weights, damaged, read_header
-from specextend_cli.models.four_bit import FILE
+from specextend_cli.models.checkpoint import checked_weights, damaged, named_gguf, read_header
+from specextend_cli.models.gguf.weights import load_gguf
 from specextend_cli.models.model_config import KEY_MAPPING, check_loaded, check_tensors, read_config
 from specextend_cli.models.preset import Dtype, Quantization
 
@@ -40,6 +37,11 @@ def load_model(
     an unknown architecture, one that needs code from its repository or whose text part cannot be loaded alone, weights
     that contradict the configuration, or no library to quantize with. `torch.OutOfMemoryError` passes through.
     """
+    if (file := named_gguf(directory)) is not None:
+        with quiet_transformers():
+            config, _ = read_config(directory)
+            kind = torch.bfloat16 if dtype == "auto" else getattr(torch, dtype) if isinstance(dtype, str) else dtype
+            return load_gguf(file, directory, config, device=torch.device(device), dtype=kind)
     weights = checked_weights(directory, name)
     safe = [file for file in weights if file.suffix == ".safetensors"]
 
@@ -84,21 +86,7 @@ def load_model(
     if quantization == "none":  # a quantized model is on its device already, and must not be moved
         model.to(device)  # type: ignore[arg-type]  # its decorators hide its signature
     model.eval()
-    is_read = quantization == "none" and native.is_loaded() and torch.device(device).type == "cpu"
-    if is_read and (codes := directory / FILE).exists():
-        _read_four_bit(model, codes, name)
     return model
-
-
-def _read_four_bit(model: PreTrainedModel, file: Path, name: str) -> None:
-    try:
-        weights = load_file(file)
-        for key, tensor in weights.items():
-            if tensor.dtype != (torch.uint8 if key.endswith(".codes") else torch.bfloat16):
-                raise ValueError(f"its {key} is of {tensor.dtype} numbers")
-        use_four_bit(model, weights)
-    except (SafetensorError, LookupError, ValueError, AttributeError, RuntimeError, TypeError) as error:
-        raise damaged(file.parent, str(error), name) from error
 
 
 def _quantized(quantization: Quantization, device: str | torch.device, dtype: Dtype | torch.dtype) -> dict[str, Any]:
@@ -137,19 +125,13 @@ class SkipInit(TorchFunctionMode):
     """Builds models on the meta device without importing torch's compiler, which takes a fifth of a run's start.
 
     Within, `torch.nn.init` leaves tensors on the meta device as they are, and `torch.arange` is never there.
-
-    `anywhere`: it leaves all tensors as they are, for modules all of whose parameters are read from files.
     """
-
-    def __init__(self, *, anywhere: bool = False) -> None:
-        super().__init__()
-        self._anywhere = anywhere
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = dict(kwargs or {})
         if getattr(function, "__module__", None) == "torch.nn.init":
             tensor = kwargs["tensor"] if "tensor" in kwargs else args[0]
-            if tensor.is_meta or self._anywhere:
+            if tensor.is_meta:
                 return tensor
         if function is torch.arange and str(kwargs.get("device")) == "meta":
             kwargs["device"] = "cpu"

@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import replace
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.gguf.source import gguf_file
+from specextend_cli.models.checkpoint import named_gguf
+from specextend_cli.models.gguf.source import gguf_file, parts
 from specextend_cli.models.head_config import read_head_config
 from specextend_cli.models.preset import Dtype, Preset, Target, footprint
 from specextend_cli.models.shape import HEADROOM, Estimate, Footprint, Shape, Sizes
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import locate
 
-_MIXED = 1.2  # bytes of codes to those of a Q4_K_M file: its tensors of six bits are kept as eight
+_PACKED = 1.1  # bytes of packed weights to those of a file: its tensors of six bits are kept as eight
 
 
 def estimate(
@@ -20,25 +21,25 @@ def estimate(
 ) -> Estimate | None:
     """Bytes for `context` tokens (default: the preset's window), in `dtype` (default: the preset's).
 
-    None when neither the preset nor a model on disk says how large the target is.
+    `on_cpu`: on a processor that has the native library, where the weights of a GGUF file stay packed. None when
+    neither the preset nor a model on disk says how large the target is.
     """
     footprint = _footprint(preset, dtype)
     if footprint is None:
         return None
-    packed = packed_bytes(preset) if on_cpu else 0
-    return replace(footprint.at(context or preset.window.context), packed=packed)
+    found = footprint.at(context or preset.window.context)
+    packed = gguf_bytes(preset) if on_cpu else 0
+    return replace(found, weights=int(_PACKED * packed)) if packed else found
 
 
-def packed_bytes(preset: Preset) -> int:
-    """The codes of the target's weights in four or eight bits, which a processor decodes with; 0 without any."""
+def gguf_bytes(preset: Preset) -> int:
+    """The size of the target's GGUF file, of all parts; 0 where it is in none."""
     source = preset.target.source
     if isinstance(source, (HubFileSource, WheelSource)):
-        name, size = source.file, source.file_bytes
-    elif isinstance(source, (GgufSource, OllamaSource)):
-        name, size = f"{source}", gguf_file(source).stat().st_size
-    else:
-        return 0
-    return int(size * (_MIXED if "q4_k_m" in name.lower() else 1.0))
+        return source.file_bytes
+    if isinstance(source, (GgufSource, OllamaSource)):
+        return sum(part.stat().st_size for part in parts(gguf_file(source)))
+    return 0
 
 
 def prefill_bytes(preset: Preset, tokens: int, *, dtype: Dtype | None = None) -> int:
@@ -70,7 +71,8 @@ def target_shape(target: Target) -> Shape | None:
     """
     directory = locate(target.source)
     try:
-        return target.shape if directory is None else Shape.of(directory)
+        in_gguf = directory is not None and named_gguf(directory) is not None
+        return target.shape if directory is None or in_gguf else Shape.of(directory)
     except ModelError as error:
         if isinstance(error.__cause__, KeyError):
             return target.shape

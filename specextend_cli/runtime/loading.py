@@ -247,8 +247,10 @@ def is_exact(preset: Preset, options: Engine) -> bool:
 
 def check_memory(preset: Preset, device: torch.device, options: Engine, *, context: int | None = None) -> None:
     """FitError where the pair and `context` tokens (default: the preset's window) will hardly fit into what is free."""
+    from specextend_cli.engine import native
+
     dtype = None if options.dtype == "auto" else cast(Dtype, options.dtype)
-    need = estimate(preset, context=context, dtype=dtype, on_cpu=device.type == "cpu")
+    need = estimate(preset, context=context, dtype=dtype, on_cpu=device.type == "cpu" and native.is_loaded())
     if need is None:
         return
     graphs = GRAPHS if device.type == "cuda" and are_wanted() else 0

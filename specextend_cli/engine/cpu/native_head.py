@@ -17,12 +17,12 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.native_model import Rotation, install, run_step
 from specextend_cli.engine.cpu.native_weights import Weights
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
-from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import FORMATS
 from specextend_cli.engine.native.shared_library import Layer, Model, Step
+from specextend_cli.engine.packed import MOST_ROWS
 
 
 def run_natively(head: EagleHead, *, exact: bool = False) -> None:
@@ -59,7 +59,7 @@ class NativeHead(ForwardBackend[HeadOutput]):
                 scale=config.head_dim**-0.5,
             )
             layers[index].residual_is_normed = int(config.norm_before_residual)
-        if head.embedding.weight.shape[1] != config.hidden:
+        if head.embedding.embedding_dim != config.hidden:
             raise CannotCompileError("its embedding has another width than its states")
         self._layers, self._weights = layers, weights
         self._model = Model(
@@ -76,8 +76,8 @@ class NativeHead(ForwardBackend[HeadOutput]):
             residual_multiplier=1,
             logits_divisor=1,
             layer=ctypes.addressof(layers),
-            vocabulary=len(head.embedding.weight),
-            embedding=weights.at(head.embedding.weight),
+            vocabulary=head.embedding.num_embeddings,
+            embedding=weights.embedding(head.embedding),
             final_norm=weights.norm(head.norm, config.eps, config.hidden),
             feeds_normed=int(config.feeds_normed),
             head=weights.matrix(head.lm_head),

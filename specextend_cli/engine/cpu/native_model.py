@@ -24,10 +24,10 @@ from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.native_weights import Weights
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
-from specextend_cli.engine.four_bit import MOST_ROWS
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
 from specextend_cli.engine.native.shared_library import CannotCompileError, Layer, Model, Step, first_line, library
+from specextend_cli.engine.packed import MOST_ROWS
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 
@@ -86,15 +86,15 @@ class NativeModel(ForwardBackend[ModelOutput]):
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
         if any(lm.windows) or not lm.softmax_is_plain:
             raise CannotCompileError("some of its layers attend through a window, or by another softmax")
-        self._embedding: nn.Embedding = lm.model.get_input_embeddings()
+        self._embedding: Any = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()
         self._layers: list[Any] = list(decoder.layers)
-        self._dtype = self._embedding.weight.dtype
+        self._dtype = lm.dtype
         self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype)
         if len(buffers := lm.new_cache(1).buffers) > 1:
             raise CannotCompileError("its layers have heads of several sizes")
         _, _, self._kv_heads, _, self._head_dim = buffers[0].shape
-        self._width, self._vocabulary = self._embedding.weight.shape[1], self._head.out_features
+        self._width, self._vocabulary = self._embedding.embedding_dim, self._head.out_features
         if self._head_dim % 32:
             raise CannotCompileError(f"its heads have {self._head_dim} numbers, no multiple of 32")
         self._heads = self._layers[0].self_attn.q_proj.out_features // self._head_dim
@@ -125,8 +125,8 @@ class NativeModel(ForwardBackend[ModelOutput]):
             residual_multiplier=lm.multipliers.residual,
             logits_divisor=lm.multipliers.logits,
             layer=ctypes.addressof(layers),
-            vocabulary=len(self._embedding.weight),
-            embedding=weights.at(self._embedding.weight),
+            vocabulary=self._embedding.num_embeddings,
+            embedding=weights.embedding(self._embedding),
             final_norm=weights.norm(decoder.norm, epsilon, self._width),
             head=weights.matrix(self._head),
         )

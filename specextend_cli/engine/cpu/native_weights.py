@@ -8,14 +8,12 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import silu
 
-from specextend_cli.engine.four_bit import FourBitLinear
 from specextend_cli.engine.native import CannotCompileError
-from specextend_cli.engine.native.kernels import KINDS
 from specextend_cli.engine.native.shared_library import Layer, Matrix
+from specextend_cli.engine.packed import PackedEmbedding, PackedLinear, Tiles
 
-_BFLOAT16, _FLOAT32 = 4, 5
+_BFLOAT16, _FLOAT32 = 5, 6
 _COLUMNS = 32  # a multiple of which every matrix has
-_TILE = 16  # rows
 
 
 class Weights:
@@ -63,17 +61,28 @@ class Weights:
         """A linear layer's weights: packed ones if it has them."""
         if not isinstance(module, nn.Linear) or module.in_features % _COLUMNS:
             raise CannotCompileError(f"{type(module).__name__} is no linear layer of a multiple of {_COLUMNS} columns")
-        rows, columns, bias = module.out_features, module.in_features, self.at(module.bias)
-        if not isinstance(module, FourBitLinear):
-            self.are_packed = False
-            kind = _BFLOAT16 if self.dtype == torch.bfloat16 else _FLOAT32
-            return Matrix(kind, rows, columns, self.at(module.weight), None, bias)
-        packed, codes, scales = module.packed, module.packed.codes, module.packed.scales
-        self._read.add(id(module.weight))
+        bias = self.at(module.bias)
+        if isinstance(module, PackedLinear):
+            if module.full is not None:
+                self._read.add(id(module.full))
+            return self._packed(module.packed, bias)
+        self.are_packed = False
+        return self._dense(module.weight, bias)
+
+    def embedding(self, module: Any) -> Matrix:
+        """A row for each token."""
+        if isinstance(module, PackedEmbedding):
+            return self._packed(module.packed, None)
+        return self._dense(module.weight, None)
+
+    def _packed(self, tiles: Tiles, bias: int | None) -> Matrix:
+        codes, scales = tiles.codes, tiles.scales
         self.kept += (codes, scales)
-        if rows % _TILE:
-            raise CannotCompileError(f"{rows} packed rows are no multiple of {_TILE}")
-        return Matrix(KINDS[packed.bits, scales.shape[2]], rows, columns, codes.data_ptr(), scales.data_ptr(), bias)
+        return Matrix(tiles.kind.number, tiles.rows, tiles.columns, codes.data_ptr(), scales.data_ptr(), bias)
+
+    def _dense(self, weight: Tensor, bias: int | None) -> Matrix:
+        kind = _BFLOAT16 if self.dtype == torch.bfloat16 else _FLOAT32
+        return Matrix(kind, *weight.shape, self.at(weight), None, bias)
 
     def layer(self, module: Any, *, hidden: int, head_dim: int, epsilon: float, scale: float) -> Layer:
         """A decoder layer: attention and a gated MLP, each behind an RMS norm."""

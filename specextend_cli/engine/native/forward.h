@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "attention.h"
+#include "pack.h"
 #include "source.h"
 
 namespace specextend {
@@ -67,9 +68,7 @@ class Forward {
     const int64_t hidden = model_->hidden;
     states_.resize(rows_ * hidden);
     embeddings_.resize(rows_ * hidden);
-    for (int64_t row = 0; row < rows_; ++row)
-      widen(static_cast<const T*>(model_->embedding) + step_->tokens[first_ + row] * hidden, hidden,
-            &embeddings_[row * hidden]);
+    for (int64_t row = 0; row < rows_; ++row) embed(step_->tokens[first_ + row], &embeddings_[row * hidden]);
     for (float& number : embeddings_) number *= model_->embedding_multiplier;
     if (step_->features != nullptr) {
       read_.resize(rows_ * model_->fused.columns);
@@ -146,7 +145,7 @@ class Forward {
   int64_t first_ = 0, rows_ = 0;  // of the step's rows
   int64_t own_ = 0;               // rows of the tree, earlier ones included
   std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, head_, gathered_, gated_, up_, added_;
-  std::vector<T> queries_;
+  std::vector<T> queries_, embedded_;
 
   // Of a vector with the numbers of all rows, in tiles.
   Sums tiles(std::vector<float>& numbers) const { return Sums::by_tiles(numbers.data(), rows_); }
@@ -161,6 +160,18 @@ class Forward {
                   const Work& work) {
     const bool is_exact = model_->exact;
     in_parts(tiles, least, [&] { Input<T>::of_thread().read(source, is_exact, matrices); }, work);
+  }
+
+  void embed(int64_t token, float* to) {
+    const int64_t hidden = model_->hidden;
+    const SxMatrix& embedding = model_->embedding;
+    if (embedding.kind < kBFloat16) {
+      embedded_.resize(hidden);
+      unpack_row(embedding, token, embedded_.data());
+      widen(embedded_.data(), hidden, to);
+    } else {
+      widen(static_cast<const T*>(embedding.weights) + token * hidden, hidden, to);
+    }
   }
 
   // Makes these rows the states.

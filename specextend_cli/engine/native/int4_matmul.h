@@ -31,8 +31,22 @@ constexpr int64_t kPrefetch = 4096;                       // distance in bytes a
 constexpr int64_t kStrip = kLanes;                        // rows of a tile that are computed together
 constexpr int64_t kMostRows = kRegisters == 32 ? 12 : 5;  // whose sums fit the registers
 
-template <int Bits>
-constexpr int32_t kMiddle = 1 << (Bits - 1);  // of the codes
+// Bits of a code, parts of a group with scales of their own, whether it has a zero, and its middle.
+template <int Bits, int Parts, bool HasZero>
+struct Form {
+  static constexpr int kBits = Bits, kParts = Parts, kScales = HasZero ? 2 : Parts;
+  static constexpr bool kHasZero = HasZero;
+  static constexpr int32_t kMiddle = 1 << (Bits - 1);
+};
+
+// Calls work with the form of a kind of SxMatrix.
+template <typename Work>
+auto with_form(int64_t kind, const Work& work) {
+  return kind == kFourBit          ? work(Form<4, 1, true>{})
+         : kind == kEightBit       ? work(Form<8, 1, false>{})
+         : kind == kEightBitHalves ? work(Form<8, 2, false>{})
+                                   : work(Form<8, 1, true>{});
+}
 
 // Eight columns of a strip's rows.
 template <int Bits>
@@ -89,11 +103,12 @@ class Exact {
   // Adds eight columns.
   template <int Bits, int Count, int Strips>
   void add(Sum (&sums)[Strips][Count], Codes<Bits> (&codes)[Strips], int64_t first, int64_t step) const {
+    constexpr int32_t middle = 1 << (Bits - 1);
 #pragma GCC unroll 8
     for (int64_t i = 0; i < kStep; ++i) {
 #pragma GCC unroll 4
       for (int s = 0; s < Strips; ++s) {
-        const Floats weights = __builtin_convertvector(codes[s].next() - kMiddle<Bits>, Floats);
+        const Floats weights = __builtin_convertvector(codes[s].next() - middle, Floats);
 #pragma GCC unroll 12
         for (int row = 0; row < Count; ++row)
           sums[s][row] =
@@ -102,15 +117,15 @@ class Exact {
     }
   }
 
-  template <int Bits>
+  template <typename Form>
   static Floats zero(Floats, Floats zero) {
     return zero;
   }
 
-  // Adds the part'th of a group's `Parts`.
-  template <int Bits, int Parts>
+  // Adds the part'th of a group's parts.
+  template <typename Form>
   Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, int64_t, Floats scale, Floats zero) const {
-    if constexpr (Bits == 4) total = multiply_add(zero, every(sums_[row * (columns / kGroup) + group]), total);
+    if constexpr (Form::kHasZero) total = multiply_add(zero, every(sums_[row * (columns / kGroup) + group]), total);
     return multiply_add(sum, scale, total);
   }
 
@@ -149,16 +164,16 @@ class Rounded {
   }
 
   // Codes were taken for whole numbers from 0 on.
-  template <int Bits>
+  template <typename Form>
   static Floats zero(Floats scale, Floats zero) {
-    return multiply_add(every(static_cast<float>(-kMiddle<Bits>)), scale, zero);
+    return multiply_add(every(static_cast<float>(-Form::kMiddle)), scale, zero);
   }
 
-  // Adds the part'th of a group's `Parts`.
-  template <int Bits, int Parts>
+  // Adds the part'th of a group's parts.
+  template <typename Form>
   Floats scaled(Floats total, Sum sum, int64_t row, int64_t group, int64_t part, Floats scale, Floats zero) const {
     const auto& facts = facts_[row * (columns / kGroup) + group];
-    total = multiply_add(zero, every(facts[Parts + part]), total);
+    total = multiply_add(zero, every(facts[Form::kParts + part]), total);
     return multiply_add(__builtin_convertvector(sum, Floats), scale * facts[0], total);
   }
 
@@ -204,12 +219,13 @@ class Rounded {
 
 // `Count` rows from `first` on times `Strips` neighbouring strips; with few rows, several strips hide the latency of
 // dependent sums.
-template <typename Prepared, int Bits, int Parts, int Count, int Strips>
+template <typename Prepared, typename Form, int Count, int Strips>
 void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFloat16* scales, int64_t strip,
               const Sums& out) {
+  constexpr int Bits = Form::kBits, Parts = Form::kParts;
   constexpr int64_t each = kTile / kStrip;  // strips of a tile
   constexpr int64_t bytes = 16 * Bits;      // of a step
-  constexpr int64_t scales_of_group = Bits == 4 ? 2 : Parts;
+  constexpr int64_t scales_of_group = Form::kScales;
   const int64_t tile_codes = x.columns / kStep * bytes, tile_scales = x.columns / kGroup * scales_of_group * kTile;
   const uint8_t* from[Strips];
   const BFloat16* scaled_by[Strips];
@@ -244,12 +260,11 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
       const BFloat16* of_group = scaled_by[s] + group * scales_of_group * kTile;
       __builtin_prefetch(reinterpret_cast<const uint8_t*>(of_group) + kPrefetch, 0, 2);
       const Floats scale = Word<BFloat16>::load(of_group + part * kTile);
-      const Floats own_zero = Bits == 4 ? Word<BFloat16>::load(of_group + kTile) : Floats{};
-      const Floats zero = Prepared::template zero<Bits>(scale, own_zero);
+      const Floats own_zero = Form::kHasZero ? Word<BFloat16>::load(of_group + kTile) : Floats{};
+      const Floats zero = Prepared::template zero<Form>(scale, own_zero);
 #pragma GCC unroll 12
       for (int row = 0; row < Count; ++row)
-        total[s][row] =
-            x.template scaled<Bits, Parts>(total[s][row], added[s][row], first + row, group, part, scale, zero);
+        total[s][row] = x.template scaled<Form>(total[s][row], added[s][row], first + row, group, part, scale, zero);
     }
   }
   for (int s = 0; s < Strips; ++s)
@@ -257,7 +272,7 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
 }
 
 // Rows times the tiles from `begin` to `end`, to the columns of `out` that have their numbers.
-template <int Bits, int Parts, typename Prepared>
+template <typename Form, typename Prepared>
 void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BFloat16* scales, int64_t begin,
                  int64_t end, const Sums& out) {
   using Times = void (*)(const Prepared&, int64_t, const uint8_t*, const BFloat16*, int64_t, int64_t, const Sums&);
@@ -266,8 +281,8 @@ void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BF
                                               const BFloat16* scales, int64_t strip, int64_t last, const Sums& out) {
       constexpr int strips = I < (kRegisters == 32 ? 6 : 2) ? 2 : 1;
       for (; strip + strips <= last; strip += strips)
-        multiply<Prepared, Bits, Parts, I + 1, strips>(x, first, codes, scales, strip, out);
-      for (; strip < last; ++strip) multiply<Prepared, Bits, Parts, I + 1, 1>(x, first, codes, scales, strip, out);
+        multiply<Prepared, Form, I + 1, strips>(x, first, codes, scales, strip, out);
+      for (; strip < last; ++strip) multiply<Prepared, Form, I + 1, 1>(x, first, codes, scales, strip, out);
     }...};
   }(std::make_index_sequence<kMostRows>());
   const int64_t passes = (rows + kMostRows - 1) / kMostRows;
@@ -276,14 +291,6 @@ void times_tiles(const Prepared& x, int64_t rows, const uint8_t* codes, const BF
     by_count[count - 1](x, first, codes, scales, begin * kTile / kStrip, end * kTile / kStrip, out);
     first += count;
   }
-}
-
-// The same for a kind of SxMatrix.
-template <typename Prepared>
-auto times_packed(int64_t kind) {
-  return kind == kFourBit    ? times_tiles<4, 1, Prepared>
-         : kind == kEightBit ? times_tiles<8, 1, Prepared>
-                             : times_tiles<8, 2, Prepared>;
 }
 
 }  // namespace specextend

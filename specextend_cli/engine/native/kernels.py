@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.native.shared_library import library
+from specextend_cli.engine.native.shared_library import Matrix, library
 from specextend_cli.engine.tree import DraftTree
 
 FORMATS = (torch.bfloat16, torch.float32)
@@ -19,27 +20,79 @@ def use_threads() -> None:
     library().sx_threads(torch.get_num_threads())
 
 
-KINDS = {(4, 2): 1, (8, 1): 2, (8, 2): 3}
-"""SxMatrix's kinds of packed matrices, by bits and by scales, a zero included, of a group of columns."""
+class PackedKind(NamedTuple):
+    """A kind of SxMatrix of four or eight bits: its number, bits, and numbers in `scales` for 32 columns of a row."""
+
+    number: int
+    bits: int
+    scales: int
 
 
-def int4_matmul(x: Tensor, codes: Tensor, scales: Tensor) -> Tensor:
-    """Rows x [n, columns] times a matrix in tiles (see `four_bit.Tiles`) -> [n, rows]."""
+FOUR_BIT = PackedKind(1, 4, 2)
+_EIGHT_BIT, _EIGHT_BIT_HALVES, _EIGHT_BIT_ZERO = PackedKind(2, 8, 1), PackedKind(3, 8, 2), PackedKind(4, 8, 2)
+KIND_OF_BLOCKS = {
+    "Q4_0": FOUR_BIT,
+    "Q4_1": FOUR_BIT,
+    "Q5_0": _EIGHT_BIT,
+    "Q5_1": _EIGHT_BIT_ZERO,
+    "Q8_0": _EIGHT_BIT,
+    "Q4_K": FOUR_BIT,
+    "Q5_K": _EIGHT_BIT_ZERO,
+    "Q6_K": _EIGHT_BIT_HALVES,
+}
+"""What blocks of GGUF's types, by their names, are packed as."""
+
+
+def int4_matmul(x: Tensor, kind: PackedKind, codes: Tensor, scales: Tensor) -> Tensor:
+    """Rows x [n, columns] times a matrix in tiles (see `packed.Tiles`) -> [n, rows]."""
     n, columns = x.shape
-    tiles, steps, width = codes.shape
-    if codes.dtype != torch.uint8 or scales.dtype != torch.bfloat16 or x.dtype not in FORMATS:
-        raise ValueError("a packed product reads codes of 8 bits, scales in bfloat16, rows in bfloat16 or float32")
-    kind = KINDS.get((width // 16, scales.shape[2]))
-    if columns % 32 or steps * 8 != columns or scales.shape != (tiles, steps // 4, scales.shape[2], 16) or not kind:
-        raise ValueError(f"a packed matrix of {tiles * 16} x {steps * 8} weights does not fit rows of {columns}")
+    matrix = _packed(kind, codes, scales)
+    if matrix.columns != columns or x.dtype not in FORMATS:
+        raise ValueError(f"a packed matrix of {matrix.columns} columns does not fit rows {list(x.shape)} in {x.dtype}")
     read = x.float().contiguous()
-    out = torch.empty(n, tiles * 16)
+    out = torch.empty(n, matrix.rows)
     use_threads()
     exact = int(x.dtype == torch.float32)
     library().sx_int4_matmul(
-        read.data_ptr(), n, columns, kind, codes.data_ptr(), scales.data_ptr(), tiles, exact, out.data_ptr()
+        *(read.data_ptr(), n, columns, kind.number, codes.data_ptr(), scales.data_ptr(), len(codes), exact),
+        out.data_ptr(),
     )
     return out.to(x.dtype)
+
+
+def pack(type_number: int, blocks: Tensor, codes: Tensor, scales: Tensor) -> None:
+    """Set codes and scales to GGUF's blocks [rows, bytes], uint8. ValueError: a scale is not finite."""
+    rows, columns = 16 * len(codes), 8 * codes.shape[1]
+    use_threads()
+    read = blocks.contiguous()
+    if library().sx_pack(type_number, read.data_ptr(), rows, columns, codes.data_ptr(), scales.data_ptr()):
+        raise ValueError("a tensor has values that are not finite")
+
+
+def unpack(kind: PackedKind, codes: Tensor, scales: Tensor, dtype: torch.dtype) -> Tensor:
+    """The weights of a matrix in tiles, [rows, columns]."""
+    matrix = _packed(kind, codes, scales)
+    out = torch.empty(matrix.rows, matrix.columns, dtype=dtype)
+    use_threads()
+    library().sx_unpack(ctypes.byref(matrix), _bf16(out), out.data_ptr())
+    return out
+
+
+def unpack_rows(kind: PackedKind, codes: Tensor, scales: Tensor, rows: Tensor, dtype: torch.dtype) -> Tensor:
+    """Some rows of it, [.., columns] of `rows` [..], which are not checked."""
+    matrix, ids = _packed(kind, codes, scales), rows.contiguous()
+    out = torch.empty(*rows.shape, matrix.columns, dtype=dtype)
+    use_threads()
+    library().sx_unpack_rows(ctypes.byref(matrix), _bf16(out), ids.data_ptr(), ids.numel(), out.data_ptr())
+    return out
+
+
+def _packed(kind: PackedKind, codes: Tensor, scales: Tensor) -> Matrix:
+    tiles, steps, width = codes.shape
+    fits = width == 16 * kind.bits and steps % 4 == 0 and scales.shape == (tiles, steps // 4, kind.scales, 16)
+    if not fits or codes.dtype != torch.uint8 or scales.dtype != torch.bfloat16:
+        raise ValueError(f"codes {list(codes.shape)} and scales {list(scales.shape)} are no packed matrix")
+    return Matrix(kind.number, 16 * tiles, 8 * steps, codes.data_ptr(), scales.data_ptr(), None)
 
 
 def top_k(logits: Tensor, width: int) -> tuple[Tensor, Tensor]:

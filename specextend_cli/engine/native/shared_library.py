@@ -180,7 +180,7 @@ class Library:
             getattr(library, function).argtypes = arguments
             getattr(library, function).restype = None
         library.sx_instructions.restype = ctypes.c_char_p
-        library.sx_forward.restype = library.sx_packed_prompts.restype = _INT
+        library.sx_forward.restype = library.sx_packed_prompts.restype = library.sx_pack.restype = _INT
         _loaded = library
 
 
@@ -240,8 +240,7 @@ class Model(ctypes.Structure):
         *((name, _FLOAT) for name in ("epsilon", "embedding_multiplier", "residual_multiplier", "logits_divisor")),
         ("layer", _AT),
         ("vocabulary", _INT),
-        ("embedding", _AT),
-        *((name, Matrix) for name in ("joined", "fused")),
+        *((name, Matrix) for name in ("embedding", "joined", "fused")),
         ("final_norm", _AT),
         ("feeds_normed", _INT),
         ("head", Matrix),
@@ -273,6 +272,9 @@ _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_threads": (_INT,),
     "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(Step)),
     "sx_int4_matmul": (_AT, _INT, _INT, _INT, _AT, _AT, _INT, _INT, _AT),
+    "sx_pack": (_INT, _AT, _INT, _INT, _AT, _AT),
+    "sx_unpack": (ctypes.POINTER(Matrix), _INT, _AT),
+    "sx_unpack_rows": (ctypes.POINTER(Matrix), _INT, _AT, _INT, _AT),
     "sx_top_k": (_AT, _INT, _INT, _INT, _AT, _AT),
     "sx_choose": (_AT, _INT, _INT, _AT, _INT, _AT, _AT, _FLOAT, _INT, _AT),
     "sx_attend": (_INT, _AT, *([_INT] * 4), _AT, _AT, *([_INT] * 4), _AT, _FLOAT, _AT),

@@ -107,7 +107,9 @@ class Input {
   void times_codes(const Prepared& x, const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
     const auto* codes = static_cast<const uint8_t*>(matrix.weights);
     const auto* scales = static_cast<const BFloat16*>(matrix.scales);
-    times_packed<Prepared>(matrix.kind)(x, rows_, codes, scales, begin / kTile, end / kTile, out);
+    with_form(matrix.kind, [&]<typename Form>(Form) {
+      times_tiles<Form>(x, rows_, codes, scales, begin / kTile, end / kTile, out);
+    });
   }
 };
 

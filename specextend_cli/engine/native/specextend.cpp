@@ -74,13 +74,14 @@ template <typename Prepared>
 void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes, const void* scales,
                  int64_t tiles, float* out) {
   static thread_local Prepared own;
-  const auto times = times_packed<Prepared>(kind);
-  in_parts(
-      tiles, 1, [&] { own.prepare(Rows::by_rows(x, columns), rows, columns); },
-      [&](int64_t begin, int64_t end) {
-        times(own, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin, end,
-              Sums::by_rows(out, tiles * kTile));
-      });
+  with_form(kind, [&]<typename Form>(Form) {
+    in_parts(
+        tiles, 1, [&] { own.prepare(Rows::by_rows(x, columns), rows, columns); },
+        [&](int64_t begin, int64_t end) {
+          times_tiles<Form>(own, rows, static_cast<const uint8_t*>(codes), static_cast<const BFloat16*>(scales), begin,
+                            end, Sums::by_rows(out, tiles * kTile));
+        });
+  });
 }
 
 }  // namespace
@@ -144,6 +145,50 @@ void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind,
     specextend::int4_matmul<specextend::Exact>(x, rows, columns, kind, codes, scales, tiles, out);
   else
     specextend::int4_matmul<specextend::Rounded>(x, rows, columns, kind, codes, scales, tiles, out);
+}
+
+int64_t sx_pack(int64_t type, const void* blocks, int64_t rows, int64_t columns, void* codes, void* scales) {
+  using namespace specextend;
+  const auto pack = [&]<typename Block>(Block) -> int64_t {
+    return pack_blocks<Block>(static_cast<const uint8_t*>(blocks), rows, columns, static_cast<uint8_t*>(codes),
+                              static_cast<BFloat16*>(scales))
+               ? 0
+               : 2;
+  };
+  switch (type) {  // ggml_type
+    case 2:
+      return pack(Simple<false, false>{});
+    case 3:
+      return pack(Simple<false, true>{});
+    case 6:
+      return pack(Simple<true, false>{});
+    case 7:
+      return pack(Simple<true, true>{});
+    case 8:
+      return pack(Q8_0{});
+    case 12:
+      return pack(Super<false>{});
+    case 13:
+      return pack(Super<true>{});
+    case 14:
+      return pack(Q6_K{});
+    default:
+      return 1;
+  }
+}
+
+void sx_unpack(const SxMatrix* matrix, int64_t bf16, void* out) {
+  bf16 ? specextend::unpack(*matrix, static_cast<BFloat16*>(out))
+       : specextend::unpack(*matrix, static_cast<float*>(out));
+}
+
+void sx_unpack_rows(const SxMatrix* matrix, int64_t bf16, const int64_t* rows, int64_t count, void* out) {
+  const auto unpack = [&]<typename T>(T* to) {
+    specextend::in_parts(count, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) specextend::unpack_row(*matrix, rows[i], to + i * matrix->columns);
+    });
+  };
+  bf16 ? unpack(static_cast<BFloat16*>(out)) : unpack(static_cast<float*>(out));
 }
 
 void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids) {

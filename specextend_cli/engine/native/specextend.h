@@ -13,8 +13,8 @@
 extern "C" {
 #endif
 
-// Of eight bits, one or two scales for a group of columns.
-enum { kNone, kFourBit, kEightBit, kEightBitHalves, kBFloat16, kFloat32 };
+// Of eight bits, a group of columns has one scale, one for each half, or scale and zero.
+enum { kNone, kFourBit, kEightBit, kEightBitHalves, kEightBitZero, kBFloat16, kFloat32 };
 
 // A linear layer [rows, columns]; of four and eight bits as in `int4_matmul.h`.
 typedef struct {
@@ -42,9 +42,9 @@ typedef struct {
   float embedding_multiplier, residual_multiplier, logits_divisor;
   const SxLayer* layer;
   int64_t vocabulary;
-  const void* embedding;  // [vocabulary, hidden]
-  SxMatrix joined;        // EAGLE-1's: embedding and state to a state
-  SxMatrix fused;         // EAGLE-3's: states of the target's layers to a state
+  SxMatrix embedding;  // [vocabulary, hidden]
+  SxMatrix joined;     // EAGLE-1's: embedding and state to a state
+  SxMatrix fused;      // EAGLE-3's: states of the target's layers to a state
   const void* final_norm;
   int64_t feeds_normed;  // of an EAGLE head: the states it gives are the normed ones
   SxMatrix head;
@@ -88,6 +88,14 @@ SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);
 // x.
 SX_API void sx_int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes,
                            const void* scales, int64_t tiles, int64_t exact, float* out);
+
+// Rows of blocks of a type of GGUF's, [rows, columns], a multiple of 16, as codes and scales of a matrix. 0, or why
+// there are none: another type (1), scales that are not finite (2).
+SX_API int64_t sx_pack(int64_t type, const void* blocks, int64_t rows, int64_t columns, void* codes, void* scales);
+// The weights of a matrix of four or eight bits in bfloat16 or float32 -> out [rows, columns].
+SX_API void sx_unpack(const SxMatrix* matrix, int64_t bf16, void* out);
+// Some of its rows -> out [count, columns].
+SX_API void sx_unpack_rows(const SxMatrix* matrix, int64_t bf16, const int64_t* rows, int64_t count, void* out);
 
 // The `width` largest of each row of logits [rows, columns], best first -> softmax and columns, both [rows, width].
 SX_API void sx_top_k(const float* logits, int64_t rows, int64_t columns, int64_t width, float* shares, int64_t* ids);

@@ -1,1 +1,1 @@
-"""GGUF files: read, and converted to transformers' layout."""
+"""GGUF files: their header, settings in transformers' layout, and weights."""

@@ -1,7 +1,7 @@
 """Families of models in GGUF files: their configuration, and their tensors, by transformers' names.
 
 transformers reads GGUF files, too, but without the scaling of positions, Gemma's soft caps, Granite and SmolLM3, and
-with the whole model in memory in float32. What llama.cpp's converter changes is undone here, or while converting.
+with the whole model in memory in float32. What llama.cpp's converter changes is undone here, or while loading.
 """
 
 from __future__ import annotations
@@ -280,7 +280,7 @@ def _llama3(tensor: GgufTensor, theta: float, dimensions: int) -> dict[str, Any]
     """The settings of Llama 3.1's scaling, of which the file has the result: what divides each frequency."""
     if tensor.kind.name != "F32" or tensor.columns > 1 << 16 or tensor.rows != 1:
         raise ValueError("its rope_freqs.weight is no short vector")
-    divisors = tensor.raw().view("<f4")[0].astype(np.float32)
+    divisors = tensor.blocks().view("<f4")[0].astype(np.float32)
     if len(divisors) != dimensions // 2 or not np.isfinite(divisors).all():
         raise ValueError("its rope_freqs.weight is not of the length of its heads")
     wavelengths = 2 * np.pi * theta ** (np.arange(0, dimensions, 2) / dimensions)

@@ -1,24 +1,24 @@
 """GGUF files, read without trusting them.
 
 Every count, length and offset is checked against the file before anything is allocated; the gguf package's own reader
-follows them wherever they lead. The tensors stay on disk until they are asked for.
+follows them wherever they lead. Tensors are read, not mapped: a file that is cut short meanwhile is then an error, not
+the end of the process.
 """
 
 from __future__ import annotations
 
-import mmap
-import re
 import struct
 from collections.abc import Iterator
-from contextlib import closing
 from dataclasses import dataclass
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
 from gguf import GGML_QUANT_SIZES, GGUF_DEFAULT_ALIGNMENT, GGMLQuantizationType, GGUFReader, GGUFValueType
+
+from specextend_cli.models.gguf.source import parts
 
 _VERSIONS = (2, 3)
 _MOST_FIELDS = 1 << 12
@@ -26,8 +26,6 @@ _MOST_ITEMS = 1 << 22  # of an array; the largest published vocabularies have ha
 _LONGEST = 1 << 24  # bytes of a string
 _MOST_TENSORS = 1 << 16
 _MOST_NUMBERS = 1 << 40  # of a tensor
-_MOST_PARTS = 1 << 10  # files
-_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
 _NUMBERS = GGUFReader.gguf_scalar_to_np
 
 
@@ -56,9 +54,13 @@ class GgufTensor:
         numbers, size = GGML_QUANT_SIZES[self.kind]
         return self.columns // numbers * size
 
-    def raw(self) -> npt.NDArray[np.uint8]:
-        """The blocks, [rows, row_bytes], mapped from the file."""
-        return np.memmap(self.file, np.uint8, "r", self.offset, (self.rows, self.row_bytes))
+    def blocks(self, first: int = 0, count: int | None = None) -> npt.NDArray[np.uint8]:
+        """`count` rows, or all, from `first` on: [count, row_bytes]. OSError; ValueError: the file became shorter."""
+        count = min(self.rows - first, self.rows if count is None else count)
+        found = np.fromfile(self.file, np.uint8, count * self.row_bytes, offset=self.offset + first * self.row_bytes)
+        if found.nbytes != count * self.row_bytes:
+            raise ValueError("the file became shorter while it was read")
+        return found.reshape(count, self.row_bytes)
 
 
 @dataclass(frozen=True)
@@ -75,45 +77,30 @@ class Gguf:
         tensors: dict[str, GgufTensor] = {}
         for part in parts(file):
             with part.open("rb") as opened:
-                if not part.stat().st_size:
-                    raise ValueError("the file is empty")
-                with closing(mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)) as mapped:
-                    header = _Header(mapped)
-                    found = header.read()
-                    facts = facts or found
-                    for name, tensor in header.tensors(part, found):
-                        if name in tensors:
-                            raise ValueError(f"it has two tensors {name}")
-                        tensors[name] = tensor
+                header = _Header(opened, part.stat().st_size)
+                found = header.read()
+                facts = facts or found
+                for name, tensor in header.tensors(part, found):
+                    if name in tensors:
+                        raise ValueError(f"it has two tensors {name}")
+                    tensors[name] = tensor
         if (said := facts.get("split.tensors.count", len(tensors))) != len(tensors):
             raise ValueError(f"it has {len(tensors)} tensors instead of {said}")
         return cls(facts, tensors)
 
 
-def parts(file: Path) -> list[Path]:
-    """The files of a model: one, or all into which it was split. FileNotFoundError; ValueError: not the first one."""
-    if not (match := _PART.fullmatch(file.name)):
-        return [file]
-    stem, number, total = match[1], int(match[2]), int(match[3])
-    if number != 1 or not 1 <= total <= _MOST_PARTS:
-        raise ValueError(f"it is part {number} of {total}; name the first one, {stem}-00001-of-{match[3]}.gguf")
-    found = [file.with_name(f"{stem}-{one:05}-of-{match[3]}.gguf") for one in range(1, total + 1)]
-    if missing := [one.name for one in found if not one.is_file()]:
-        raise FileNotFoundError(f"it is split, and {missing[0]} is not beside it")
-    return found
-
-
 class _Header:
     """Reads from the start of a file; ValueError where it ends or says what cannot be."""
 
-    def __init__(self, data: mmap.mmap) -> None:
-        self._data, self._size, self._at = data, len(data), 0
+    def __init__(self, data: BinaryIO, size: int) -> None:
+        self._data, self._size, self._at = data, size, 0
 
     def read(self) -> dict[str, Any]:
         """The metadata."""
-        if self._data[:4] != b"GGUF":
+        if not self._size:
+            raise ValueError("the file is empty")
+        if self._take(4) != b"GGUF":
             raise ValueError("it does not begin with GGUF")
-        self._at = 4
         version = self._number("I")
         if version not in _VERSIONS:
             raise ValueError(f"its version is {version}, not {' or '.join(map(str, _VERSIONS))}")
@@ -187,4 +174,7 @@ class _Header:
         if self._at + length > self._size:
             raise ValueError("it is cut off")
         self._at += length
-        return self._data[self._at - length : self._at]
+        taken = self._data.read(length)
+        if len(taken) != length:
+            raise ValueError("it became shorter while it was read")
+        return taken

@@ -6,7 +6,7 @@ from math import prod
 from typing import Any
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.gguf.convert import read_gguf
+from specextend_cli.models.gguf.settings import read_gguf
 from specextend_cli.models.gguf.source import GgufFile, gguf_file, plain_name
 from specextend_cli.models.preset import Preset, Target, Window
 from specextend_cli.models.preset_defaults import context, window_sizes

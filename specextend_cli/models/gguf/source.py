@@ -1,4 +1,4 @@
-"""GGUF files on this machine: where they are, and what their conversions are called."""
+"""GGUF files on this machine: where they are, and what their settings are called."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
 GgufFile: TypeAlias = GgufSource | OllamaSource
 _SAMPLE = 1 << 16  # bytes at each end
+_MOST_PARTS = 1 << 10  # files
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
 
 
 def gguf_file(source: GgufFile) -> Path:
@@ -25,7 +27,20 @@ def gguf_file(source: GgufFile) -> Path:
     return source.path
 
 
-def converted_name(source: GgufFile) -> str:
+def parts(file: Path) -> list[Path]:
+    """The files of a model: one, or all into which it was split. FileNotFoundError; ValueError: not the first one."""
+    if not (match := _PART.fullmatch(file.name)):
+        return [file]
+    stem, number, total = match[1], int(match[2]), int(match[3])
+    if number != 1 or not 1 <= total <= _MOST_PARTS:
+        raise ValueError(f"it is part {number} of {total}; name the first one, {stem}-00001-of-{match[3]}.gguf")
+    found = [file.with_name(f"{stem}-{one:05}-of-{match[3]}.gguf") for one in range(1, total + 1)]
+    if missing := [one.name for one in found if not one.is_file()]:
+        raise FileNotFoundError(f"it is split, and {missing[0]} is not beside it")
+    return found
+
+
+def file_name(source: GgufFile) -> str:
     """A name that is another one when the file is, by its size, time and both ends; ModelError: it is gone.
 
     Hashing all of it would take longer than loading the model.

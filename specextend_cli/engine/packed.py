@@ -1,0 +1,184 @@
+"""Linear layers and embeddings whose weights have four or eight bits, and no other form in memory.
+
+One token's product with a matrix reads every weight once: with four bits a weight that takes a quarter of the time. The
+native library's kernel multiplies few rows; it rounds them to eight bits, unless the model is in float32. A prompt's
+many rows are bound by arithmetic. They run by the same kernel where a processor multiplies bytes faster than the
+model's numbers, and the whole forward is native (`native/prompt_forward.h`). Elsewhere a matrix is unpacked for them,
+one at a time, which costs little beside a prompt's products. Both have the same weights, so the output depends on the
+choice only by rounding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import linear
+
+from specextend_cli.engine import native
+from specextend_cli.engine.native import kernels
+from specextend_cli.engine.native.kernels import FORMATS, PackedKind
+from specextend_cli.engine.transfer import in_large_pages
+
+GROUP = 32  # columns whose scales are stored together
+MOST_ROWS = 32
+"""Rows of an input up to which the kernel multiplies."""
+ROWS = 16
+"""Kernels take matrices with a multiple of so many rows."""
+_STEP = 8  # columns whose codes are stored together
+_LINE = 64  # bytes of a line of the processor's cache
+
+
+class Tiles(nn.Module):
+    """A matrix [rows, columns] of four or eight bits a weight as the kernel takes it (`native/int4_matmul.h`).
+
+    Codes [rows / 16, columns / 8, 16 * bits] hold eight columns of every row, of eight bits the upper halves first.
+    Scales [rows / 16, columns / 32, 1 or 2, 16], bfloat16, are what the kind says of 32 columns.
+    """
+
+    codes: Tensor
+    scales: Tensor
+
+    def __init__(self, kind: PackedKind, rows: int, columns: int) -> None:
+        """Its contents are not set."""
+        super().__init__()
+        self.kind, self.rows, self.columns = kind, rows, columns
+        codes = torch.empty(rows // ROWS, columns // _STEP, ROWS * kind.bits, dtype=torch.uint8)
+        scales = torch.empty(rows // ROWS, columns // GROUP, kind.scales, ROWS, dtype=torch.bfloat16)
+        self.register_buffer("codes", codes, persistent=False)
+        self.register_buffer("scales", scales, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Tiles:
+        """Neither moved nor cast with the module that it is in: a draft head shares its target's embedding."""
+        return self
+
+    def forward(self, rows: Tensor) -> Tensor:
+        """Rows [n, columns] -> [n, rows]."""
+        return kernels.int4_matmul(rows, self.kind, self.codes, self.scales)
+
+    def set_blocks(self, type_number: int, blocks: Tensor, first: int = 0) -> None:
+        """Take rows from `first` on from blocks [count, bytes], uint8, of a type of GGUF's, whole tiles.
+
+        ValueError: a scale is not finite.
+        """
+        some = slice(first // ROWS, (first + len(blocks)) // ROWS)
+        kernels.pack(type_number, blocks, self.codes[some], self.scales[some])
+
+    def set_rounded(self, weight: Tensor) -> None:
+        """Take the weights [rows, columns], rounded to four bits."""
+        groups = weight.float().reshape(self.rows, -1, GROUP)
+        low, high = groups.aminmax(dim=-1, keepdim=True)
+        scale = ((high - low) / 15).bfloat16().float().clamp(min=1e-8)
+        zero = (low + 8 * scale).bfloat16().float()
+        codes = ((groups - zero) / scale).round_().add_(8).clamp_(0, 15).to(torch.uint8).reshape(self.rows, -1)
+        self.set_codes(codes[:, ::2] | codes[:, 1::2] << 4, torch.cat((scale, zero), -1))
+
+    def set_codes(self, codes: Tensor, scales: Tensor) -> None:
+        """Codes of four bits [rows, columns / 2], the lower column's in the lower half; scales [rows, groups, 2]."""
+        words = codes.contiguous().view(torch.int32).unflatten(0, (-1, ROWS))
+        self.codes.view(torch.int32).copy_(words.transpose(1, 2))
+        self.scales.copy_(scales.unflatten(0, (-1, ROWS)).permute(0, 2, 3, 1))
+
+    def unpacked(self, dtype: torch.dtype) -> Tensor:
+        """The weights [rows, columns]."""
+        return kernels.unpack(self.kind, self.codes, self.scales, dtype)
+
+    def unpacked_rows(self, rows: Tensor, dtype: torch.dtype) -> Tensor:
+        """Some rows, [.., columns] of `rows` [..]."""
+        return kernels.unpack_rows(self.kind, self.codes, self.scales, rows, dtype)
+
+
+class PackedLinear(nn.Linear):
+    """A linear layer of packed weights, in the number format of what it multiplies."""
+
+    def __init__(
+        self, packed: Tiles, bias: nn.Parameter | None, dtype: torch.dtype, full: nn.Parameter | None = None
+    ) -> None:
+        """`full`: the weights that many rows are multiplied by, where they are others (of a draft that was rounded)."""
+        nn.Module.__init__(self)
+        self.in_features, self.out_features = packed.columns, packed.rows
+        self.packed, self.dtype, self.full = packed, dtype, full
+        self.bias = bias  # type: ignore[assignment]
+        self.few = MOST_ROWS
+
+    @property
+    def weight(self) -> Tensor:  # type: ignore[override]
+        """The weights [rows, columns], unpacked anew."""
+        return self.packed.unpacked(self.dtype) if self.full is None else self.full
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x [.., columns] -> [.., rows]."""
+        if x.numel() > self.few * self.in_features:
+            return linear(x, self.weight, self.bias)
+        out: Tensor = self.packed(x.reshape(-1, self.in_features)).reshape(*x.shape[:-1], self.out_features)
+        return out if self.bias is None else out + self.bias
+
+
+class PackedEmbedding(nn.Module):
+    """An embedding of packed weights; `scale` multiplies what it gives (Gemma)."""
+
+    def __init__(self, packed: Tiles, dtype: torch.dtype, scale: Tensor | None = None) -> None:
+        super().__init__()
+        self.num_embeddings, self.embedding_dim = packed.rows, packed.columns
+        self.packed, self.dtype, self.scale = packed, dtype, scale
+
+    @property
+    def weight(self) -> Tensor:
+        """The weights [rows, columns], unpacked anew."""
+        return self.packed.unpacked(self.dtype)
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Tokens [..] -> [.., columns]. IndexError for those that do not exist."""
+        if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.num_embeddings:
+            raise IndexError(f"tokens {tokens.flatten().tolist()} of a vocabulary of {self.num_embeddings}")
+        rows = self.packed.unpacked_rows(tokens, self.dtype)
+        return rows if self.scale is None else rows * self.scale.to(self.dtype)
+
+
+def can_pack(device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether a model there, in that number format, can have packed weights."""
+    return native.is_loaded() and device.type == "cpu" and dtype in FORMATS
+
+
+def round_to_four_bit(model: nn.Module) -> None:
+    """Let few rows read the model's weights rounded to four bits. For draft models, whose errors change no output."""
+    first = next(model.parameters())
+    if not can_pack(first.device, first.dtype):
+        return
+    layers = {
+        name: module
+        for name, module in model.named_modules()
+        if type(module) is nn.Linear and module.in_features % GROUP == 0 and module.out_features % ROWS == 0
+    }
+    packed = [Tiles(kernels.FOUR_BIT, stock.out_features, stock.in_features) for stock in layers.values()]
+    lay_out(packed)
+    for (name, stock), tiles in zip(layers.items(), packed, strict=True):
+        tiles.set_rounded(stock.weight.detach())
+        model.set_submodule(name, PackedLinear(tiles, stock.bias, stock.weight.dtype, cast(nn.Parameter, stock.weight)))
+
+
+def lay_out(matrices: Sequence[Tiles]) -> None:
+    """Lay matrices whose contents are not set yet into one piece of memory, in this order."""
+    places = [(matrix, name) for matrix in matrices for name, _ in matrix.named_buffers(recurse=False)]
+    sizes = [-(-matrix.get_buffer(name).nbytes // _LINE) * _LINE for matrix, name in places]
+    memory = in_large_pages(torch.empty(sum(sizes), dtype=torch.uint8))
+    for (matrix, name), part in zip(places, memory.split(sizes), strict=True):
+        buffer = matrix.get_buffer(name)
+        setattr(matrix, name, part[: buffer.nbytes].view(buffer.dtype).view(buffer.shape))
+
+
+@contextmanager
+def full_weights(model: nn.Module) -> Iterator[None]:
+    """Let every product read full weights, as in transformers: they are unpacked for so long."""
+    layers = [module for module in model.modules() if isinstance(module, PackedLinear)]
+    before = [layer.full for layer in layers]
+    for layer in layers:
+        layer.few, layer.full = 0, nn.Parameter(layer.weight, requires_grad=False)
+    try:
+        yield
+    finally:
+        for layer, full in zip(layers, before, strict=True):
+            layer.few, layer.full = MOST_ROWS, full
