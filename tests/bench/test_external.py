@@ -123,7 +123,7 @@ def llama(models, monkeypatch: pytest.MonkeyPatch, tmp_path) -> LlamaCpp:
     models.preset = models.preset.model_copy(
         update={"target": models.preset.target.model_copy(update={"source": source})}
     )
-    monkeypatch.setattr(external.pypi_source, "obtain", lambda source, name: tmp_path / "x.gguf")
+    monkeypatch.setattr(external, "obtain_gguf", lambda source, name: tmp_path / "x.gguf")
     return LlamaCpp(models)
 
 

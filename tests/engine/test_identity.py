@@ -51,8 +51,8 @@ from tests.helpers.decoding import (
     small,
 )
 from tests.helpers.draft_gates import Impatient, Rarely
-from tests.helpers.four_bit_weights import broad, four_bit, random_weights
 from tests.helpers.grid import but_for, grid, pairs
+from tests.helpers.packed_weights import broad, four_bit, unpack
 
 
 @pairs(drafter=DRAFTERS, working_set=WORKING_SETS, backend=["torch", "reference"])
@@ -77,9 +77,7 @@ def test_every_drafter_and_policy_by_our_kernels(kernels: str, drafter: str, pol
 @cache
 def by_full_weights() -> list[int]:
     """What `generate` writes with the weights that the codes mean."""
-    judge = broad()
-    random_weights(judge)
-    return generate(judge, prompt(), NEW)
+    return generate(unpack(four_bit(made=broad)), prompt(), NEW)
 
 
 @pytest.mark.parametrize("tokens", [40, 96, 98, 1000])

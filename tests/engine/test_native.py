@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from gguf import GGMLQuantizationType as Kind
 from torch import Tensor
 
 from specextend_cli.engine import native
@@ -18,14 +19,14 @@ from specextend_cli.engine.attention import split_kv
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.split_kv import SplitKV, additive, fits
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.four_bit import Tiles
 from specextend_cli.engine.native import CannotCompileError, Library
 from specextend_cli.engine.native import kernels as single
 from specextend_cli.engine.native import shared_library as module
+from specextend_cli.engine.native.kernels import KIND_OF_BLOCKS
 from specextend_cli.engine.private_files import publish
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.tree import DraftTree, root
-from tests.helpers.four_bit_weights import halves, matrix
+from tests.helpers.packed_weights import SMALL, matrix
 
 TYPES = [(torch.float32, 1e-5), (torch.bfloat16, 1e-2)]
 
@@ -104,64 +105,70 @@ def test_the_choice_is_the_largest_of_the_sampler_s_ranking(
 
 
 @ours
+@pytest.mark.parametrize("kind", KIND_OF_BLOCKS)
+@pytest.mark.parametrize("columns", [256, 768])
+def test_blocks_are_packed_as_what_they_mean(kernels: str, kind: str, columns: int) -> None:
+    """Within bfloat16's rounding of scale and zero, which are as large as sixteen steps of a code."""
+    tiles, full = matrix(48, columns, Kind[kind])
+    unpacked = tiles.unpacked(torch.float32)
+    steps = full.unflatten(1, (-1, 16)).abs().amax(-1, keepdim=True).expand(-1, -1, 16).flatten(1)
+    assert ((unpacked.double() - full).abs() <= 2**-6 * steps).all()
+    assert torch.equal(tiles.unpacked(torch.bfloat16), unpacked.bfloat16())
+    rows = torch.tensor([[47, 0, 16], [15, 31, 5]])
+    assert torch.equal(tiles.unpacked_rows(rows, torch.float32), unpacked[rows])
+
+
+@ours
 @pytest.mark.parametrize(("dtype", "tolerance"), TYPES)
 @pytest.mark.parametrize(("rows", "columns"), [(16, 32), (48, 96), (576, 576), (208, 1536)])
-@pytest.mark.parametrize(("bits", "group"), [(4, 32), (8, 32), (8, 16)])
+@pytest.mark.parametrize("kind", ["Q4_1", "Q8_0", "Q5_1", "Q6_K"])
 def test_products_equal_full_precision(
-    kernels: str, bits: int, group: int, rows: int, columns: int, dtype: torch.dtype, tolerance: float
+    kernels: str, kind: str, rows: int, columns: int, dtype: torch.dtype, tolerance: float
 ) -> None:
     """Every count of rows has its own loop; what a row gets is the same to the bit in all of them."""
-    parts, full = matrix(rows, columns) if bits == 4 else halves(rows, columns, group=group)
-    packed = Tiles.of(parts)
-    assert packed.bits == bits
-    x = torch.randn(33, columns, generator=torch.Generator().manual_seed(1)).to(dtype)
-    whole = packed(x)
+    tiles, _ = matrix(rows, columns if kind in SMALL else -(-columns // 256) * 256, Kind[kind])
+    x = torch.randn(33, tiles.columns, generator=torch.Generator().manual_seed(1)).to(dtype)
+    whole = tiles(x)
     assert whole.dtype == dtype
-    assert distance(whole, x.double() @ full.T) < tolerance
+    assert distance(whole, x.double() @ tiles.unpacked(torch.float32).double().T) < tolerance
     for count in range(1, 33):
-        assert torch.equal(packed(x[:count]), whole[:count])
+        assert torch.equal(tiles(x[:count]), whole[:count])
 
 
 @ours
 def test_rows_in_bfloat16_are_rounded_to_eight_bits_by_groups(kernels: str) -> None:
-    parts, full = matrix(64, 96)
+    tiles, _ = matrix(64, 96, Kind.Q4_1)
+    full = tiles.unpacked(torch.float32).double()
     x = torch.randn(7, 96, generator=torch.Generator().manual_seed(1)).bfloat16()
     x[1], x[2, 32:64], x[3, 5], x[4] = 0, 0, 300, x[4] * 1e-30
     groups = x.float().unflatten(1, (-1, 32))
     unit = groups.abs().amax(-1, keepdim=True) / 127
     rounded = ((groups / unit).nan_to_num().round() * unit).flatten(1)
-    packed = Tiles.of(parts)
     expected = rounded.double() @ full.T
-    for ours, theirs in zip(packed(x), expected, strict=True):
+    for ours, theirs in zip(tiles(x), expected, strict=True):
         torch.testing.assert_close(ours.double(), theirs, rtol=0.005, atol=float(theirs.abs().max()) / 500)
-    assert not packed(x)[1].any()
+    assert not tiles(x)[1].any()
     x[5, 40] = torch.nan
-    assert packed(x)[5].isnan().all()
-    assert not packed(x)[6].isnan().any()
-    assert not packed(torch.full((1, 96), torch.inf).bfloat16()).isfinite().any()
-
-
-@ours
-def test_two_parts_are_halves_of_eight_bits(kernels: str) -> None:
-    for wrong in (matrix(64, 96)[0] * 2, halves(64, 96)[0][::-1]):
-        with pytest.raises(ValueError, match="halves of eight bits"):
-            Tiles.of(wrong)
+    assert tiles(x)[5].isnan().all()
+    assert not tiles(x)[6].isnan().any()
+    assert not tiles(torch.full((1, 96), torch.inf).bfloat16()).isfinite().any()
 
 
 @ours
 def test_products_of_other_shapes_are_refused(kernels: str) -> None:
-    (codes, scales) = Tiles.of(matrix(32, 96)[0]).buffers()
-    x = torch.randn(2, 96)
-    single.int4_matmul(x, codes, scales)
+    tiles, _ = matrix(32, 96, Kind.Q4_1)
+    kind, codes, scales, x = tiles.kind, tiles.codes, tiles.scales, torch.randn(2, 96)
+    single.int4_matmul(x, kind, codes, scales)
     for wrong in (
-        (x[:, :64], codes, scales),
-        (x[:, :40], codes, scales),
-        (x.double(), codes, scales),
-        (x, codes, scales.float()),
-        (x, codes[:1], scales),
-        (x, codes.int(), scales),
+        (x[:, :64], kind, codes, scales),
+        (x[:, :40], kind, codes, scales),
+        (x.double(), kind, codes, scales),
+        (x, KIND_OF_BLOCKS["Q8_0"], codes, scales),
+        (x, kind, codes, scales.float()),
+        (x, kind, codes[:1], scales),
+        (x, kind, codes.int(), scales),
     ):
-        with pytest.raises(ValueError, match="a packed"):
+        with pytest.raises(ValueError, match="packed matrix"):
             single.int4_matmul(*wrong)
 
 

@@ -14,10 +14,10 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.native_head import run_natively
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.forward import ForwardInput, HeadOutput
-from specextend_cli.engine.four_bit import round_to_four_bit
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.packed import round_to_four_bit
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import by_generate, prompt, tiny

@@ -21,15 +21,15 @@ from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.forward import ForwardInput
-from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.packed import PackedEmbedding, PackedLinear
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, run, small
-from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
+from tests.helpers.packed_weights import SMALL, broad, four_bit, pack, packed, unpack
 
 LONG = prompt(200)
 SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
@@ -157,7 +157,7 @@ def test_rows_that_are_not_committed_are_seen(made: Native) -> None:
 @pytest.mark.parametrize("bits", ["four", "sixteen"])
 def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -> None:
     """To the bit: the nodes of a tree, and the sequences of a batch, get what a token alone gets."""
-    model = four_bit(made=broad).to(torch.bfloat16) if bits == "four" else broad().to(torch.bfloat16)
+    model = four_bit(torch.bfloat16, broad) if bits == "four" else broad().to(torch.bfloat16)
     made = native(LanguageModel(model))
     target, lm, tokens = Target(made.lm), made.lm, prompt(300)
     steps = []
@@ -325,24 +325,32 @@ def test_another_back_end_does_not_run_natively(kernels: str) -> None:
         run_natively(LanguageModel(broad(), backend="reference"))
 
 
-@pytest.mark.parametrize(("low", "group"), [("v_proj", 32), ("q_proj", 16), ("up_proj", 16), ("gate_proj", 32)])
-def test_layers_of_four_and_eight_bits_beside_each_other(low: str, group: int, kernels: str) -> None:
-    model, judge = broad(), broad()
-    weights = random_weights(model)
-    random_weights(judge)
-    for index in range(3):
-        part = "self_attn" if low in ("v_proj", "q_proj") else "mlp"
-        name = f"model.layers.{index}.{part}.{low}.weight"
-        weight = judge.get_parameter(name)
-        parts, full = halves(*weight.shape, 0.05 / 16, group)
-        for key, (codes, scales) in zip((name, f"{name}.low"), parts, strict=True):
-            weights |= {f"{key}.codes": codes, f"{key}.scales": scales}
-        weight.data = full.to(weight.dtype)
-    assert use_four_bit(model, weights)
-    made = native(LanguageModel(model))
+@pytest.mark.parametrize(("low", "kind"), [("v_proj", "Q8_0"), ("q_proj", "Q5_1"), ("up_proj", "Q5_0")])
+def test_layers_of_four_and_eight_bits_beside_each_other(low: str, kind: str, kernels: str) -> None:
+    def mixed() -> PreTrainedModel:
+        return pack(broad(), lambda name: SMALL[kind if low in name else "Q4_1"])
+
+    made, judge = native(LanguageModel(mixed())), unpack(mixed())
     target = Target(made.lm)
     assert run(target, DRAFTERS["ngram"](target, small("full")), LONG, small("full"))[0] == generate(judge, LONG, NEW)
     assert not made.asked
+
+
+def test_an_embedding_of_packed_weights_that_the_head_shares(kernels: str) -> None:
+    """Sizes that whole tiles divide."""
+
+    def shared() -> PreTrainedModel:
+        return make(transformers.LlamaConfig(**{**SIZES, "vocab_size": 96}), 0)
+
+    tiles, _ = packed(shared().get_input_embeddings().weight.detach(), SMALL["Q8_0"])
+    judge, model = shared(), shared()
+    for part in ("model.embed_tokens", "lm_head"):
+        judge.get_submodule(part).weight = torch.nn.Parameter(tiles.unpacked(torch.float32))
+    model.set_submodule("model.embed_tokens", PackedEmbedding(tiles, torch.float32))
+    model.set_submodule("lm_head", PackedLinear(tiles, None, torch.float32))
+    asked = [token % 96 for token in LONG]
+    target = Target(native(LanguageModel(model)).lm)
+    assert run(target, DRAFTERS["ngram"](target, small("full")), asked, small("full"))[0] == generate(judge, asked, NEW)
 
 
 def test_tokens_that_the_model_does_not_have(made: Native) -> None:

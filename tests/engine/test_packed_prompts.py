@@ -11,12 +11,11 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cpu.native_model import NativeModel, run_natively
-from specextend_cli.engine.four_bit import use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native.shared_library import library
 from specextend_cli.engine.threads import on_threads
 from tests.engine.test_native_model import ARCHITECTURES, LONG, of
-from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
+from tests.helpers.packed_weights import SMALL, broad, four_bit, pack
 
 pytestmark = pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module")
 
@@ -71,23 +70,14 @@ def test_neither_pieces_nor_threads_change_a_bit(dtype: torch.dtype, kernels: st
             assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("group", [16, 32])
-def test_layers_of_eight_bits(group: int, kernels: str) -> None:
-    model = broad()
-    weights = random_weights(model)
-    for name in [key.removesuffix(".codes") for key in weights if key.endswith("v_proj.weight.codes")]:
-        module = model.get_submodule(name.removesuffix(".weight"))
-        (upper, lower), full = halves(*module.weight.shape, 0.002, group)
-        module.weight.data = full.float()
-        weights |= {f"{name}.codes": upper[0], f"{name}.scales": upper[1]}
-        weights |= {f"{name}.low.codes": lower[0], f"{name}.low.scales": lower[1]}
-    assert use_four_bit(model, weights)
-    lm = packed(LanguageModel(model))
+@pytest.mark.parametrize("kind", ["Q8_0", "Q5_1"])
+def test_layers_of_eight_bits(kind: str, kernels: str) -> None:
+    lm = packed(LanguageModel(pack(broad(), lambda name: SMALL[kind if "v_proj" in name else "Q4_1"])))
     assert max(distances(read(lm, ODD), read(lm, FEW))) < 0.03
 
 
 @pytest.mark.parametrize("what", ["exact", "full"])
-def test_others_read_prompts_by_full_weights(what: str, kernels: str) -> None:
+def test_others_read_prompts_by_unpacked_weights(what: str, kernels: str) -> None:
     model = four_bit(made=broad) if what == "exact" else broad().to(torch.bfloat16)
     lm = LanguageModel(model)
     run_natively(lm, exact=what == "exact")

@@ -1,4 +1,4 @@
-"""GGUF files by path and by ollama's names: found, converted once, refused where damaged or of another kind."""
+"""GGUF files by path and by ollama's names: found, read as they are, refused where damaged or of another kind."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from typing import Any
 
 import gguf
 import pytest
-from tokenizers import Tokenizer
 
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models import ollama, store
-from specextend_cli.models.gguf.convert import convert, read_gguf
+from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.presets import load_preset, read_preset, to_toml
@@ -23,11 +22,9 @@ from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 from specextend_cli.models.sources import fetch, is_present, locate, remove, size_on_disk
 from tests.helpers import gguf_writer
 
-from .conftest import write_gguf
-
 
 def refused(file: Path) -> str:
-    """Why that file is refused, as a preset and in a conversion."""
+    """Why that file is refused."""
     with pytest.raises(ModelError) as caught:
         load_preset(str(file))
     return caught.value.why
@@ -63,16 +60,17 @@ def test_a_file_is_a_preset_whose_memory_is_known(tiny_gguf: Path) -> None:
     assert not is_present(preset)
 
 
-def test_a_file_is_converted_once_and_again_when_it_changes(tiny_gguf: Path, tmp_path: Path) -> None:
+def test_settings_are_made_once_and_again_when_the_file_changes(tiny_gguf: Path, tmp_path: Path) -> None:
     file = tmp_path / "mine.gguf"
     file.write_bytes(tiny_gguf.read_bytes())
     before = hashlib.sha256(file.read_bytes()).hexdigest()
     source = load_preset(str(file)).target.source
     steps: list[tuple[str, int, int]] = []
     directory = fetch(source, progress=lambda *step: steps.append(step))
-    assert steps[-1][0] == "converting"
-    assert steps[-1][1] == steps[-1][2] > 0
+    assert steps == [("reading mine.gguf", 0, 0)]
     assert locate(source) == directory
+    assert named_gguf(directory) == file
+    assert size_on_disk(source) < 1 << 20
     steps.clear()
     assert fetch(source, offline=True, progress=lambda *step: steps.append(step)) == directory
     assert steps == []
@@ -80,6 +78,12 @@ def test_a_file_is_converted_once_and_again_when_it_changes(tiny_gguf: Path, tmp
     assert locate(source) is None
     other = fetch(source)
     assert other != directory
+    (tmp_path / "sub").mkdir()
+    moved = file.rename(tmp_path / "sub" / "mine.gguf")
+    assert fetch(load_preset(str(moved)).target.source) == other
+    assert named_gguf(other) == moved
+    file = moved.rename(file)
+    assert fetch(source) == other
     assert size_on_disk(source) > 0
     assert remove(source) > 0
     assert locate(source) is None
@@ -206,19 +210,6 @@ def test_damaged_headers(data: bytes, why: str, tmp_path: Path) -> None:
     file = tmp_path / "odd.gguf"
     file.write_bytes(data)
     assert why in refused(file)
-
-
-def test_numbers_that_are_not_finite(smollm: Tokenizer, tmp_path: Path) -> None:
-    file = write_gguf(tmp_path / "nan.gguf", smollm)
-    weight = read_gguf(file)[0].tensors["blk.0.ffn_norm.weight"]
-    with file.open("r+b") as opened:
-        opened.seek(weight.offset)
-        opened.write(struct.pack("<f", float("nan")))
-    into = tmp_path / "into"
-    into.mkdir()
-    with pytest.raises(ModelError, match="cannot convert") as caught:
-        convert(file, into)
-    assert "not finite" in caught.value.why
 
 
 def test_parts_of_a_split_file(tiny_gguf: Path, tmp_path: Path) -> None:

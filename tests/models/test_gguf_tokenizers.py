@@ -9,8 +9,8 @@ import gguf
 import pytest
 from tokenizers import AddedToken, Tokenizer, decoders, models, normalizers, pre_tokenizers, trainers
 
-from specextend_cli.models.gguf.convert import convert
 from specextend_cli.models.gguf.file import Gguf
+from specextend_cli.models.gguf.settings import write_settings
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_of
 from specextend_cli.models.tokens import TextEncoder
 from tests.helpers import gguf_files, gguf_writer
@@ -199,7 +199,7 @@ def test_a_gemma_3_as_the_converter_writes_it(tmp_path: Path, smollm: Tokenizer)
     changed = {key.replace(".", "__"): value for key, value in facts.items() if key.startswith("tokenizer")}
     file = rewritten(plain, tmp_path / "gemma.gguf", **changed, tokenizer__ggml__pre="default")
     (into := tmp_path / "into").mkdir()
-    convert(file, into)
+    write_settings(file, into)
     encoder = TextEncoder.of(into)
     for text in ["It's 1931. \u212b \U0001f642", *CORPUS[:4]]:
         assert encoder.decode(encoder.encode(text)) == text

@@ -16,8 +16,9 @@ import pytest
 
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import hub, hub_file
+from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.source_kinds import HubFileSource
-from specextend_cli.models.sources import converted_directory, fetch, locate, remove, size_on_disk
+from specextend_cli.models.sources import fetch, locate, remove, settings_directory, size_on_disk
 from tests.helpers.hub_server import COMMIT, Repository, StandInHub
 
 FILE = "Tiny-Q4_1.gguf"
@@ -54,22 +55,22 @@ def part(source: HubFileSource) -> Path:
     return hub.repository_folder(source) / "blobs" / f"{source.sha256}.incomplete"
 
 
-def test_it_is_fetched_once_converted_and_removed(
+def test_it_is_fetched_once_and_removed(
     published: Repository, source: HubFileSource, stand_in: StandInHub, home: Path
 ) -> None:
     assert locate(source) is None
     assert size_on_disk(source) == 0
     seen: list[tuple[str, int, int]] = []
     directory = fetch(source, progress=lambda *event: seen.append(event))
-    assert directory == locate(source) == converted_directory(source)
-    assert (directory / "model.safetensors").is_file()
+    assert directory == locate(source) == settings_directory(source)
+    assert (directory / "tokenizer.json").is_file()
     assert [file for file, _ in published.fetched] == [FILE]
     assert ("downloading owner/tiny", source.file_bytes, source.file_bytes) in seen
-    assert {"checking", "converting"} <= {step for step, _, _ in seen}
-    # In the standard cache, as other programs find it there; the file stays for conversions by later versions.
+    assert {"checking", f"reading {FILE.rpartition('/')[2]}"} <= {step for step, _, _ in seen}
+    # In the standard cache, as other programs find it there.
     found = huggingface_hub.try_to_load_from_cache("owner/tiny", FILE)
     assert isinstance(found, str)
-    assert hub_file.cached(source) == Path(found)
+    assert hub_file.cached(source) == named_gguf(directory) == Path(found)
     asked = len(stand_in.requests)
     assert fetch(source, offline=True) == fetch(source, verify=True) == directory
     assert len(stand_in.requests) == asked
@@ -154,9 +155,6 @@ def test_a_full_disk(published: Repository, source: HubFileSource, monkeypatch: 
         patched.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=source.file_bytes - 1))
         with pytest.raises(FitError, match="disk is too full"):
             hub_file.obtain(source, name="tiny")
-        patched.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=4 * source.file_bytes))
-        with pytest.raises(FitError, match="disk is too full"):  # for its conversion
-            fetch(source)
     assert not published.fetched
 
     def fill_up(url: str, out: BinaryIO, **settings: Any) -> None:

