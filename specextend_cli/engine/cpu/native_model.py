@@ -296,7 +296,7 @@ def _full(module: nn.Linear, x: Tensor) -> Tensor:
 
 
 def _trial(lm: LanguageModel) -> Tensor:
-    """Logits of a prompt in two chunks, then of one token and of a small tree after it.
+    """Logits of few rows of a prompt, of many behind them, then of one token and of a small tree.
 
     Tokens come from the middle of the vocabulary: the first ones are special, and after them rounding to bfloat16 alone
     changes logits by more than their size.
@@ -305,7 +305,7 @@ def _trial(lm: LanguageModel) -> Tensor:
     prompt, nodes = tokens[:-3], DraftTree(tokens[-3:].tolist(), [0, 0, 0], [1.0] * 3).on("cpu")
     cache = lm.new_cache(len(prompt) + 3)
     read = []
-    for chunk in torch.arange(len(prompt)).tensor_split(2):
+    for chunk in torch.arange(len(prompt)).tensor_split([MOST_ROWS]):  # many rows cost a large model most
         read.append(lm.forward(prompt[chunk], chunk, cache, logits_to_keep=1).logits)
         cache.commit()
     one = lm.forward(tokens[-3:-2], torch.tensor([len(prompt)]), cache).logits

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from specextend_cli.errors import ModelError, cause
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.gguf.families import Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf
+from specextend_cli.models.gguf.source import parts
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
 
 _IGNORED = ("rope_freqs.weight",)  # is in the configuration
@@ -27,17 +29,23 @@ def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
     ModelError: it is absent, damaged, or of a kind that is not supported.
     """
     with readable(file):
-        model = Gguf.read(file)
-        config = config_of(model)
-        table = layout(family(model), config)
-        for name, (_, shape) in table.items():
-            if name not in model.tensors:
-                raise ValueError(f"it lacks the tensor {name}")
-            if (found := model.tensors[name].shape) != shape:
-                raise ValueError(f"its {name} has the shape {found} instead of {shape}")
-        extra = sorted(model.tensors.keys() - table.keys() - set(_IGNORED))
-        if extra := [name for name in extra if not name.startswith(_TOWERS)]:
-            raise ValueError(f"its tensor {extra[0]!r:.60} has no place in a {config['model_type']} model")
+        return _read(file, tuple((part, part.stat().st_size, part.stat().st_mtime_ns) for part in parts(file)))
+
+
+@lru_cache(maxsize=1)  # a run asks more than once, and a large vocabulary takes half a second
+def _read(file: Path, state: object) -> tuple[Gguf, dict[str, Any], Table]:
+    """`read_gguf` of a file in that `state`; what it raises is the file's."""
+    model = Gguf.read(file)
+    config = config_of(model)
+    table = layout(family(model), config)
+    for name, (_, shape) in table.items():
+        if name not in model.tensors:
+            raise ValueError(f"it lacks the tensor {name}")
+        if (found := model.tensors[name].shape) != shape:
+            raise ValueError(f"its {name} has the shape {found} instead of {shape}")
+    extra = sorted(model.tensors.keys() - table.keys() - set(_IGNORED))
+    if extra := [name for name in extra if not name.startswith(_TOWERS)]:
+        raise ValueError(f"its tensor {extra[0]!r:.60} has no place in a {config['model_type']} model")
     return model, config, table
 
 
