@@ -81,13 +81,16 @@ def _with_texts(render: Callable[[Messages], str], messages: Sequence[Mapping[st
     return max(found, key=itemgetter(0))[1]
 
 
+_PLAIN = """chat_template = '{% for m in messages %}{{ m.content }}{{ "\\n\\n" }}{% endfor %}'"""
+
+
 def no_chat_template(model: str, preset: str = "PRESET") -> ModelError:
     """The error of a model without a template; `preset` is what the user names it by."""
     return ModelError(
         f"{model} has no chat template, so the format of its prompts is unknown",
         why="base models and some conversions have none",
-        fix=f"use a model that follows instructions, or run specextend models show {preset} > mine.toml, "
-        "write its chat_template under [prompts] there, and use --model ./mine.toml",
+        fix=f"use a model that follows instructions; or specextend models show {preset} > mine.toml, add its own "
+        f"template there under [prompts], or this plain one, and use --model ./mine.toml: {_PLAIN}",
     )
 
 

@@ -9,6 +9,7 @@ import torch
 import transformers
 from transformers import PreTrainedModel
 
+from specextend_cli.engine import self_check
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
@@ -86,6 +87,24 @@ def test_wrong_attention_is_found_at_load(wrong: str, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
 def test_rounding_is_tolerated(dtype: torch.dtype) -> None:
     LanguageModel(tiny().to(dtype))
+
+
+def test_a_model_that_rounds_more_is_given_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Between its own attentions logits of Gemma 3 270M differ by up to 28% of a row in bfloat16."""
+    model = tiny().bfloat16()
+    stock, kept = self_check.stock_logits(model), model.config._attn_implementation
+
+    def found(share: float) -> str | None:
+        return self_check.difference(model, stock, lambda prompt, tree: stock * (1 + share))
+
+    assert found(0.08) is None
+    assert found(0.15) == (
+        "its logits of a prompt differ from those by its own attention, in rows "
+        f"{', '.join(map(str, range(11)))}, by up to 15%"
+    )
+    monkeypatch.setattr(self_check, "distances", lambda ours, theirs: (ours - theirs).abs().mean(-1) * 0 + 0.15)
+    assert found(0.15) is None  # it moves as far by itself
+    assert model.config._attn_implementation == kept
 
 
 def test_compact_positions_are_refused_where_keys_cannot_be_rotated() -> None:
