@@ -27,7 +27,7 @@ from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
-from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
+from tests.engine.tiny_models import COMMON, MIXED, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, run, small
 from tests.helpers.four_bit_weights import broad, four_bit, halves, random_weights
 
@@ -71,6 +71,7 @@ def made(kernels: str) -> Native:
 
 
 SIZES = {**COMMON, "hidden_size": 96, "intermediate_size": 160, "num_attention_heads": 3, "num_key_value_heads": 1}
+GEMMA = {**SIZES, **MIXED, "head_dim": 32, "tie_word_embeddings": False, "query_pre_attn_scalar": 9}
 ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama": lambda: transformers.LlamaConfig(**SIZES),
     "llama-mha": lambda: transformers.LlamaConfig(**{**SIZES, "num_key_value_heads": 3}),
@@ -78,6 +79,10 @@ ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
     "qwen2": lambda: transformers.Qwen2Config(**SIZES),
     "qwen3": lambda: transformers.Qwen3Config(**SIZES, head_dim=64),
     "mistral": lambda: transformers.MistralConfig(**SIZES, head_dim=32, sliding_window=None),
+    "mistral-window": lambda: transformers.MistralConfig(**SIZES, head_dim=32, sliding_window=40),
+    "gemma": lambda: transformers.GemmaConfig(**{**SIZES, "head_dim": 32}, tie_word_embeddings=False),
+    "gemma2": lambda: transformers.Gemma2Config(**GEMMA, attn_logit_softcapping=8.0, final_logit_softcapping=9.0),
+    "gemma3": lambda: transformers.Gemma3TextConfig(**GEMMA),
     "smollm3": lambda: transformers.SmolLM3Config(**SIZES, no_rope_layer_interval=2),
     "granite": lambda: transformers.GraniteConfig(
         **SIZES, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=0.5
