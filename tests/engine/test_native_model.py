@@ -219,7 +219,7 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(name: str, kernels: str) -
 def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype: torch.dtype, kernels: str) -> None:
     """To the bit, also after one that they were read with has ended."""
     made = native(LanguageModel(BROAD[name]().to(dtype)))
-    long, other = prompt(1100), prompt(700, seed=3)
+    long, other = prompt(1028), prompt(700, seed=3)  # windows begin before the last 256 shared rows end
     slots = {}
     for shared in (False, True):
         cache = slots[shared] = BatchedKVCache(made.lm.config, made.lm.new_cache(1), 5, 1200)
