@@ -220,7 +220,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
     """To the bit, also after one that they were read with has ended."""
     made = native(LanguageModel(BROAD[name]().to(dtype)))
     long, other = prompt(1028), prompt(700, seed=3)  # windows begin before the last 256 shared rows end
-    slots = {}
+    slots, plain = {}, []
     for shared in (False, True):
         cache = slots[shared] = BatchedKVCache(made.lm.config, made.lm.new_cache(1), 5, 1200)
         for number, tokens in enumerate((long, other, long, long, other)):
@@ -228,6 +228,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
             target.begin(len(tokens))
             target.prefill(torch.tensor(tokens))
             cache.add(target.cache, len(tokens) if shared else number)
+            plain.append(target.verify(root(number)).logits)
     for step in range(6):
         asked = torch.arange(10 * step, 10 * step + slots[True].used)[:, None]
         alone, together = (
@@ -235,6 +236,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
             for cache in slots.values()
         )
         assert torch.equal(alone, together)
+        assert step or torch.equal(together, torch.stack(plain[:5]))
         for cache in slots.values():
             cache.grow()
             if step in (1, 3):
