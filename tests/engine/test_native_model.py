@@ -236,7 +236,8 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
             for cache in slots.values()
         )
         assert torch.equal(alone, together)
-        assert step or torch.equal(together, torch.stack(plain[:5]))
+        if step == 0:
+            assert torch.equal(together, torch.stack(plain[:5]))
         for cache in slots.values():
             cache.grow()
             if step in (1, 3):

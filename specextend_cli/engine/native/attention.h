@@ -44,9 +44,9 @@ struct SharedPrefix {
 
 // Queries q [sequences, heads * groups, nodes, dim] over the cached rows: of sequence b the first `seen[b]`, which all
 // of them see, and `own` rows after those, as `tree` [nodes, own] says, which is added to their scores. `from`
-// [sequences, nodes] (null: all 0) is the first row that a query sees, if a node's path were cached behind the
-// sequence; rows of a shared prefix are then seen by all. `out` takes [sequences, nodes, heads * groups, dim]. dim is a
-// multiple of 32. Every query sees at least one key.
+// [sequences, nodes] is the first row that a query sees, were a node's path cached behind its sequence; null: all are
+// 0. With it no prefix may be shared. `out` takes [sequences, nodes, heads * groups, dim]. dim is a multiple of 32.
+// Every query sees at least one key.
 template <typename T, typename Out>
 void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
             const Cached<T>& cached, const SharedPrefix& prefix, const int64_t* seen, int64_t own, const float* tree,

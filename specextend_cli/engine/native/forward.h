@@ -226,10 +226,12 @@ class Forward {
     if (out_norm == nullptr) return multiply(matrix, source, states_, true);
     multiply(matrix, source, added_);
     norm(tiles(added_), out_norm, normed_);
-    const int64_t hidden = model_->hidden;
     for (int64_t row = 0; row < rows_; ++row)
-      for (int64_t i = 0; i < hidden; ++i)
-        *tiles(states_).at(row, i) += model_->residual_multiplier * normed_[row * hidden + i];
+      for (int64_t i = 0; i < model_->hidden; i += kTile) {
+        float* const to = tiles(states_).at(row, i);
+        for (int64_t j = 0; j < kTile; ++j)
+          to[j] += model_->residual_multiplier * normed_[row * model_->hidden + i + j];
+      }
   }
 
   // Tiles of the matrix's product, with their bias, to `out`.
