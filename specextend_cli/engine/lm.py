@@ -13,6 +13,7 @@ from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.attention.function import UnsupportedError
+from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
@@ -61,8 +62,8 @@ class LanguageModel:
         """Positions that a query sees in each layer, its own included; None: all."""
         self.keeping: list[int] = []
         """Layers with keys of their own in the cache; others attend by those, or have none."""
-        self.softmax_is_plain = True
-        """Whether no layer has capped scores or sinks."""
+        self.softmaxes: tuple[SoftmaxOptions, ...] = ()
+        """What else each layer attends by."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.prefill_threads: int | None = None
@@ -92,6 +93,11 @@ class LanguageModel:
     def layers(self) -> int:
         """Decoder layers."""
         return int(self.config.num_hidden_layers)
+
+    @property
+    def softmax_is_plain(self) -> bool:
+        """Whether no layer has capped scores or sinks."""
+        return all(softmax.is_plain for softmax in self.softmaxes)
 
     def far_seeing(self, layer: int) -> int:
         """The layer nearest to this one that attends to everything; below 0 layers count from the last.
@@ -146,7 +152,7 @@ class LanguageModel:
         kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
         owns = zip(cache.attending, kept, strict=True)
         self.keeping = [index for index, written in owns if written and sources[index] == index]
-        self.softmax_is_plain = all(layer.softmax.is_plain for layer in layers)
+        self.softmaxes = tuple(layer.softmax for layer in layers)
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""

@@ -118,12 +118,13 @@ class PackedLinear(nn.Linear):
 
 
 class PackedEmbedding(nn.Module):
-    """An embedding of packed weights; `scale` multiplies what it gives (Gemma)."""
+    """An embedding of packed weights; `embed_scale`, 1 but in Gemma, multiplies what it gives."""
 
-    def __init__(self, packed: Tiles, dtype: torch.dtype, scale: Tensor | None = None) -> None:
+    def __init__(self, packed: Tiles, dtype: torch.dtype, embed_scale: Tensor | None = None) -> None:
         super().__init__()
         self.num_embeddings, self.embedding_dim = packed.rows, packed.columns
-        self.packed, self.dtype, self.scale = packed, dtype, scale
+        self.packed, self.dtype = packed, dtype
+        self.embed_scale = torch.ones(()) if embed_scale is None else embed_scale
 
     @property
     def weight(self) -> Tensor:
@@ -134,8 +135,7 @@ class PackedEmbedding(nn.Module):
         """Tokens [..] -> [.., columns]. IndexError for those that do not exist."""
         if tokens.numel() and not 0 <= int(tokens.min()) <= int(tokens.max()) < self.num_embeddings:
             raise IndexError(f"tokens {tokens.flatten().tolist()} of a vocabulary of {self.num_embeddings}")
-        rows = self.packed.unpacked_rows(tokens, self.dtype)
-        return rows if self.scale is None else rows * self.scale.to(self.dtype)
+        return self.packed.unpacked_rows(tokens, self.dtype) * self.embed_scale.to(self.dtype)
 
 
 def can_pack(device: torch.device, dtype: torch.dtype) -> bool:

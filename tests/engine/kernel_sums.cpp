@@ -45,11 +45,17 @@ void attention(const char* name) {
   const Paths paths(chain.data(), nodes, nodes);
   const Cached<T> cached = {keys.data(), values.data(), 0, capacity * dim, dim};
   std::vector<float> few(9 * nodes * dim);
-  attend<T, float>(q.data(), 1, heads, 3, nodes, dim, cached, {}, &seen, nodes, chain.data(), paths, .9f, few.data());
-  print(name, few);
   std::vector<T> many(9 * prompt * dim);
-  attend_causal<T>(q.data(), prompt * dim, dim, heads, 3, prompt, dim, cached, seen, .9f, many.data());
-  print(name, many);
+  const int64_t from[nodes] = {270, 200, 519, 0, 447};
+  for (bool has_window : {false, true}) {
+    const Scoring scoring = {.9f, has_window ? .7f : 0};
+    attend<T, float>(q.data(), 1, heads, 3, nodes, dim, cached, {}, &seen, nodes, chain.data(), paths,
+                     has_window ? from : nullptr, scoring, few.data());
+    print(name, few);
+    attend_causal<T>(q.data(), prompt * dim, dim, heads, 3, prompt, dim, cached, seen, scoring, has_window ? 99 : 0,
+                     many.data());
+    print(name, many);
+  }
 }
 
 int main() {
@@ -89,8 +95,14 @@ int main() {
   attention<float>("attention in float32");
   std::vector<float> some(16);
   for (int64_t i = 0; i < 16; ++i) some[i] = static_cast<float>(i * 9 - 70);
-  for (int64_t i = 0; i < 16; i += kLanes) Word<float>::store(&some[i], silu(Word<float>::load(&some[i])));
-  print("SiLU", some);
+  std::vector<float> ones(16, 1), gated = some;
+  gate_some(false, 16, gated.data(), ones.data());
+  print("SiLU", gated);
+  gate_some(true, 16, some.data(), ones.data());
+  print("GELU", some);
+  auto scores = numbers<float>(16);
+  cap_all(scores.data(), 13, 5, 1);
+  print("capped", scores);
   const auto logits = numbers<float>(4016);
   std::vector<float> shares(4 * 4);
   std::vector<int64_t> best(4 * 4);

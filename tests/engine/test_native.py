@@ -17,6 +17,7 @@ from torch import Tensor
 from specextend_cli.engine import native
 from specextend_cli.engine.attention import split_kv
 from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.split_kv import SplitKV, additive, fits
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.native import CannotCompileError, Library
@@ -49,8 +50,10 @@ def attend(q: Tensor, own: tuple[Tensor, ...], cached: tuple[Tensor, ...], scale
     return single.attend(q, *_joined(own, cached), scale, mask)
 
 
-def attend_causal(q: Tensor, own: tuple[Tensor, ...], cached: tuple[Tensor, ...], scale: float) -> Tensor:
-    return single.attend_causal(q, *_joined(own, cached), scale)
+def attend_causal(
+    q: Tensor, own: tuple[Tensor, ...], cached: tuple[Tensor, ...], scale: float, **options: Any
+) -> Tensor:
+    return single.attend_causal(q, *_joined(own, cached), scale, **options)
 
 
 def _joined(own: tuple[Tensor, ...], cached: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
@@ -203,14 +206,15 @@ def test_a_prompt_s_attention_equals_the_reference(
 ) -> None:
     """Each query sees what is cached, and of what is read with it no more than comes before it."""
     torch.manual_seed(0)
-    for groups in (1, 3):
+    for groups, window, cap in ((1, None, None), (3, None, None), (3, 50, 0.7), (1, 1, None), (3, 64, None)):
         q = torch.randn(1, n, 3 * groups, dim).to(dtype).transpose(1, 2)
         keys, values = torch.randn(2, 1, 3, seen + 50, dim).to(dtype)[:, :, :, :seen]
         k, v = torch.randn(2, 1, n, 3, dim).to(dtype).transpose(2, 3)
-        out = attend_causal(q, (k, v), (keys, values), 0.2)
+        out = attend_causal(q, (k, v), (keys, values), 0.2, window=window, cap=cap)
         assert out.dtype == dtype
         joined = (torch.cat(pair, 2).double() for pair in ((keys, k), (values, v)))
-        assert distance(out, reference(q.double(), *joined, 0.2, None)) < tolerance
+        mask = torch.ones(n, seen + n, dtype=torch.bool).tril(seen).triu(seen + 1 - (window or seen + n))
+        assert distance(out, reference(q.double(), *joined, 0.2, mask, SoftmaxOptions(cap))) < tolerance
 
 
 @ours

@@ -27,7 +27,7 @@ from specextend_cli.engine.packed import PackedEmbedding, PackedLinear
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
-from tests.engine.tiny_models import COMMON, generate, make, prompt, tiny
+from tests.engine.tiny_models import COMMON, MIXED, generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, run, small
 from tests.helpers.packed_weights import SMALL, broad, four_bit, pack, packed, unpack
 
@@ -65,12 +65,15 @@ def native(lm: LanguageModel) -> Native:
 
 
 @pytest.fixture
-def made(kernels: str) -> Native:
-    """A tiny model of four bits a weight, in float32."""
-    return native(LanguageModel(four_bit(made=broad)))
+def made(kernels: str, request: pytest.FixtureRequest) -> Native:
+    """A tiny model of four bits a weight, or one of `ARCHITECTURES`, in float32."""
+    name = getattr(request, "param", "four bits")
+    return native(LanguageModel(four_bit(made=broad) if name == "four bits" else of(name)))
 
 
+windowed = pytest.mark.parametrize("made", ["four bits", "mistral-window", "gemma2", "gemma3"], indirect=True)
 SIZES = {**COMMON, "hidden_size": 96, "intermediate_size": 160, "num_attention_heads": 3, "num_key_value_heads": 1}
+GEMMA = {**SIZES, **MIXED, "head_dim": 32, "tie_word_embeddings": False, "query_pre_attn_scalar": 9}
 ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama": lambda: transformers.LlamaConfig(**SIZES),
     "llama-mha": lambda: transformers.LlamaConfig(**{**SIZES, "num_key_value_heads": 3}),
@@ -78,6 +81,10 @@ ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
     "qwen2": lambda: transformers.Qwen2Config(**SIZES),
     "qwen3": lambda: transformers.Qwen3Config(**SIZES, head_dim=64),
     "mistral": lambda: transformers.MistralConfig(**SIZES, head_dim=32, sliding_window=None),
+    "mistral-window": lambda: transformers.MistralConfig(**SIZES, head_dim=32, sliding_window=40),
+    "gemma": lambda: transformers.GemmaConfig(**{**SIZES, "head_dim": 32}, tie_word_embeddings=False),
+    "gemma2": lambda: transformers.Gemma2Config(**GEMMA, attn_logit_softcapping=8.0, final_logit_softcapping=9.0),
+    "gemma3": lambda: transformers.Gemma3TextConfig(**GEMMA),
     "smollm3": lambda: transformers.SmolLM3Config(**SIZES, no_rope_layer_interval=2),
     "granite": lambda: transformers.GraniteConfig(
         **SIZES, embedding_multiplier=3.0, residual_multiplier=0.4, attention_multiplier=0.2, logits_scaling=0.5
@@ -95,8 +102,10 @@ def of(name: str) -> PreTrainedModel:
     return model
 
 
+@windowed
 def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
-    tree = DraftTree([3, 4, 5, 6], [0, 0, 1, 1], [1.0] * 4)
+    """The tree is deeper than Gemma's windows."""
+    tree = DraftTree(range(3, 25), [0, 0, 1, 1, *range(3, 21)], [1.0] * 22)
 
     def verified() -> list[Tensor]:
         target = Target(made.lm, score_layers=(0, 2))
@@ -135,13 +144,22 @@ def test_other_shapes_run_on_the_model_itself(made: Native) -> None:
     assert made.asked == [1] * layers + [40] * layers
 
 
-def test_rows_that_are_not_committed_are_seen(made: Native) -> None:
-    """A model that drafts grows its tree level by level."""
+@windowed
+@pytest.mark.parametrize("shown", [None, torch.arange(0, 49, 3)], ids=["everything", "working set"])
+def test_rows_that_are_not_committed_are_seen(shown: Tensor | None, made: Native) -> None:
+    """A model that drafts grows its tree level by level. Behind rows that it has chosen windows count positions."""
     tokens, tree = torch.tensor(LONG[:6]), DraftTree(range(6), [0, 0, 0, 1, 2, 4], [1.0] * 6)
 
     def grown() -> Tensor:
         cache, found = made.lm.new_cache(100), []
-        made.lm.forward(torch.tensor(LONG[:50]), torch.arange(50), cache)
+        made.lm.forward(torch.tensor(LONG[:49]), torch.arange(49), cache)
+        cache.commit()
+        if shown is not None:
+            rows = cache.gather(shown)
+            cache.rollback(0)
+            cache.append(rows)
+            cache.positions = shown
+        made.lm.forward(torch.tensor(LONG[49:50]), torch.tensor([49]), cache)
         cache.commit()
         for start, end in ((0, 1), (1, 3), (3, 6)):
             context = ForwardContext(made.lm.backend, tree.mask[start:end, :end])
@@ -154,10 +172,13 @@ def test_rows_that_are_not_committed_are_seen(made: Native) -> None:
     torch.testing.assert_close(ours, grown(), rtol=1e-4, atol=5e-5)
 
 
-@pytest.mark.parametrize("bits", ["four", "sixteen"])
-def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -> None:
+BROAD = {"sixteen": broad} | {name: partial(of, name) for name in ("mistral-window", "gemma2", "gemma3")}
+
+
+@pytest.mark.parametrize("name", ["four", *BROAD])
+def test_rows_of_bfloat16_do_not_depend_on_each_other(name: str, kernels: str) -> None:
     """To the bit: the nodes of a tree, and the sequences of a batch, get what a token alone gets."""
-    model = four_bit(torch.bfloat16, broad) if bits == "four" else broad().to(torch.bfloat16)
+    model = four_bit(torch.bfloat16, broad) if name == "four" else BROAD[name]().to(torch.bfloat16)
     made = native(LanguageModel(model))
     target, lm, tokens = Target(made.lm), made.lm, prompt(300)
     steps = []
@@ -170,6 +191,12 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -
     target.cache.rollback(250)
     chain = DraftTree(tokens[250:266], [0, *range(15)], [1.0] * 16)
     assert torch.equal(target.verify(chain).logits, alone)
+    target.cache.rollback(250)
+    right = [0, *range(2, 17)]  # beside a wrong node
+    assert torch.equal(
+        target.verify(DraftTree([tokens[250], 5, *tokens[251:266]], [0, 0, 0, *right[1:-1]], [1.0] * 17)).logits[right],
+        alone,
+    )
     target.cache.rollback(250)
     slots = BatchedKVCache(lm.config, target.cache, 3, 300)
     for length in (250, 250, 250):
@@ -187,11 +214,12 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(bits: str, kernels: str) -
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_sequences_that_share_a_prompt_get_what_they_get_alone(dtype: torch.dtype, kernels: str) -> None:
+@pytest.mark.parametrize("name", ["sixteen", "gemma2"])
+def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype: torch.dtype, kernels: str) -> None:
     """To the bit, also after one that they were read with has ended."""
-    made = native(LanguageModel(broad().to(dtype)))
-    long, other = prompt(1100), prompt(700, seed=3)
-    slots = {}
+    made = native(LanguageModel(BROAD[name]().to(dtype)))
+    long, other = prompt(1028), prompt(700, seed=3)  # windows begin before the last 256 shared rows end
+    slots, plain = {}, []
     for shared in (False, True):
         cache = slots[shared] = BatchedKVCache(made.lm.config, made.lm.new_cache(1), 5, 1200)
         for number, tokens in enumerate((long, other, long, long, other)):
@@ -199,6 +227,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(dtype: torch.dtyp
             target.begin(len(tokens))
             target.prefill(torch.tensor(tokens))
             cache.add(target.cache, len(tokens) if shared else number)
+            plain.append(target.verify(root(number)).logits)
     for step in range(6):
         asked = torch.arange(10 * step, 10 * step + slots[True].used)[:, None]
         alone, together = (
@@ -206,6 +235,8 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(dtype: torch.dtyp
             for cache in slots.values()
         )
         assert torch.equal(alone, together)
+        if step == 0:
+            assert torch.equal(together, torch.stack(plain[:5]))
         for cache in slots.values():
             cache.grow()
             if step in (1, 3):
@@ -217,12 +248,18 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(dtype: torch.dtyp
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_every_architecture(name: str, kernels: str) -> None:
+    """In float32 `generate` is the judge, in bfloat16 plain decoding."""
     expected = generate(of(name), LONG, NEW)
-    made = native(LanguageModel(of(name)))
-    target = Target(made.lm)
-    for drafter in ("none", "ngram", "random"):
-        assert run(target, DRAFTERS[drafter](target, small("retrieval")), LONG, small("retrieval"))[0] == expected
-    assert not made.asked
+    for dtype in (torch.float32, torch.bfloat16):
+        made = native(LanguageModel(of(name).to(dtype)))
+        target = Target(made.lm)
+        plain, *drafted = (
+            run(target, DRAFTERS[drafter](target, small("retrieval")), LONG, small("retrieval"))[0]
+            for drafter in ("none", "ngram", "random")
+        )
+        assert drafted == [plain, plain]
+        assert dtype == torch.bfloat16 or plain == expected
+        assert not made.asked
 
 
 def test_prefill_has_its_own_number_of_threads(made: Native) -> None:
@@ -288,6 +325,7 @@ REFUSED: dict[str, tuple[Callable[[PreTrainedModel], object], str]] = {
     "no norm at the end": (lambda model: delattr(model.model, "norm"), "parts"),
     "another activation": (exchange("model.layers.1.mlp.act_fn", torch.nn.GELU()), "SiLU"),
     "norms that differ": (exchange("model.layers.1.post_attention_layernorm.variance_epsilon", 1e-3), "epsilon"),
+    "another norm": (exchange("model.layers.1.input_layernorm", torch.nn.LayerNorm(64, 1e-6)), "its weight and 1"),
     "packed weights": (exchange("model.layers.1.mlp.up_proj.weight", PACKED), "plain tensors"),
     "a bias": (exchange("lm_head.bias", torch.nn.Parameter(torch.ones(97))), "output layer has a bias"),
     "a parameter that nobody reads": (
@@ -312,7 +350,7 @@ def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
     assert lm.forward_backend is None
 
 
-@pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma", "gemma3", "gpt-oss", "mistral-window", "qwen3.5", "lfm2"])
+@pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma3", "gemma4", "gpt-oss", "mistral-window", "qwen3.5", "lfm2"])
 def test_models_of_another_make_run_themselves(name: str, kernels: str) -> None:
     lm = LanguageModel(tiny(name), backend="split")
     with pytest.raises(CannotCompileError):

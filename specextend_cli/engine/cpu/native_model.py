@@ -3,14 +3,14 @@
 For few rows the whole forward is one call, which reads packed weights once. For a prompt it is, too, where the weights
 are packed, bytes are multiplied quicker than the model's numbers, and nobody wants float32 (`native/prompt_forward.h`).
 Elsewhere torch computes a prompt's matrix products, and the library everything between them. What a model of another
-make would need is left to the model itself: its layers have to be attention and a gated MLP behind RMS norms (Llama,
-SmolLM, Qwen2, Qwen3, Mistral, Granite).
+make would need is left to the model itself: its layers have to be attention and a gated MLP behind RMS norms, or each
+between two (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite; Gemma 1 to 3).
 """
 
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,10 +19,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear
 
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
+from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.cpu.native_weights import Weights
+from specextend_cli.engine.cpu.native_weights import Weights, epsilon_of
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
@@ -31,7 +32,6 @@ from specextend_cli.engine.packed import MOST_ROWS
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 
-_NEUTRAL = ("logit_scale", "final_logit_softcapping")
 _ROUNDED, _EXACT = 0.1, 1e-3  # relative distance up to which logits count as the model's own
 _OF_ANOTHER_MAKE = (AttributeError, IndexError, RuntimeError, TypeError, ValueError)  # what models of one raise
 _NO_TOKEN = 1  # status of the library's forward
@@ -84,13 +84,14 @@ class NativeModel(ForwardBackend[ModelOutput]):
             raise CannotCompileError("some of its layers are recurrent, and run by torch's kernels")
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotCompileError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
-        if any(lm.windows) or not lm.softmax_is_plain:
-            raise CannotCompileError("some of its layers attend through a window, or by another softmax")
+        if any(softmax.sinks is not None for softmax in lm.softmaxes):
+            raise CannotCompileError("some of its layers attend with sinks")
         self._embedding: Any = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()
         self._layers: list[Any] = list(decoder.layers)
         self._dtype = lm.dtype
-        self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype)
+        kinds = tuple(getattr(decoder.rotary_emb, "layer_types", ()))  # of layers, where each has its own RoPE
+        self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype, kinds)
         if len(buffers := lm.new_cache(1).buffers) > 1:
             raise CannotCompileError("its layers have heads of several sizes")
         _, _, self._kv_heads, _, self._head_dim = buffers[0].shape
@@ -99,15 +100,21 @@ class NativeModel(ForwardBackend[ModelOutput]):
             raise CannotCompileError(f"its heads have {self._head_dim} numbers, no multiple of 32")
         self._heads = self._layers[0].self_attn.q_proj.out_features // self._head_dim
         weights = Weights(lm.dtype)
-        epsilon = float(getattr(decoder.layers[0].input_layernorm, "variance_epsilon", 0.0))
+        epsilon = epsilon_of(decoder.layers[0].input_layernorm)
         layers = (Layer * len(self._layers))()
         for index, module in enumerate(self._layers):
             layers[index] = weights.layer(
                 module, hidden=self._width, head_dim=self._head_dim, epsilon=epsilon, scale=lm.scales[index]
             )
             layers[index].rotates = int(getattr(module.self_attn, "use_rope", True))
+            layers[index].cap = lm.softmaxes[index].softcap or 0
+            layers[index].window = lm.windows[index] or 0
+            layers[index].table = kinds.index(lm.config.layer_types[index]) if kinds else 0
 
-        self._epsilon, self._scales, self._multipliers = epsilon, lm.scales, lm.multipliers
+        self._epsilon, self._multipliers = epsilon, lm.multipliers
+        self._attends = tuple(zip(lm.scales, lm.windows, lm.softmaxes, strict=True))  # as in `LayerQueries`
+        self._cap: float | None = getattr(lm.config, "final_logit_softcapping", None)
+        scale = getattr(self._embedding, "embed_scale", torch.ones(()))  # a tensor, rounded to the model's format
         self._packed_prompts = not exact and weights.are_packed and library().sx_packed_prompts()  # the head is no part
         self._bf16 = int(lm.dtype == torch.bfloat16)
         self._c_layers, self._weights = layers, weights
@@ -121,7 +128,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             head_dim=self._head_dim,
             rotated=self._rotation.dimensions,
             epsilon=epsilon,
-            embedding_multiplier=lm.multipliers.embedding,
+            embedding_multiplier=lm.multipliers.embedding * float(scale.to(self._dtype)),
             residual_multiplier=lm.multipliers.residual,
             logits_divisor=lm.multipliers.logits,
             layer=ctypes.addressof(layers),
@@ -129,13 +136,13 @@ class NativeModel(ForwardBackend[ModelOutput]):
             embedding=weights.embedding(self._embedding),
             final_norm=weights.norm(decoder.norm, epsilon, self._width),
             head=weights.matrix(self._head),
+            logits_cap=self._cap or 0,
         )
         if self._head.bias is not None:
             raise CannotCompileError("its output layer has a bias")
         weights.check_complete(lm.model)
-        for name in _NEUTRAL:
-            if getattr(lm.config, name, None) not in (None, 1):
-                raise CannotCompileError(f"{type(lm.model).__name__} has {name}")
+        if getattr(lm.config, "logit_scale", None) not in (None, 1):
+            raise CannotCompileError(f"{type(lm.model).__name__} has logit_scale")
 
     def run(self, inputs: ForwardInput) -> ModelOutput | None:
         """See `ForwardBackend`."""
@@ -145,7 +152,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
             return None
         tree, earlier = context.tree_mask, cache.start - cache.length
-        if n > MOST_ROWS and tree is not None:
+        if n > MOST_ROWS and (tree is not None or context.positions is not None):
             return None
         if n > MOST_ROWS and not self._packed_prompts:
             return self._prompt(inputs, cache)
@@ -172,6 +179,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             queries[layer] = some.data_ptr()
         keys, strides = buffer.data_ptr(), buffer.stride()
         seen = ctypes.c_int64(cache.start - earlier if isinstance(cache, KVCache) else 0)
+        places = None if context.positions is None else context.positions.contiguous()
         step = Step(
             rows=n,
             sequences=b,
@@ -194,11 +202,13 @@ class NativeModel(ForwardBackend[ModelOutput]):
             feature_layers=ctypes.addressof(numbers),
             feature_count=len(layers),
             queries=ctypes.addressof(queries),
+            places=None if places is None else places.data_ptr(),
+            placed=0 if places is None else len(places),
         )
         run_step(self._model, step, self._rotation, tokens, positions)
         for layer, some in zip(wanted, asked, strict=True):
             kept = some[0, :, -1:].clone() if context.record_last else some[0]  # a clone frees the others
-            context.queries[layer] = LayerQueries(kept, self._scales[layer])
+            context.queries[layer] = LayerQueries(kept, *self._attends[layer])
         return ModelOutput(logits, features)
 
     def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:
@@ -219,7 +229,8 @@ class NativeModel(ForwardBackend[ModelOutput]):
             keys, values = cache.buffer[:, index]
             lib.sx_rotate(
                 *(bf16, n, self._heads, self._kv_heads, self._head_dim, q.data_ptr(), k.data_ptr(), v.data_ptr()),
-                *(layer.q_norm, layer.k_norm, self._epsilon, positions.data_ptr(), cos.data_ptr(), sin.data_ptr()),
+                *(layer.q_norm, layer.k_norm, self._epsilon, positions.data_ptr()),
+                *(cos[layer.table].data_ptr(), sin[layer.table].data_ptr()),
                 self._rotation.dimensions if layer.rotates else 0,
                 keys[:, cache.start :].data_ptr(),
                 values[:, cache.start :].data_ptr(),
@@ -227,19 +238,29 @@ class NativeModel(ForwardBackend[ModelOutput]):
             )
             queries = q.view(1, n, self._heads, self._head_dim).transpose(1, 2)
             seen = (keys[None, :, : cache.end], values[None, :, : cache.end])
-            out = attend_causal(queries, *seen, self._scales[index]).transpose(1, 2).reshape(n, -1)
+            scale, window, softmax = self._attends[index]
+            attended = attend_causal(queries, *seen, scale, window=window, cap=softmax.softcap)
             if index in context.record:
                 kept = queries[0, :, -1:].clone() if context.record_last else queries[0]  # a clone frees the others
-                context.queries[index] = LayerQueries(kept, self._scales[index])
-            self._add_norm(states, _full(attention.o_proj, out), layer.mlp_norm, normed)
+                context.queries[index] = LayerQueries(kept, *self._attends[index])
+            added = _full(attention.o_proj, attended.transpose(1, 2).reshape(n, -1))
+            self._norm_out(added, layer.attention_out_norm)
+            self._add_norm(states, added, layer.mlp_norm, normed)
             gate, up = _full(mlp.gate_proj, normed), _full(mlp.up_proj, normed)
-            lib.sx_gate(bf16, gate.numel(), gate.data_ptr(), up.data_ptr())
+            lib.sx_gate(bf16, layer.is_gelu, gate.numel(), gate.data_ptr(), up.data_ptr())
             added = _full(mlp.down_proj, gate)
+            self._norm_out(added, layer.mlp_out_norm)
         self._add_norm(states, added, self._model.final_norm, normed)
         wanted[len(self._layers)] = normed[None]
         features = [wanted[layer] for layer in inputs.feature_layers]
         logits = self._head(normed[None, -inputs.logits_to_keep :]) / self._multipliers.logits
+        logits = SoftmaxOptions(self._cap).capped(logits)
         return ModelOutput(logits, torch.cat(features, -1) if features else None)
+
+    def _norm_out(self, added: Tensor, norm: int | None) -> None:
+        """Norm what a block adds to the states, if it has a norm for that."""
+        if norm is not None:
+            self._add_norm(added, None, norm, added)
 
     def _add_norm(self, states: Tensor, added: Tensor | None, norm: int | None, normed: Tensor) -> None:
         """`states` += `added` by the multiplier; `normed` is their norm, or the states where there is none."""
@@ -250,28 +271,31 @@ class NativeModel(ForwardBackend[ModelOutput]):
 
 
 class Rotation:
-    """RoPE's cosines and sines, float32 tables [positions, dimensions], by the model's own module."""
+    """RoPE's cosines and sines, float32 tables [kinds, positions, dimensions], by the model's own module."""
 
-    def __init__(self, module: Callable[[], nn.Module], dtype: torch.dtype) -> None:
-        """`module` gives the present one: the benchmark exchanges it for prompts past the trained window."""
-        self._present, self._dtype = module, dtype
+    def __init__(self, module: Callable[[], nn.Module], dtype: torch.dtype, kinds: Sequence[str] = ()) -> None:
+        """`module` gives the present one: the benchmark exchanges it for prompts past the trained window.
+
+        `kinds` of layers have a table each, in that order (Gemma 3); none: all share one.
+        """
+        self._present, self._dtype, self._kinds = module, dtype, kinds
         self._module: nn.Module | None = None
-        self._cos = self._sin = torch.empty(0, 0)
+        self._cos = self._sin = torch.empty(1, 0, 0)
         self.up_to(1)
 
     @property
     def dimensions(self) -> int:
         """Numbers of a head that are rotated."""
-        return self._cos.shape[1]
+        return self._cos.shape[2]
 
     @torch.inference_mode()
     def up_to(self, last: int) -> tuple[Tensor, Tensor]:
         """Tables that include position `last`. Their values are rounded as the model rounds them."""
         module = self._present()
-        if module is not self._module or last >= len(self._cos):
-            every = torch.arange(1 << last.bit_length())
-            cos, sin = module(torch.empty(1, dtype=self._dtype), every[None])
-            self._cos, self._sin = cos[0].float().contiguous(), sin[0].float().contiguous()
+        if module is not self._module or last >= self._cos.shape[1]:
+            x, every = torch.empty(1, dtype=self._dtype), torch.arange(1 << last.bit_length())[None]
+            tables = [module(x, every, kind) for kind in self._kinds] or [module(x, every)]
+            self._cos, self._sin = (torch.cat(parts).float().contiguous() for parts in zip(*tables, strict=True))
             self._module = module
         return self._cos, self._sin
 
@@ -281,7 +305,7 @@ def run_step(model: Model, step: Step, rotation: Rotation, tokens: Tensor, posit
     cos, sin = rotation.up_to(0)
     use_threads()
     while True:
-        step.cos, step.sin, step.turns = cos.data_ptr(), sin.data_ptr(), len(cos)
+        step.cos, step.sin, step.turns = cos.data_ptr(), sin.data_ptr(), cos.shape[1]
         status = library().sx_forward(ctypes.byref(model), ctypes.byref(step))
         if status == 0:
             return

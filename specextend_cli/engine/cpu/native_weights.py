@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import silu
+from torch.nn.functional import gelu, silu
 
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.shared_library import Layer, Matrix
@@ -47,15 +47,23 @@ class Weights:
                 raise CannotCompileError(f"{type(model).__name__} has {name}, which the native forward does not know")
 
     def norm(self, module: nn.Module | None, epsilon: float, width: int) -> int | None:
-        """An RMS norm's weight; None for the identity."""
+        """An RMS norm's weight in float32, as it multiplies (Gemma's is what is added to 1); None for the identity."""
         if module is None or isinstance(module, nn.Identity):
             return None
-        weight, own = getattr(module, "weight", None), getattr(module, "variance_epsilon", None)
-        if not isinstance(weight, Tensor) or weight.shape != (width,) or own != epsilon:
+        weight = getattr(module, "weight", None)
+        if not isinstance(weight, Tensor) or weight.shape != (width,) or epsilon_of(module) != epsilon:
             raise CannotCompileError(
                 f"{type(module).__name__} is no RMS norm of {width} numbers with epsilon {epsilon}"
             )
-        return self.at(weight)
+        self.at(weight)
+        ones, plain = torch.ones(1, width), weight.detach().float()
+        with torch.no_grad():
+            normed = module(ones)[0].float() * (1 + epsilon) ** 0.5
+        for factor in (plain, 1.0 + plain):
+            if torch.allclose(normed, factor, rtol=1e-4, atol=1e-4):
+                self.kept.append(factor)
+                return factor.data_ptr()
+        raise CannotCompileError(f"{type(module).__name__} is no RMS norm times its weight, or its weight and 1")
 
     def matrix(self, module: Any) -> Matrix:
         """A linear layer's weights: packed ones if it has them."""
@@ -89,8 +97,10 @@ class Weights:
         attention: Any = getattr(module, "self_attn", None)
         mlp: Any = getattr(module, "mlp", None)
         some = torch.linspace(-4, 4, 16)
-        if not hasattr(mlp, "act_fn") or not torch.allclose(mlp.act_fn(some), silu(some)):
-            raise CannotCompileError(f"{type(mlp).__name__} is no MLP with SiLU")
+        activated = mlp.act_fn(some) if hasattr(mlp, "act_fn") else some
+        is_gelu = torch.allclose(activated, gelu(some, approximate="tanh"))
+        if not is_gelu and not torch.allclose(activated, silu(some)):
+            raise CannotCompileError(f"{type(mlp).__name__} is no MLP with SiLU, or GELU by tanh")
         projections = [getattr(attention, f"{name}_proj", None) for name in "qkvo"]
         projections += [getattr(mlp, f"{name}_proj", None) for name in ("gate", "up", "down")]
         matrices = [self.matrix(projection) for projection in projections]
@@ -105,14 +115,25 @@ class Weights:
             and down[0] == hidden
         ):
             raise CannotCompileError(f"{type(module).__name__} has projections of other sizes")
+        after_attention = self.norm(getattr(module, "post_attention_layernorm", None), epsilon, hidden)
+        is_between = hasattr(module, "pre_feedforward_layernorm")  # attention and the MLP, each between two norms
         return Layer(
             *matrices,
             self.norm(getattr(module, "input_layernorm", None), epsilon, hidden),
-            self.norm(getattr(module, "post_attention_layernorm", None), epsilon, hidden),
+            self.norm(module.pre_feedforward_layernorm, epsilon, hidden) if is_between else after_attention,
             self.norm(getattr(attention, "q_norm", None), epsilon, head_dim),
             self.norm(getattr(attention, "k_norm", None), epsilon, head_dim),
             self.norm(getattr(module, "hidden_norm", None), epsilon, hidden),
             0,
             1,
             scale,
+            0,
+            after_attention if is_between else None,
+            self.norm(getattr(module, "post_feedforward_layernorm", None), epsilon, hidden),
+            is_gelu=is_gelu,
         )
+
+
+def epsilon_of(norm: nn.Module) -> float:
+    """An RMS norm's epsilon; 0 where it is not known."""
+    return float(getattr(norm, "variance_epsilon", getattr(norm, "eps", 0.0)))

@@ -43,12 +43,14 @@ struct SharedPrefix {
 };
 
 // Queries q [sequences, heads * groups, nodes, dim] over the cached rows: of sequence b the first `seen[b]`, which all
-// of them see, and `own` rows after those, as `tree` [nodes, own] says, which is added to their scores. `out` takes
-// [sequences, nodes, heads * groups, dim]. dim is a multiple of 32. Every query sees at least one key.
+// of them see, and `own` rows after those, as `tree` [nodes, own] says, which is added to their scores. `from`
+// [sequences, nodes] is the first row that a query sees, were a node's path cached behind its sequence; null: all are
+// 0. With it no prefix may be shared. `out` takes [sequences, nodes, heads * groups, dim]. dim is a multiple of 32.
+// Every query sees at least one key.
 template <typename T, typename Out>
 void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_t nodes, int64_t dim,
             const Cached<T>& cached, const SharedPrefix& prefix, const int64_t* seen, int64_t own, const float* tree,
-            const Paths& paths, float scale, Out* out) {
+            const Paths& paths, const int64_t* from, const Scoring& scoring, Out* out) {
   const int64_t rows = groups * nodes, longest = *std::max_element(seen, seen + sequences);
   const int64_t full = longest / kPart;               // parts of cached keys alone, in the longest sequence
   const int64_t parts = (longest + own) / kPart + 1;  // a path may end in another part than it begins in
@@ -58,6 +60,13 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
   float* const all = space.data();
   const auto partial = [=](int64_t head, int64_t part) {
     return PartialSoftmax::at(all + (head * parts + part) * each, rows, dim);
+  };
+  const auto from_row = [=](int64_t b, int64_t node) { return from ? from[b * nodes + node] : 0; };
+  // The first rows that any, and that every, query of a sequence sees.
+  const auto first_rows = [=](int64_t b) {
+    if (!from) return Range{0, 0};
+    const auto [least, most] = std::minmax_element(from + b * nodes, from + (b + 1) * nodes);
+    return Range{*least, *most};
   };
   // A part of the prefix that `b` shares with others, for all of them.
   const auto read_prefix = [&](int64_t b, int64_t h, int64_t part) {
@@ -74,11 +83,11 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
     T* to = asked.data();
     for (const int64_t other : members) to = std::copy_n(q + (other * heads + h) * rows * dim, rows * dim, to);
     Reader<T>& reader = Reader<T>::of_thread(many, dim, own);
-    reader.ask(asked.data());
+    reader.ask(asked.data(), scoring);
     reader.gather_in(together);
     reader.clear();
     for (int64_t first = part * kPart; first < (part + 1) * kPart; first += kBlock)
-      reader.see(cached.span(b, h, first, kBlock), cached.span(b, h, first + kBlock, kBlock), scale);
+      reader.see(cached.span(b, h, first, kBlock), cached.span(b, h, first + kBlock, kBlock));
     for (int64_t at = 0; const int64_t other : members) {
       const PartialSoftmax one = partial(other * heads + h, part);
       std::copy_n(together.out + at * dim, rows * dim, one.out);
@@ -90,53 +99,65 @@ void attend(const T* q, int64_t sequences, int64_t heads, int64_t groups, int64_
   // A part, before this thread probably reads part `next_part` of `next_head`.
   const auto read = [&](int64_t head, int64_t part, int64_t next_head, int64_t next_part) {
     const int64_t b = head / heads, h = head % heads, length = seen[b], end_part = length / kPart;
-    if (part > end_part) return;
+    const Range seen_from = first_rows(b);
+    if (part > end_part || part < std::min(seen_from.from / kPart, end_part)) return;
     if (part < prefix.parts(b)) {
       if (prefix.leads(b)) read_prefix(b, h, part);
       return;
     }
     Reader<T>& reader = Reader<T>::of_thread(rows, dim, own);
-    reader.ask(q + head * rows * dim);
+    reader.ask(q + head * rows * dim, scoring);
     for (int64_t later = part < end_part ? part : parts - 1; later >= part; --later) {
       reader.gather_in(partial(head, later));
       reader.clear();
     }
-    int64_t first = part * kPart;
-    for (const int64_t end = std::min(length, first + kPart); first + kBlock <= end; first += kBlock) {
+    const int64_t end = std::min(length, (part + 1) * kPart);
+    int64_t first = std::max(part * kPart, std::min(seen_from.from, end) / kBlock * kBlock);
+    for (; first + kBlock <= end; first += kBlock) {
       const bool goes_on = first + kBlock < end;
-      reader.see(cached.span(b, h, first, kBlock),
-                 goes_on ? cached.span(b, h, first + kBlock, kBlock)
-                         : cached.span(next_head / heads, next_head % heads, next_part * kPart, kBlock),
-                 scale);
+      const Span<T> span = cached.span(b, h, first, kBlock);
+      const Span<T> next = goes_on ? cached.span(b, h, first + kBlock, kBlock)
+                                   : cached.span(next_head / heads, next_head % heads, next_part * kPart, kBlock);
+      if (first >= seen_from.to)
+        reader.see(span, next);
+      else
+        reader.see_some(span, next, [&](int64_t row) { return Range{from_row(b, row % nodes) - first, kBlock}; });
     }
     if (part == end_part)
-      reader.see_end(cached.span(b, h, first, length - first), cached.span(b, h, length, own), paths, tree, scale,
-                     [&](int64_t block) { return partial(head, (first / kBlock + block) / (kPart / kBlock)); });
+      reader.see_end(
+          cached.span(b, h, first, length - first), cached.span(b, h, length, own), paths, tree,
+          [&](int64_t block) { return partial(head, (first / kBlock + block) / (kPart / kBlock)); },
+          [&](int64_t node) { return from_row(b, node) - first; });
   };
-  int64_t total = 0;  // parts that are read
-  for (int64_t b = 0; b < sequences; ++b)
-    total += heads * (seen[b] / kPart + 1 - (prefix.leads(b) ? 0 : prefix.parts(b)));
+  int64_t total = 0, begin = full;  // parts that are read, and the first one of any
+  for (int64_t b = 0; b < sequences; ++b) {
+    const int64_t hidden = std::min(first_rows(b).from, seen[b]) / kPart;
+    total += heads * (seen[b] / kPart + 1 - std::max(hidden, prefix.leads(b) ? 0 : prefix.parts(b)));
+    begin = std::min(begin, hidden);
+  }
   Pool& pool = Pool::shared();
   const int64_t each_task = std::max<int64_t>(1, total / (kTasks * pool.threads()));
-  const int64_t tasks = (full + each_task) / each_task;  // of a head
+  const int64_t tasks = (full - begin + each_task) / each_task;  // of a head
   pool.run(sequences * heads * tasks, [&](int64_t task, bool) {
-    const int64_t head = task / tasks, first = task % tasks * each_task, last = std::min(first + each_task - 1, full);
+    const int64_t head = task / tasks, first = begin + task % tasks * each_task;
+    const int64_t last = std::min(first + each_task - 1, full);
     for (int64_t part = first; part < last; ++part) read(head, part, head, part + 1);
     const int64_t next = std::min(task + 1, sequences * heads * tasks - 1);
-    read(head, last, next / tasks, next % tasks * each_task);
+    read(head, last, next / tasks, begin + next % tasks * each_task);
     release_tiles();
   });
 
   const auto join = [&](int64_t i) {
     const int64_t head = i / rows, row = i % rows, b = head / heads;
+    const int64_t first = from_row(b, row % nodes) / kPart;  // what is before may not have been read
     float top = kNegInf;
-    for (int64_t part = 0; part < parts; ++part) top = std::max(top, partial(head, part).top[row]);
+    for (int64_t part = first; part < parts; ++part) top = std::max(top, partial(head, part).top[row]);
     static thread_local std::vector<float> shares;
     static thread_local std::vector<const float*> gathers;
     shares.clear();
     gathers.clear();
     Floats total = {};
-    for (int64_t part = 0; part < parts; ++part) {
+    for (int64_t part = first; part < parts; ++part) {
       const PartialSoftmax one = partial(head, part);
       if (one.top[row] == kNegInf) continue;  // its other fields are not set
       shares.push_back(std::exp(one.top[row] - top));

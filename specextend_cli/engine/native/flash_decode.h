@@ -25,6 +25,16 @@ inline Ints interleave(const BFloat16* even, const BFloat16* odd) {
   return bits_of<Ints>(odd ? low | __builtin_convertvector(load_as<Halves>(odd), Words) << 16 : low);
 }
 
+// Scores of products of queries and keys: `scale` times the product, bent towards `cap` unless that is 0 (`cap_all`).
+struct Scoring {
+  float scale, cap;
+};
+
+// Keys of a block from `from` to before `to`; either may lie outside.
+struct Range {
+  int64_t from, to;
+};
+
 // Some keys and values of one head.
 template <typename T>
 struct Span {
@@ -108,6 +118,7 @@ class Paths {
   };
 
   int64_t nodes() const { return static_cast<int64_t>(starts_.size()) - 1; }
+  int64_t length(int64_t node) const { return starts_[node + 1] - starts_[node]; }
 
   // At most `room` keys of a node, from its `first` on.
   Some of(int64_t node, int64_t first, int64_t room) const {
@@ -139,8 +150,9 @@ class Reader {
   }
 
   // The head's queries [rows, dim].
-  void ask(const T* q) {
+  void ask(const T* q, const Scoring& scoring) {
     q_ = q;
+    scoring_ = scoring;
     if constexpr (kTiled) {
       asked_.assign((rows_ + kTileRows - 1) / kTileRows * kTileRows * dim_ / kNumbers, 0);
       for (int64_t row = 0; row < rows_; ++row)
@@ -156,23 +168,30 @@ class Reader {
   void clear() const { std::fill_n(part_.top, rows_, kNegInf); }
 
   // At most a block of keys. `next` begins with what this thread probably reads next.
-  void see(const Span<T>& span, const Span<T>& next, float scale) {
-    see_first(span, next, scale, [&](int64_t) { return span.count; });
+  void see(const Span<T>& span, const Span<T>& next) {
+    see_some(span, next, [&](int64_t) { return Range{0, span.count}; });
   }
 
-  // The same, where a row sees no more than the first `visible(row)` keys.
+  // The same, where a row sees no more than the keys in the range `visible(row)`.
   template <typename Visible>
-  void see_first(const Span<T>& span, const Span<T>& next, float scale, const Visible& visible) {
+  void see_some(const Span<T>& span, const Span<T>& next, const Visible& visible) {
     prefetcher_ = Prefetcher<T>(next, dim_, work());
     score_all(span, scores_.data(), kBlock);
     read_values(span);
     for (int64_t row = 0; row < rows_; ++row) {
-      const int64_t count = std::clamp<int64_t>(visible(row), 0, span.count);  // none, above the diagonal
-      if (count == kBlock) {
-        weigh_block(row, scale);
+      const Range seen = visible(row);
+      const int64_t count = seen.from < seen.to ? std::clamp<int64_t>(seen.to, 0, span.count) : 0;
+      if (count == kBlock && seen.from <= 0) {
+        weigh_block(row);
         continue;
       }
-      if (count > 0) weigh(row, count, scale, nullptr);
+      if (count > 0 && seen.from > 0) {
+        float hidden[kBlock] = {};
+        std::fill_n(hidden, std::min(seen.from, kBlock), kNegInf);
+        weigh(row, count, hidden);
+      } else if (count > 0) {
+        weigh(row, count, nullptr);
+      }
       const int64_t weighed = (count + kLanes - 1) / kLanes * kLanes;
       std::fill(&shares_[row * kBlock] + weighed, &shares_[row * kBlock] + kBlock, T{});
     }
@@ -181,10 +200,10 @@ class Reader {
 
   // The end of a sequence: the cached keys of a block that is not full, `last`, and after them each node's own, in this
   // block and further ones. `tree` [nodes, own] is added to the scores of own keys; the i-th block is added to
-  // `part_of(i)`.
-  template <typename PartOf>
-  void see_end(const Span<T>& last, const Span<T>& own, const Paths& paths, const float* tree, float scale,
-               const PartOf& part_of) {
+  // `part_of(i)`. Of all these lanes a node does not see the first `hidden(node)`.
+  template <typename PartOf, typename Hidden>
+  void see_end(const Span<T>& last, const Span<T>& own, const Paths& paths, const float* tree, const PartOf& part_of,
+               const Hidden& hidden) {
     for (int64_t first = 0; first < own.count; first += kBlock) {
       const int64_t count = std::min(kBlock, own.count - first);
       score_all({own.keys + first * own.key_stride, own.values, own.key_stride, own.value_stride, count},
@@ -205,7 +224,8 @@ class Reader {
           added[cached + i] = tree[node * own.count + path.keys[i]];
         }
         const int64_t count = cached + path.count;
-        if (count > 0) weigh(row, count, scale, added);
+        std::fill_n(added, std::clamp<int64_t>(hidden(node) - block * kBlock, 0, count), kNegInf);
+        if (count > 0) weigh(row, count, added);
         if constexpr (kTiled) std::fill(&shares_[row * kBlock] + count, &shares_[row * kBlock] + kBlock, T{});
       }
       if (whole > 0) gather_all(whole);
@@ -228,6 +248,7 @@ class Reader {
 
   int64_t rows_ = 0, dim_ = 0, own_ = 0;
   const T* q_ = nullptr;
+  Scoring scoring_ = {};
   PartialSoftmax part_ = {};
   Prefetcher<T> prefetcher_;
   std::vector<uint32_t> keys_;        // [dim / numbers, block]; with tiles [16, dim / numbers], some beside nothing
@@ -255,7 +276,13 @@ class Reader {
       read_keys(span);
       each_few([&](auto count, int64_t row) { score<count()>(row, span.count, scores, stride); });
     }
+    if (scoring_.cap != 0)
+      for (int64_t row = 0; row < rows_; ++row)
+        cap_all(scores + row * stride, span.count, scoring_.scale, scoring_.cap);
   }
+
+  // By what `score_all`'s scores have still to be multiplied.
+  float scale() const { return scoring_.cap == 0 ? scoring_.scale : 1; }
 
   // Scores of up to sixteen rows.
   void score_tiles(const Span<T>& span, int64_t row, float* scores, int64_t stride) {
@@ -390,7 +417,8 @@ class Reader {
   }
 
   // Scores, plus `added` if not null, to softmax shares.
-  void weigh(int64_t row, int64_t keys, float scale, const float* added) {
+  void weigh(int64_t row, int64_t keys, const float* added) {
+    const float scale = this->scale();
     float* scores = &scores_[row * kBlock];
     T* shares = &shares_[row * kBlock];
     Floats highest = every(kNegInf);
@@ -415,8 +443,9 @@ class Reader {
   }
 
   // The same, with equal results for finite scores, for a whole block with nothing masked or added.
-  void weigh_block(int64_t row, float scale) {
+  void weigh_block(int64_t row) {
     constexpr int64_t lanes = kBlock / kLanes;
+    const float scale = this->scale();
     Floats seen[lanes], highest = every(kNegInf);
 #pragma GCC unroll 16
     for (int64_t i = 0; i < lanes; ++i) {

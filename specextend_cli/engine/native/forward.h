@@ -25,6 +25,16 @@ inline void rotate(float* head, int64_t rotated, const float* cos, const float* 
   }
 }
 
+// gate [n] = silu(gate) * up, or gelu(gate) * up. n is a multiple of `kLanes`.
+template <typename T>
+void gate_some(bool is_gelu, int64_t n, T* gate, const T* up) {
+  const auto by = [=](auto activation) {
+    for (int64_t i = 0; i < n; i += kLanes)
+      Word<T>::store(gate + i, activation(Word<T>::load(gate + i)) * Word<T>::load(up + i));
+  };
+  is_gelu ? by([](Floats x) { return gelu(x); }) : by([](Floats x) { return silu(x); });
+}
+
 template <typename T>
 class Forward {
  public:
@@ -109,7 +119,7 @@ class Forward {
 
   // The rest of a layer behind its attention, which gave these rows `attended` [rows, heads * head_dim].
   void finish(const SxLayer& layer, const float* attended) {
-    multiply(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, states_, true);
+    add(layer.o, {Rows::by_rows(attended, layer.o.columns), rows_, layer.o.columns}, layer.attention_out_norm);
     mlp(layer);
   }
 
@@ -133,9 +143,13 @@ class Forward {
     in_threads(normed, {&m.head}, (m.head.rows + kTile - 1) / kTile, 16, [&](int64_t begin, int64_t end) {
       const int64_t last = std::min(end * kTile, m.head.rows);
       Input<T>::of_thread().times(m.head, begin * kTile, last, Sums::by_rows(step_->logits, m.head.rows));
-      if (m.logits_divisor == 1) return;
-      for (int64_t row = 0; row < normed.count; ++row)
-        for (int64_t i = begin * kTile; i < last; ++i) step_->logits[row * m.head.rows + i] /= m.logits_divisor;
+      for (int64_t row = 0; row < normed.count; ++row) {
+        float* const some = step_->logits + row * m.head.rows + begin * kTile;
+        const int64_t count = last - begin * kTile;
+        if (m.logits_divisor != 1)
+          for (int64_t i = 0; i < count; ++i) some[i] /= m.logits_divisor;
+        if (m.logits_cap != 0) cap_all(some, count, 1, m.logits_cap);
+      }
     });
   }
 
@@ -146,6 +160,7 @@ class Forward {
   int64_t own_ = 0;               // rows of the tree, earlier ones included
   std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, head_, gathered_, gated_, up_, added_;
   std::vector<T> queries_, embedded_;
+  std::vector<int64_t> from_;
 
   // Of a vector with the numbers of all rows, in tiles.
   Sums tiles(std::vector<float>& numbers) const { return Sums::by_tiles(numbers.data(), rows_); }
@@ -193,13 +208,13 @@ class Forward {
   }
 
   // Rows of hidden states, normed, or as they are without a weight.
-  void norm(const Rows& x, const void* weight, std::vector<float>& to) const {
+  void norm(const Rows& x, const float* weight, std::vector<float>& to) const {
     const int64_t hidden = model_->hidden;
     to.resize(rows_ * hidden);
     for (int64_t row = 0; row < rows_; ++row) {
       float* const normed = &to[row * hidden];
       if (weight != nullptr)
-        rms_norm(x.from_row(row), hidden, static_cast<const T*>(weight), model_->epsilon, normed);
+        rms_norm(x.from_row(row), hidden, weight, model_->epsilon, normed);
       else
         for (int64_t i = 0; i < hidden; i += kTile) std::copy_n(x.at(row, i), kTile, normed + i);
     }
@@ -215,6 +230,19 @@ class Forward {
       if (adds)
         for (int64_t i = begin * whole; i < end * whole; ++i) to[i] += model_->residual_multiplier * out[i];
     });
+  }
+
+  // Adds the source times the matrix to the states, by the residual multiplier, and normed where there is a norm.
+  void add(const SxMatrix& matrix, const Source& source, const float* out_norm) {
+    if (out_norm == nullptr) return multiply(matrix, source, states_, true);
+    multiply(matrix, source, added_);
+    norm(tiles(added_), out_norm, normed_);
+    for (int64_t row = 0; row < rows_; ++row)
+      for (int64_t i = 0; i < model_->hidden; i += kTile) {
+        float* const to = tiles(states_).at(row, i);
+        for (int64_t j = 0; j < kTile; ++j)
+          to[j] += model_->residual_multiplier * normed_[row * model_->hidden + i + j];
+      }
   }
 
   // Tiles of the matrix's product, with their bias, to `out`.
@@ -241,12 +269,34 @@ class Forward {
     const Cached<T> cached = {static_cast<const T*>(step_->keys) + index * step_->by_layer,
                               static_cast<const T*>(step_->values) + index * step_->by_layer, step_->by_sequence,
                               step_->by_head, m.head_dim};
-    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached,
-           {step_->leader, step_->common}, step_->seen, own_, mask_.data(), paths, layer.scale, gathered_.data());
+    const int64_t* const from = first_rows(layer.window, paths);
+    const SharedPrefix prefix = from ? SharedPrefix{} : SharedPrefix{step_->leader, step_->common};
+    attend(asked, step_->sequences, m.kv_heads, m.heads / m.kv_heads, step_->rows, m.head_dim, cached, prefix,
+           step_->seen, own_, mask_.data(), paths, from, {layer.scale, layer.cap}, gathered_.data());
+  }
+
+  // The first row that each node of each sequence sees through a window, or null: by the nodes of its path and, if
+  // these do not fill it, the positions of the rows before.
+  const int64_t* first_rows(int64_t window, const Paths& paths) {
+    if (window == 0) return nullptr;
+    from_.clear();
+    const int64_t *const places = step_->places, placed = step_->placed;
+    for (int64_t b = 0; b < step_->sequences; ++b)
+      for (int64_t node = 0; node < step_->rows; ++node) {
+        const int64_t before = window - paths.length(node), in_place = step_->seen[b] - placed;
+        if (before <= in_place)
+          from_.push_back(step_->seen[b] - before);
+        else if (placed == 0)
+          from_.push_back(0);
+        else
+          from_.push_back(std::lower_bound(places, places + placed, places[placed - 1] + 1 + in_place - before) -
+                          places);
+      }
+    return from_.data();
   }
 
   // The present states, normed.
-  Source states(const void* weight) { return {tiles(states_), rows_, model_->hidden, weight, model_->epsilon}; }
+  Source states(const float* weight) { return {tiles(states_), rows_, model_->hidden, weight, model_->epsilon}; }
 
   // Queries, keys and values, in one parallel region.
   void project_all(const SxLayer& layer, const Source& source) {
@@ -277,12 +327,11 @@ class Forward {
     const Sums q = tiles(q_), k = tiles(k_), v = tiles(v_);
     head_.resize(m.head_dim);
     for (int64_t row = 0; row < rows_; ++row) {
-      const int64_t of_step = first_ + row, turn = step_->positions[of_step] * m.rotated;
+      const int64_t of_step = first_ + row, turn = (layer.table * step_->turns + step_->positions[of_step]) * m.rotated;
       const int64_t sequence = of_step / step_->rows, node = of_step % step_->rows;
-      const auto turned = [&](const Sums& from, int64_t head, const void* weight, T* to) {
+      const auto turned = [&](const Sums& from, int64_t head, const float* weight, T* to) {
         float* const numbers = head_of(from, row, head);
-        if (weight != nullptr)
-          rms_norm(Rows::by_rows(numbers, m.head_dim), m.head_dim, static_cast<const T*>(weight), m.epsilon, numbers);
+        if (weight != nullptr) rms_norm(Rows::by_rows(numbers, m.head_dim), m.head_dim, weight, m.epsilon, numbers);
         if (layer.rotates) rotate(numbers, m.rotated, step_->cos + turn, step_->sin + turn);
         narrow(numbers, m.head_dim, to);
       };
@@ -313,10 +362,9 @@ class Forward {
     in_threads(read, {&layer.gate, &layer.up}, width / kTile, 1, [&](int64_t begin, int64_t end) {
       project(layer.gate, begin, end, gated_);
       project(layer.up, begin, end, up_);
-      for (int64_t i = begin * whole; i < end * whole; i += kLanes)
-        Word<float>::store(&gated_[i], silu(Word<float>::load(&gated_[i])) * Word<float>::load(&up_[i]));
+      gate_some(layer.is_gelu, (end - begin) * whole, gated_.data() + begin * whole, up_.data() + begin * whole);
     });
-    multiply(layer.down, {tiles(gated_), rows_, width}, states_, true);
+    add(layer.down, {tiles(gated_), rows_, width}, layer.mlp_out_norm);
   }
 
   void give_states(int64_t index, const Rows& states) {

@@ -141,9 +141,12 @@ def attend(q: Tensor, k: Tensor, v: Tensor, scale: float, mask: Tensor) -> Tenso
     return out.transpose(1, 2)
 
 
-def attend_causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
+def attend_causal(
+    q: Tensor, k: Tensor, v: Tensor, scale: float, *, window: int | None = None, cap: float | None = None
+) -> Tensor:
     """Queries q [1, H, n, d], the last n of the keys and values k, v [1, H_kv, T, d], in causal order.
 
+    A query sees the newest `window` keys, its own included; None: all. With a cap, score s becomes cap * tanh(s / cap).
     The result is a view of [1, n, H, d].
     """
     heads, kv_heads, n, total, d = _sizes(q, k, v)
@@ -155,7 +158,7 @@ def attend_causal(q: Tensor, k: Tensor, v: Tensor, scale: float) -> Tensor:
     use_threads()
     library().sx_attend_causal(
         *(_bf16(q), q.data_ptr(), q.stride(1), q.stride(2), kv_heads, heads // kv_heads, n, d),
-        *(k.data_ptr(), v.data_ptr(), by_head, by_row, total, scale, out.data_ptr()),
+        *(k.data_ptr(), v.data_ptr(), by_head, by_row, total, scale, cap or 0, window or 0, out.data_ptr()),
     )
     return out.transpose(1, 2)
 

@@ -50,9 +50,10 @@ void read_prompt(const SxModel& model, const SxStep& step) {
     const Cached<T> cached = {static_cast<const T*>(step.keys) + layer * step.by_layer,
                               static_cast<const T*>(step.values) + layer * step.by_layer, 0, step.by_head,
                               model.head_dim};
+    const SxLayer& of_layer = model.layer[layer];
     attend_causal(queries(layer), rows * model.head_dim, model.head_dim, model.kv_heads, model.heads / model.kv_heads,
-                  rows, model.head_dim, cached, *step.seen + step.earlier + rows, model.layer[layer].scale,
-                  attended.data());
+                  rows, model.head_dim, cached, *step.seen + step.earlier + rows, {of_layer.scale, of_layer.cap},
+                  of_layer.window, attended.data());
   }
   Forward<T>& forward = Forward<T>::of_thread();
   forward.take(model, step, 0, step.keep);

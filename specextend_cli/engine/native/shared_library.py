@@ -228,7 +228,9 @@ class Layer(ctypes.Structure):
         *((name, Matrix) for name in ("q", "k", "v", "o", "gate", "up", "down")),
         *((name, _AT) for name in ("attention_norm", "mlp_norm", "q_norm", "k_norm", "state_norm")),
         *((name, _INT) for name in ("residual_is_normed", "rotates")),
-        ("scale", _FLOAT),
+        *((name, _FLOAT) for name in ("scale", "cap")),
+        *((name, _AT) for name in ("attention_out_norm", "mlp_out_norm")),
+        *((name, _INT) for name in ("window", "table", "is_gelu")),
     )
 
 
@@ -244,6 +246,7 @@ class Model(ctypes.Structure):
         ("final_norm", _AT),
         ("feeds_normed", _INT),
         ("head", Matrix),
+        ("logits_cap", _FLOAT),
     )
 
 
@@ -262,7 +265,8 @@ class Step(ctypes.Structure):
         ("keep", _INT),
         *((name, _AT) for name in ("logits", "features_given", "feature_layers")),
         ("feature_count", _INT),
-        *((name, _AT) for name in ("after", "queries")),
+        *((name, _AT) for name in ("after", "queries", "places")),
+        ("placed", _INT),
     )
 
 
@@ -278,8 +282,8 @@ _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_top_k": (_AT, _INT, _INT, _INT, _AT, _AT),
     "sx_choose": (_AT, _INT, _INT, _AT, _INT, _AT, _AT, _FLOAT, _INT, _AT),
     "sx_attend": (_INT, _AT, *([_INT] * 4), _AT, _AT, *([_INT] * 4), _AT, _FLOAT, _AT),
-    "sx_attend_causal": (_INT, _AT, *([_INT] * 6), _AT, _AT, *([_INT] * 3), _FLOAT, _AT),
+    "sx_attend_causal": (_INT, _AT, *([_INT] * 6), _AT, _AT, *([_INT] * 3), _FLOAT, _FLOAT, _INT, _AT),
     "sx_add_norm": (_INT, _INT, _INT, _AT, _AT, _FLOAT, _AT, _FLOAT, _AT),
     "sx_rotate": (*([_INT] * 5), *([_AT] * 5), _FLOAT, *([_AT] * 3), _INT, _AT, _AT, _INT),
-    "sx_gate": (_INT, _INT, _AT, _AT),
+    "sx_gate": (_INT, _INT, _INT, _AT, _AT),
 }

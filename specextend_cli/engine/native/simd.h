@@ -5,6 +5,7 @@
 // bfloat16, or one in float32, as `Word` says.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <limits>
@@ -174,6 +175,37 @@ inline Floats exponential(Floats x) {
 inline Floats silu(Floats x) {
   const Floats negative = -x;
   return x / (1 + exponential(negative > 87.f ? every(87.f) : negative));
+}
+
+// x / (1 + e^-2u), u = sqrt(2 / pi) * (x + 0.044715 * x^3): GELU, approximated by tanh.
+inline Floats gelu(Floats x) {
+  const Floats negative = -1.5957691216f * (x + 0.044715f * x * x * x);
+  return x / (1 + exponential(negative > 87.f ? every(87.f) : negative));
+}
+
+// To a few parts in ten million: near 0 by the polynomial of Cephes' `tanhf`. NaN stays NaN.
+inline Floats tanh_of(Floats x) {
+  const Floats square = x * x, size = x < 0 ? -x : x;
+  Floats sum = every(-5.70498872745e-3f);
+  for (float term : {2.06390887954e-2f, -5.37397155531e-2f, 1.33314422036e-1f, -3.33332819422e-1f})
+    sum = multiply_add(sum, square, every(term));
+  const Floats near = multiply_add(sum * square, x, x);
+  const Floats far = 1 - 2 / (1 + exponential(size > 40.f ? every(80.f) : 2 * size));
+  return size < .625f ? near : x < 0 ? -far : far;
+}
+
+// Numbers to cap * tanh(scale * number / cap).
+inline void cap_all(float* numbers, int64_t count, float scale, float cap) {
+  const auto bend = [=](float* at) {
+    const Floats bent = tanh_of(load_as<Floats>(at) * (scale / cap)) * cap;
+    std::memcpy(at, &bent, sizeof bent);
+  };
+  int64_t at = 0;
+  for (; at + kLanes <= count; at += kLanes) bend(numbers + at);
+  float rest[kLanes] = {};
+  std::copy(numbers + at, numbers + count, rest);
+  bend(rest);
+  std::copy_n(rest, count - at, numbers + at);
 }
 
 #if defined(__AVX512F__)

@@ -23,8 +23,7 @@ void narrow(const float* from, int64_t count, T* to) {
 }
 
 // `width` numbers of the first row times the inverse of their root mean square, times `weight`. `to` may be the row.
-template <typename T>
-void rms_norm(const Rows& x, int64_t width, const T* weight, float epsilon, float* to) {
+inline void rms_norm(const Rows& x, int64_t width, const float* weight, float epsilon, float* to) {
   Floats sum = {};
   for (int64_t i = 0; i < width; i += kLanes) {
     const Floats some = Word<float>::load(x.at(0, i));
@@ -32,14 +31,14 @@ void rms_norm(const Rows& x, int64_t width, const T* weight, float epsilon, floa
   }
   const float by = 1 / std::sqrt(sum_of(sum) / static_cast<float>(width) + epsilon);
   for (int64_t i = 0; i < width; i += kLanes)
-    Word<float>::store(to + i, Word<float>::load(x.at(0, i)) * by * Word<T>::load(weight + i));
+    Word<float>::store(to + i, Word<float>::load(x.at(0, i)) * by * Word<float>::load(weight + i));
 }
 
 // Rows that matrices multiply: `count` of them, normed where `norm` is given.
 struct Source {
   Rows x;
   int64_t count, columns;
-  const void* norm = nullptr;
+  const float* norm = nullptr;
   float epsilon = 0;
 };
 
@@ -60,8 +59,7 @@ class Input {
     if (source.norm != nullptr) {
       normed_.resize(rows_ * source.columns);
       for (int64_t row = 0; row < rows_; ++row)
-        rms_norm(source.x.from_row(row), source.columns, static_cast<const T*>(source.norm), source.epsilon,
-                 &normed_[row * source.columns]);
+        rms_norm(source.x.from_row(row), source.columns, source.norm, source.epsilon, &normed_[row * source.columns]);
       x = Rows::by_rows(normed_.data(), source.columns);
     }
     bool ready[kFormats] = {};

@@ -15,7 +15,7 @@ Cached<T> cache_of(const void* keys, const void* values, int64_t by_head, int64_
 }
 
 template <typename T>
-void add_norm(int64_t n, int64_t width, T* states, const T* added, float multiplier, const T* weight, float epsilon,
+void add_norm(int64_t n, int64_t width, T* states, const T* added, float multiplier, const float* weight, float epsilon,
               T* normed) {
   in_parts(n, 4, [&](int64_t begin, int64_t end) {
     static thread_local std::vector<float> wide;
@@ -37,14 +37,14 @@ void add_norm(int64_t n, int64_t width, T* states, const T* added, float multipl
 }
 
 template <typename T>
-void rotate_all(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, T* q, const T* k, const T* v, const T* q_norm,
-                const T* k_norm, float epsilon, const int64_t* positions, const float* cos, const float* sin,
-                int64_t rotated, T* keys, T* values, int64_t by_head) {
+void rotate_all(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, T* q, const T* k, const T* v,
+                const float* q_norm, const float* k_norm, float epsilon, const int64_t* positions, const float* cos,
+                const float* sin, int64_t rotated, T* keys, T* values, int64_t by_head) {
   in_parts(n, 4, [&](int64_t begin, int64_t end) {
     static thread_local std::vector<float> wide;
     wide.resize(dim);
     for (int64_t row = begin; row < end; ++row) {
-      const auto turned = [&](const T* from, const T* weight, T* to) {
+      const auto turned = [&](const T* from, const float* weight, T* to) {
         widen(from, dim, wide.data());
         if (weight != nullptr) rms_norm(Rows::by_rows(wide.data(), dim), dim, weight, epsilon, wide.data());
         rotate(wide.data(), rotated, cos + positions[row] * rotated, sin + positions[row] * rotated);
@@ -63,10 +63,9 @@ void rotate_all(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, T* q, c
 }
 
 template <typename T>
-void gate_all(int64_t n, T* gate, const T* up) {
+void gate_all(int64_t n, bool is_gelu, T* gate, const T* up) {
   in_parts(n / kLanes, 512, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin * kLanes; i < end * kLanes; i += kLanes)
-      Word<T>::store(gate + i, silu(Word<T>::load(gate + i)) * Word<T>::load(up + i));
+    gate_some(is_gelu, end * kLanes - begin * kLanes, gate + begin * kLanes, up + begin * kLanes);
   });
 }
 
@@ -207,46 +206,47 @@ void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups, int64
   const int64_t seen = total - own;
   const auto run = [&]<typename T>(T*) {
     specextend::attend(static_cast<const T*>(q), 1, heads, groups, nodes, dim,
-                       specextend::cache_of<T>(keys, values, by_head, by_row), {}, &seen, own, tree, paths, scale,
-                       static_cast<T*>(out));
+                       specextend::cache_of<T>(keys, values, by_head, by_row), {}, &seen, own, tree, paths, nullptr,
+                       {scale, 0}, static_cast<T*>(out));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
 
 void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_by_node, int64_t heads, int64_t groups,
                       int64_t n, int64_t dim, const void* keys, const void* values, int64_t by_head, int64_t by_row,
-                      int64_t total, float scale, void* out) {
+                      int64_t total, float scale, float cap, int64_t window, void* out) {
   const auto run = [&]<typename T>(T*) {
     specextend::attend_causal(static_cast<const T*>(q), q_by_head, q_by_node, heads, groups, n, dim,
-                              specextend::cache_of<T>(keys, values, by_head, by_row), total, scale,
+                              specextend::cache_of<T>(keys, values, by_head, by_row), total, {scale, cap}, window,
                               static_cast<T*>(out));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
 
 void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, float multiplier,
-                 const void* weight, float epsilon, void* normed) {
+                 const float* weight, float epsilon, void* normed) {
   const auto run = [&]<typename T>(T*) {
-    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added), multiplier,
-                         static_cast<const T*>(weight), epsilon, static_cast<T*>(normed));
+    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added), multiplier, weight, epsilon,
+                         static_cast<T*>(normed));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
 
 void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
-               const void* v, const void* q_norm, const void* k_norm, float epsilon, const int64_t* positions,
+               const void* v, const float* q_norm, const float* k_norm, float epsilon, const int64_t* positions,
                const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head) {
   const auto run = [&]<typename T>(T*) {
     specextend::rotate_all(n, heads, kv_heads, dim, static_cast<T*>(q), static_cast<const T*>(k),
-                           static_cast<const T*>(v), static_cast<const T*>(q_norm), static_cast<const T*>(k_norm),
-                           epsilon, positions, cos, sin, rotated, static_cast<T*>(keys), static_cast<T*>(values),
-                           by_head);
+                           static_cast<const T*>(v), q_norm, k_norm, epsilon, positions, cos, sin, rotated,
+                           static_cast<T*>(keys), static_cast<T*>(values), by_head);
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
 
-void sx_gate(int64_t bf16, int64_t n, void* gate, const void* up) {
-  const auto run = [&]<typename T>(T*) { specextend::gate_all(n, static_cast<T*>(gate), static_cast<const T*>(up)); };
+void sx_gate(int64_t bf16, int64_t is_gelu, int64_t n, void* gate, const void* up) {
+  const auto run = [&]<typename T>(T*) {
+    specextend::gate_all(n, is_gelu, static_cast<T*>(gate), static_cast<const T*>(up));
+  };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }
 

@@ -23,15 +23,21 @@ typedef struct {
   const void* bias;  // [rows] in the model's format, or null
 } SxMatrix;
 
-// A decoder layer: attention and a gated MLP (SiLU), each behind an RMS norm. Norms are null where there are none.
+// A decoder layer: attention and a gated MLP (SiLU or GELU by tanh), each behind an RMS norm, or between two. Norms are
+// null where there are none; their weights are float32.
 typedef struct {
   SxMatrix q, k, v, o, gate, up, down;
-  const void *attention_norm, *mlp_norm;  // [hidden]
-  const void *q_norm, *k_norm;            // [head_dim]
-  const void* state_norm;      // [hidden]: an EAGLE-3 layer reads the normed embedding beside the normed state
+  const float *attention_norm, *mlp_norm;  // [hidden]
+  const float *q_norm, *k_norm;            // [head_dim]
+  const float* state_norm;     // [hidden]: an EAGLE-3 layer reads the normed embedding beside the normed state
   int64_t residual_is_normed;  // of such a layer
   int64_t rotates;             // whether queries and keys are rotated (RoPE)
   float scale;                 // of products of queries and keys
+  float cap;                   // scores become cap * tanh(score / cap); 0: they stay
+  const float *attention_out_norm, *mlp_out_norm;  // [hidden]: of what is added to the states
+  int64_t window;                                  // positions that a query sees, its own included; 0: all
+  int64_t table;                                   // which of the step's cosines and sines rotate
+  int64_t is_gelu;
 } SxLayer;
 
 // `exact`: rows that meet weights of four or eight bits are not rounded to eight bits.
@@ -45,9 +51,10 @@ typedef struct {
   SxMatrix embedding;  // [vocabulary, hidden]
   SxMatrix joined;     // EAGLE-1's: embedding and state to a state
   SxMatrix fused;      // EAGLE-3's: states of the target's layers to a state
-  const void* final_norm;
+  const float* final_norm;
   int64_t feeds_normed;  // of an EAGLE head: the states it gives are the normed ones
   SxMatrix head;
+  float logits_cap;  // logits become cap * tanh(logit / cap); 0: they stay
 } SxModel;
 
 // One forward of few rows: of a tree's nodes (`sequences` 1), or of one token of each of several sequences (`rows` 1).
@@ -55,7 +62,7 @@ typedef struct {
 typedef struct {
   int64_t rows, sequences, is_prompt;
   const int64_t *tokens, *positions;  // [sequences * rows]
-  const float *cos, *sin;             // [turns, rotated]
+  const float *cos, *sin;             // [tables, turns, rotated]
   int64_t turns;
   const void* states;    // of an EAGLE head, [rows, hidden]
   const void* features;  // instead: what the model's `fused` makes states of, in its format
@@ -75,6 +82,10 @@ typedef struct {
   int64_t feature_count;
   void* after;           // [rows, hidden]: what an EAGLE head's next step reads; or null
   void* const* queries;  // [layers]: each [sequences, heads, rows, head_dim], or null
+  // Of few rows: ascending positions of the first `placed` cached rows, which those of the next rows follow; null: a
+  // row's number is its position. They are what windows are measured by.
+  const int64_t* places;
+  int64_t placed;
 } SxStep;
 
 SX_API const char* sx_instructions(void);
@@ -112,24 +123,25 @@ SX_API void sx_attend(int64_t bf16, const void* q, int64_t heads, int64_t groups
                       const float* tree, float scale, void* out);
 
 // q, of head h and node i at h * q_by_head + i * q_by_node, the last n of `total` cached rows, in causal order -> out
-// [n, heads * groups, dim].
+// [n, heads * groups, dim]. `cap` and `window` as in SxLayer.
 SX_API void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_by_node, int64_t heads,
                              int64_t groups, int64_t n, int64_t dim, const void* keys, const void* values,
-                             int64_t by_head, int64_t by_row, int64_t total, float scale, void* out);
+                             int64_t by_head, int64_t by_row, int64_t total, float scale, float cap, int64_t window,
+                             void* out);
 
-// What a prompt's layer computes between its matrix products, all in the model's format, for n rows.
+// What a prompt's layer computes between its matrix products, for n rows in the model's format; norms as in SxLayer.
 //
-// states [n, width] += multiplier * added (or null); normed = their RMS norm times `weight`, or the states if that is
-// null.
+// states [n, width] += multiplier * added (or null); normed, which may be the states, = their RMS norm times `weight`,
+// or the states if that is null.
 SX_API void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, float multiplier,
-                        const void* weight, float epsilon, void* normed);
+                        const float* weight, float epsilon, void* normed);
 // Norms (null: none) and rotates q [n, heads, dim] in place, and k [n, kv_heads, dim] into the cache, as v. Rows of cos
 // and sin [.., rotated] are those of `positions`; `rotated` 0: none.
 SX_API void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
-                      const void* v, const void* q_norm, const void* k_norm, float epsilon, const int64_t* positions,
+                      const void* v, const float* q_norm, const float* k_norm, float epsilon, const int64_t* positions,
                       const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head);
-// gate [n] = silu(gate) * up
-SX_API void sx_gate(int64_t bf16, int64_t n, void* gate, const void* up);
+// gate [n] = silu(gate) * up, or gelu(gate) * up
+SX_API void sx_gate(int64_t bf16, int64_t is_gelu, int64_t n, void* gate, const void* up);
 
 #ifdef __cplusplus
 }
