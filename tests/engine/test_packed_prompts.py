@@ -12,10 +12,10 @@ from torch import Tensor
 from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cpu.native_model import NativeModel, run_natively
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.shared_library import library
+from specextend_cli.engine.native.shared_library import instructions
 from specextend_cli.engine.threads import on_threads
 from tests.engine.test_native_model import ARCHITECTURES, LONG, of
-from tests.helpers.packed_weights import SMALL, broad, four_bit, pack
+from tests.helpers.packed_weights import SMALL, broad, four_bit, pack, unpack
 
 pytestmark = pytest.mark.parametrize("kernels", ["ours", "avx2"], indirect=True, scope="module")
 
@@ -26,8 +26,6 @@ def packed(lm: LanguageModel) -> LanguageModel:
     """A model that reads prompts by its packed weights, whatever this processor is."""
     run_natively(lm, exact=False)
     assert isinstance(lm.forward_backend, NativeModel)
-    assert lm.forward_backend._packed_prompts in (0, library().sx_packed_prompts())
-    lm.forward_backend._packed_prompts = 1
     return lm
 
 
@@ -57,8 +55,16 @@ ODD = [33, 258, 100]
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("name", ARCHITECTURES)
 def test_a_prompt_is_read_as_few_rows_are(name: str, dtype: torch.dtype, kernels: str) -> None:
-    lm = packed(LanguageModel(four_bit(dtype, partial(of, name))))
-    assert max(distances(read(lm, ODD), read(lm, FEW))) < 0.03
+    """AMX rounds to bfloat16 where few rows are rounded to eight bits: it is no farther from float32 than the model."""
+    lm = LanguageModel(four_bit(dtype, partial(of, name)))
+    own = read(lm, ODD)
+    found = read(packed(lm), ODD)
+    if dtype == torch.bfloat16 and kernels == "ours" and instructions() == "avx512-amx":
+        exact = read(LanguageModel(unpack(four_bit(dtype, partial(of, name))).float()), ODD)
+        pairs = zip(distances(found, exact), distances(own, exact), strict=True)
+        assert all(ours < 1.2 * theirs < 0.1 for ours, theirs in pairs)
+    else:
+        assert max(distances(found, read(lm, FEW))) < 0.03
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
@@ -74,12 +80,3 @@ def test_neither_pieces_nor_threads_change_a_bit(dtype: torch.dtype, kernels: st
 def test_layers_of_eight_bits(kind: str, kernels: str) -> None:
     lm = packed(LanguageModel(pack(broad(), lambda name: SMALL[kind if "v_proj" in name else "Q4_1"])))
     assert max(distances(read(lm, ODD), read(lm, FEW))) < 0.03
-
-
-@pytest.mark.parametrize("what", ["exact", "full"])
-def test_others_read_prompts_by_unpacked_weights(what: str, kernels: str) -> None:
-    model = four_bit(made=broad) if what == "exact" else broad().to(torch.bfloat16)
-    lm = LanguageModel(model)
-    run_natively(lm, exact=what == "exact")
-    assert isinstance(lm.forward_backend, NativeModel)
-    assert not lm.forward_backend._packed_prompts

@@ -1,10 +1,8 @@
 """A language model whose forward runs natively (`native/forward.h`): a token, a tree, a batch, or a prompt.
 
-For few rows the whole forward is one call, which reads packed weights once. For a prompt it is, too, where the weights
-are packed, bytes are multiplied quicker than the model's numbers, and nobody wants float32 (`native/prompt_forward.h`).
-Elsewhere torch computes a prompt's matrix products, and the library everything between them. What a model of another
-make would need is left to the model itself: its layers have to be attention and a gated MLP behind RMS norms, or each
-between two (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite; Gemma 1 to 3).
+The whole forward is one call. What a model of another make would need is left to the model itself: its layers have to
+be attention and a gated MLP behind RMS norms, or each between two (Llama, SmolLM, Qwen2, Qwen3, Mistral, Granite; Gemma
+1 to 3).
 """
 
 from __future__ import annotations
@@ -16,17 +14,15 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
-from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.split_kv import SplitKV
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.native_weights import Weights, epsilon_of
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.kernels import FORMATS, attend_causal, use_threads
+from specextend_cli.engine.native.kernels import FORMATS, use_threads
 from specextend_cli.engine.native.shared_library import CannotCompileError, Layer, Model, Step, first_line, library
 from specextend_cli.engine.packed import MOST_ROWS
 from specextend_cli.engine.threads import on_threads, probing_threads
@@ -88,7 +84,6 @@ class NativeModel(ForwardBackend[ModelOutput]):
             raise CannotCompileError("some of its layers attend with sinks")
         self._embedding: Any = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()
-        self._layers: list[Any] = list(decoder.layers)
         self._dtype = lm.dtype
         kinds = tuple(getattr(decoder.rotary_emb, "layer_types", ()))  # of layers, where each has its own RoPE
         self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype, kinds)
@@ -98,11 +93,11 @@ class NativeModel(ForwardBackend[ModelOutput]):
         self._width, self._vocabulary = self._embedding.embedding_dim, self._head.out_features
         if self._head_dim % 32:
             raise CannotCompileError(f"its heads have {self._head_dim} numbers, no multiple of 32")
-        self._heads = self._layers[0].self_attn.q_proj.out_features // self._head_dim
+        self._heads = decoder.layers[0].self_attn.q_proj.out_features // self._head_dim
         weights = Weights(lm.dtype)
         epsilon = epsilon_of(decoder.layers[0].input_layernorm)
-        layers = (Layer * len(self._layers))()
-        for index, module in enumerate(self._layers):
+        layers = (Layer * lm.layers)()
+        for index, module in enumerate(decoder.layers):
             layers[index] = weights.layer(
                 module, hidden=self._width, head_dim=self._head_dim, epsilon=epsilon, scale=lm.scales[index]
             )
@@ -111,15 +106,11 @@ class NativeModel(ForwardBackend[ModelOutput]):
             layers[index].window = lm.windows[index] or 0
             layers[index].table = kinds.index(lm.config.layer_types[index]) if kinds else 0
 
-        self._epsilon, self._multipliers = epsilon, lm.multipliers
         self._attends = tuple(zip(lm.scales, lm.windows, lm.softmaxes, strict=True))  # as in `LayerQueries`
-        self._cap: float | None = getattr(lm.config, "final_logit_softcapping", None)
         scale = getattr(self._embedding, "embed_scale", torch.ones(()))  # a tensor, rounded to the model's format
-        self._packed_prompts = not exact and weights.are_packed and library().sx_packed_prompts()  # the head is no part
-        self._bf16 = int(lm.dtype == torch.bfloat16)
         self._c_layers, self._weights = layers, weights
         self._model = Model(
-            bf16=self._bf16,
+            bf16=int(lm.dtype == torch.bfloat16),
             exact=int(exact),
             layers=len(layers),
             hidden=self._width,
@@ -136,7 +127,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             embedding=weights.embedding(self._embedding),
             final_norm=weights.norm(decoder.norm, epsilon, self._width),
             head=weights.matrix(self._head),
-            logits_cap=self._cap or 0,
+            logits_cap=getattr(lm.config, "final_logit_softcapping", None) or 0,
         )
         if self._head.bias is not None:
             raise CannotCompileError("its output layer has a bias")
@@ -148,20 +139,17 @@ class NativeModel(ForwardBackend[ModelOutput]):
         """See `ForwardBackend`."""
         (b, n), cache, context = inputs.tokens.shape, inputs.cache, inputs.context
         if isinstance(cache, BatchedKVCache) and isinstance(context.backend, BatchedAttention) and b <= MOST_ROWS:
-            return self._whole(inputs, cache, 0)
+            return self._run(inputs, cache, 0)
         if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
             return None
         tree, earlier = context.tree_mask, cache.start - cache.length
         if n > MOST_ROWS and (tree is not None or context.positions is not None):
             return None
-        if n > MOST_ROWS and not self._packed_prompts:
-            return self._prompt(inputs, cache)
         if tree is not None:
             earlier = tree.shape[1] - n
-        return self._whole(inputs, cache, earlier)
+        return self._run(inputs, cache, earlier)
 
-    def _whole(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, earlier: int) -> ModelOutput:
-        """All in one call."""
+    def _run(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, earlier: int) -> ModelOutput:
         (b, n), context = inputs.tokens.shape, inputs.context
         tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
         tree = None if context.tree_mask is None else context.tree_mask.contiguous()
@@ -174,7 +162,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         slots = cache if isinstance(cache, BatchedKVCache) else None
         wanted = sorted(context.record)
         asked = [torch.empty(b, self._heads, n, self._head_dim, dtype=dtype) for _ in wanted]
-        queries = (ctypes.c_void_p * len(self._layers))()
+        queries = (ctypes.c_void_p * len(self._c_layers))()
         for layer, some in zip(wanted, asked, strict=True):
             queries[layer] = some.data_ptr()
         keys, strides = buffer.data_ptr(), buffer.stride()
@@ -210,64 +198,6 @@ class NativeModel(ForwardBackend[ModelOutput]):
             kept = some[0, :, -1:].clone() if context.record_last else some[0]  # a clone frees the others
             context.queries[layer] = LayerQueries(kept, *self._attends[layer])
         return ModelOutput(logits, features)
-
-    def _prompt(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput:
-        """A chunk of a prompt, with torch's products: each token sees all before it."""
-        context, n = inputs.context, inputs.tokens.shape[1]
-        positions = inputs.positions.contiguous()
-        cos, sin = self._rotation.up_to(int(positions.max()))
-        lib, bf16 = library(), self._bf16
-        states = self._embedding(inputs.tokens[0]) * self._multipliers.embedding
-        normed, added, wanted = torch.empty_like(states), None, dict[int, Tensor]()
-        for index, (layer, module) in enumerate(zip(self._c_layers, self._layers, strict=True)):
-            attention, mlp = module.self_attn, module.mlp
-            use_threads()
-            self._add_norm(states, added, layer.attention_norm, normed)
-            if index in inputs.feature_layers:
-                wanted[index] = states.clone()[None]
-            q, k, v = (_full(getattr(attention, name), normed) for name in ("q_proj", "k_proj", "v_proj"))
-            keys, values = cache.buffer[:, index]
-            lib.sx_rotate(
-                *(bf16, n, self._heads, self._kv_heads, self._head_dim, q.data_ptr(), k.data_ptr(), v.data_ptr()),
-                *(layer.q_norm, layer.k_norm, self._epsilon, positions.data_ptr()),
-                *(cos[layer.table].data_ptr(), sin[layer.table].data_ptr()),
-                self._rotation.dimensions if layer.rotates else 0,
-                keys[:, cache.start :].data_ptr(),
-                values[:, cache.start :].data_ptr(),
-                keys.stride(0),
-            )
-            queries = q.view(1, n, self._heads, self._head_dim).transpose(1, 2)
-            seen = (keys[None, :, : cache.end], values[None, :, : cache.end])
-            scale, window, softmax = self._attends[index]
-            attended = attend_causal(queries, *seen, scale, window=window, cap=softmax.softcap)
-            if index in context.record:
-                kept = queries[0, :, -1:].clone() if context.record_last else queries[0]  # a clone frees the others
-                context.queries[index] = LayerQueries(kept, *self._attends[index])
-            added = _full(attention.o_proj, attended.transpose(1, 2).reshape(n, -1))
-            self._norm_out(added, layer.attention_out_norm)
-            self._add_norm(states, added, layer.mlp_norm, normed)
-            gate, up = _full(mlp.gate_proj, normed), _full(mlp.up_proj, normed)
-            lib.sx_gate(bf16, layer.is_gelu, gate.numel(), gate.data_ptr(), up.data_ptr())
-            added = _full(mlp.down_proj, gate)
-            self._norm_out(added, layer.mlp_out_norm)
-        self._add_norm(states, added, self._model.final_norm, normed)
-        wanted[len(self._layers)] = normed[None]
-        features = [wanted[layer] for layer in inputs.feature_layers]
-        logits = self._head(normed[None, -inputs.logits_to_keep :]) / self._multipliers.logits
-        logits = SoftmaxOptions(self._cap).capped(logits)
-        return ModelOutput(logits, torch.cat(features, -1) if features else None)
-
-    def _norm_out(self, added: Tensor, norm: int | None) -> None:
-        """Norm what a block adds to the states, if it has a norm for that."""
-        if norm is not None:
-            self._add_norm(added, None, norm, added)
-
-    def _add_norm(self, states: Tensor, added: Tensor | None, norm: int | None, normed: Tensor) -> None:
-        """`states` += `added` by the multiplier; `normed` is their norm, or the states where there is none."""
-        library().sx_add_norm(
-            *(self._bf16, *states.shape, states.data_ptr(), None if added is None else added.data_ptr()),
-            *(self._multipliers.residual, norm, self._epsilon, normed.data_ptr()),
-        )
 
 
 class Rotation:
@@ -312,11 +242,6 @@ def run_step(model: Model, step: Step, rotation: Rotation, tokens: Tensor, posit
         if status == _NO_TOKEN:
             raise IndexError(f"tokens {tokens.flatten().tolist()} of a vocabulary of {model.vocabulary}")
         cos, sin = rotation.up_to(int(positions.max()))
-
-
-def _full(module: nn.Linear, x: Tensor) -> Tensor:
-    """A product with the full weights."""
-    return linear(x, module.weight, module.bias)
 
 
 def _trial(lm: LanguageModel) -> Tensor:

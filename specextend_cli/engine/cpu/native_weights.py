@@ -25,7 +25,6 @@ class Weights:
     def __init__(self, dtype: torch.dtype) -> None:
         self.dtype = dtype
         self.kept: list[object] = []
-        self.are_packed = True  # whether all matrices so far are of four or eight bits
         self._read: set[int] = set()  # identities of the parameters
 
     def at(self, tensor: Tensor | None) -> int | None:
@@ -74,7 +73,6 @@ class Weights:
             if module.full is not None:
                 self._read.add(id(module.full))
             return self._packed(module.packed, bias)
-        self.are_packed = False
         return self._dense(module.weight, bias)
 
     def embedding(self, module: Any) -> Matrix:

@@ -45,7 +45,7 @@ class Forward {
   }
 
   void run(const SxModel& model, const SxStep& step) {
-    take(model, step, 0, step.rows * step.sequences);
+    take(model, step, 0, step.rows * step.sequences, few(model));
     own_ = step.earlier + step.rows;
     mask_.assign(step.rows * own_, kNegInf);
     for (int64_t row = 0; row < step.rows; ++row)
@@ -62,8 +62,12 @@ class Forward {
     logits({Rows::by_rows(normed_.data(), model.hidden).from_row(rows_ - kept), kept, model.hidden});
   }
 
+  // How few rows are multiplied.
+  static Arithmetic few(const SxModel& model) { return model.exact ? Arithmetic::kExact : Arithmetic::kRounded; }
+
   // The following is about `count` of the step's rows, from `first` on.
-  void take(const SxModel& model, const SxStep& step, int64_t first, int64_t count) {
+  void take(const SxModel& model, const SxStep& step, int64_t first, int64_t count, Arithmetic arithmetic) {
+    arithmetic_ = arithmetic;
     model_ = &model;
     step_ = &step;
     first_ = first;
@@ -156,6 +160,7 @@ class Forward {
  private:
   const SxModel* model_ = nullptr;
   const SxStep* step_ = nullptr;
+  Arithmetic arithmetic_ = Arithmetic::kRounded;
   int64_t first_ = 0, rows_ = 0;  // of the step's rows
   int64_t own_ = 0;               // rows of the tree, earlier ones included
   std::vector<float> mask_, states_, embeddings_, normed_, read_, q_, k_, v_, head_, gathered_, gated_, up_, added_;
@@ -173,8 +178,8 @@ class Forward {
   template <typename Work>
   void in_threads(const Source& source, std::initializer_list<const SxMatrix*> matrices, int64_t tiles, int64_t least,
                   const Work& work) {
-    const bool is_exact = model_->exact;
-    in_parts(tiles, least, [&] { Input<T>::of_thread().read(source, is_exact, matrices); }, work);
+    const Arithmetic arithmetic = arithmetic_;
+    in_parts(tiles, least, [&] { Input<T>::of_thread().read(source, arithmetic, matrices); }, work);
   }
 
   void embed(int64_t token, float* to) {

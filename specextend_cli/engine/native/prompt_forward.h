@@ -1,11 +1,12 @@
-// The forward of a prompt's chunk: many rows, by weights of four or eight bits.
+// The forward of a prompt's chunk: many rows.
 //
 // Between attention and attention each row goes its own way. A task therefore takes a block of rows from one to the
 // next, and what it computes stays in its core's cache. A block's products are those of few rows (`forward.h`), so they
-// are rounded alike; only attention is the prompt's (`prompt.h`).
+// are rounded alike, but with AMX, which multiplies bfloat16 quicker; only attention is the prompt's (`prompt.h`).
 #pragma once
 
 #include <algorithm>
+#include <type_traits>
 #include <vector>
 
 #include "forward.h"
@@ -24,6 +25,8 @@ void read_prompt(const SxModel& model, const SxStep& step) {
   std::vector<std::vector<float>> states(blocks);
   std::vector<T> asked(rows * width);
   std::vector<float> attended(rows * width), kept(step.keep * hidden);
+  const bool by_tiles = kHasTiles && std::is_same_v<T, BFloat16> && !model.exact;
+  const Arithmetic arithmetic = by_tiles ? Arithmetic::kTiled : Forward<T>::few(model);
   const auto queries = [&](int64_t layer) {
     return step.queries[layer] != nullptr ? static_cast<T*>(step.queries[layer]) : asked.data();
   };
@@ -31,7 +34,7 @@ void read_prompt(const SxModel& model, const SxStep& step) {
     pool.run(blocks, [&](int64_t block, bool) {
       const int64_t first = block * each, count = std::min(each, rows - first);
       Forward<T>& forward = Forward<T>::of_thread();
-      forward.take(model, step, first, count);
+      forward.take(model, step, first, count, arithmetic);
       forward.exchange(states[block]);
       if (layer == 0)
         forward.begin();
@@ -45,6 +48,7 @@ void read_prompt(const SxModel& model, const SxStep& step) {
           std::copy_n(normed + (row - first) * hidden, hidden, &kept[(row - rows + step.keep) * hidden]);
       }
       forward.exchange(states[block]);
+      release_tiles();
     });
     if (layer == model.layers) break;
     const Cached<T> cached = {static_cast<const T*>(step.keys) + layer * step.by_layer,
@@ -56,7 +60,7 @@ void read_prompt(const SxModel& model, const SxStep& step) {
                   of_layer.window, attended.data());
   }
   Forward<T>& forward = Forward<T>::of_thread();
-  forward.take(model, step, 0, step.keep);
+  forward.take(model, step, 0, step.keep, Forward<T>::few(model));
   forward.logits({Rows::by_rows(kept.data(), hidden), step.keep, hidden});
 }
 

@@ -180,7 +180,7 @@ class Library:
             getattr(library, function).argtypes = arguments
             getattr(library, function).restype = None
         library.sx_instructions.restype = ctypes.c_char_p
-        library.sx_forward.restype = library.sx_packed_prompts.restype = library.sx_pack.restype = _INT
+        library.sx_forward.restype = library.sx_pack.restype = _INT
         _loaded = library
 
 
@@ -272,7 +272,6 @@ class Step(ctypes.Structure):
 
 _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_instructions": (),
-    "sx_packed_prompts": (),
     "sx_threads": (_INT,),
     "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(Step)),
     "sx_int4_matmul": (_AT, _INT, _INT, _INT, _AT, _AT, _INT, _INT, _AT),
@@ -283,7 +282,4 @@ _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_choose": (_AT, _INT, _INT, _AT, _INT, _AT, _AT, _FLOAT, _INT, _AT),
     "sx_attend": (_INT, _AT, *([_INT] * 4), _AT, _AT, *([_INT] * 4), _AT, _FLOAT, _AT),
     "sx_attend_causal": (_INT, _AT, *([_INT] * 6), _AT, _AT, *([_INT] * 3), _FLOAT, _FLOAT, _INT, _AT),
-    "sx_add_norm": (_INT, _INT, _INT, _AT, _AT, _FLOAT, _AT, _FLOAT, _AT),
-    "sx_rotate": (*([_INT] * 5), *([_AT] * 5), _FLOAT, *([_AT] * 3), _INT, _AT, _AT, _INT),
-    "sx_gate": (_INT, _INT, _INT, _AT, _AT),
 }

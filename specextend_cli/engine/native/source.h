@@ -8,6 +8,7 @@
 
 #include "dense_matmul.h"
 #include "int4_matmul.h"
+#include "prompt_matmul.h"
 #include "specextend.h"
 
 namespace specextend {
@@ -42,6 +43,10 @@ struct Source {
   float epsilon = 0;
 };
 
+// How rows meet weights of four or eight bits: rounded to eight bits, as they are, or, with AMX, in bfloat16 as all
+// weights are.
+enum class Arithmetic { kRounded, kExact, kTiled };
+
 // A source, prepared once for all matrices of a job, in each matrix's format. Every thread prepares its own: rows that
 // another core has prepared would come from its cache.
 template <typename T>
@@ -52,9 +57,9 @@ class Input {
     return input;
   }
 
-  void read(const Source& source, bool is_exact, std::initializer_list<const SxMatrix*> matrices) {
+  void read(const Source& source, Arithmetic arithmetic, std::initializer_list<const SxMatrix*> matrices) {
     rows_ = source.count;
-    is_exact_ = is_exact;
+    arithmetic_ = arithmetic;
     Rows x = source.x;
     if (source.norm != nullptr) {
       normed_.resize(rows_ * source.columns);
@@ -69,33 +74,42 @@ class Input {
 
   // The matrix's rows from `begin` to `end`, whole tiles of four bits, to the columns of `out` that have their numbers.
   void times(const SxMatrix& matrix, int64_t begin, int64_t end, const Sums& out) const {
-    if (matrix.kind == kBFloat16) {
+    if (arithmetic_ == Arithmetic::kTiled) {
+      tiled_.times(matrix, rows_, begin, end, out);
+    } else if (matrix.kind == kBFloat16) {
       times_dense(halves_, rows_, static_cast<const BFloat16*>(matrix.weights), begin, end, out);
     } else if (matrix.kind == kFloat32) {
       times_dense(singles_, rows_, static_cast<const float*>(matrix.weights), begin, end, out);
     } else {
-      is_exact_ ? times_codes(exact_, matrix, begin, end, out) : times_codes(rounded_, matrix, begin, end, out);
+      arithmetic_ == Arithmetic::kExact ? times_codes(exact_, matrix, begin, end, out)
+                                        : times_codes(rounded_, matrix, begin, end, out);
     }
   }
 
  private:
   static constexpr int64_t kFormats = kFloat32 + 1;
   int64_t rows_ = 0;
-  bool is_exact_ = false;
+  Arithmetic arithmetic_ = Arithmetic::kRounded;
   std::vector<float> normed_;
   Plain<BFloat16> halves_;
   Plain<float> singles_;
   Exact exact_;
   Rounded rounded_;
+  TiledRows tiled_;
 
-  static int64_t format(const SxMatrix& matrix) { return matrix.kind < kBFloat16 ? int64_t{kFourBit} : matrix.kind; }
+  int64_t format(const SxMatrix& matrix) const {
+    const bool is_one = arithmetic_ == Arithmetic::kTiled || matrix.kind < kBFloat16;
+    return is_one ? int64_t{kFourBit} : matrix.kind;
+  }
 
   void prepare(const SxMatrix& matrix, const Rows& x, int64_t columns) {
-    if (matrix.kind == kBFloat16)
+    if (arithmetic_ == Arithmetic::kTiled)
+      tiled_.prepare(x, rows_, columns);
+    else if (matrix.kind == kBFloat16)
       halves_.prepare(x, rows_, columns);
     else if (matrix.kind == kFloat32)
       singles_.prepare(x, rows_, columns);
-    else if (is_exact_)
+    else if (arithmetic_ == Arithmetic::kExact)
       exact_.prepare(x, rows_, columns);
     else
       rounded_.prepare(x, rows_, columns);

@@ -14,61 +14,6 @@ Cached<T> cache_of(const void* keys, const void* values, int64_t by_head, int64_
   return {static_cast<const T*>(keys), static_cast<const T*>(values), 0, by_head, by_row};
 }
 
-template <typename T>
-void add_norm(int64_t n, int64_t width, T* states, const T* added, float multiplier, const float* weight, float epsilon,
-              T* normed) {
-  in_parts(n, 4, [&](int64_t begin, int64_t end) {
-    static thread_local std::vector<float> wide;
-    wide.resize(width);
-    for (int64_t row = begin; row < end; ++row) {
-      T* const of_row = states + row * width;
-      for (int64_t i = 0; i < width; i += kLanes) {
-        Floats sum = Word<T>::load(of_row + i);
-        if (added != nullptr) {
-          Word<T>::store(of_row + i, sum + multiplier * Word<T>::load(added + row * width + i));
-          sum = Word<T>::load(of_row + i);
-        }
-        Word<float>::store(&wide[i], sum);
-      }
-      if (weight != nullptr) rms_norm(Rows::by_rows(wide.data(), width), width, weight, epsilon, wide.data());
-      narrow(wide.data(), width, normed + row * width);
-    }
-  });
-}
-
-template <typename T>
-void rotate_all(int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, T* q, const T* k, const T* v,
-                const float* q_norm, const float* k_norm, float epsilon, const int64_t* positions, const float* cos,
-                const float* sin, int64_t rotated, T* keys, T* values, int64_t by_head) {
-  in_parts(n, 4, [&](int64_t begin, int64_t end) {
-    static thread_local std::vector<float> wide;
-    wide.resize(dim);
-    for (int64_t row = begin; row < end; ++row) {
-      const auto turned = [&](const T* from, const float* weight, T* to) {
-        widen(from, dim, wide.data());
-        if (weight != nullptr) rms_norm(Rows::by_rows(wide.data(), dim), dim, weight, epsilon, wide.data());
-        rotate(wide.data(), rotated, cos + positions[row] * rotated, sin + positions[row] * rotated);
-        narrow(wide.data(), dim, to);
-      };
-      for (int64_t head = 0; head < heads; ++head) {
-        T* const at = q + (row * heads + head) * dim;
-        turned(at, q_norm, at);
-      }
-      for (int64_t head = 0; head < kv_heads; ++head) {
-        turned(k + (row * kv_heads + head) * dim, k_norm, keys + head * by_head + row * dim);
-        std::copy_n(v + (row * kv_heads + head) * dim, dim, values + head * by_head + row * dim);
-      }
-    }
-  });
-}
-
-template <typename T>
-void gate_all(int64_t n, bool is_gelu, T* gate, const T* up) {
-  in_parts(n / kLanes, 512, [&](int64_t begin, int64_t end) {
-    gate_some(is_gelu, end * kLanes - begin * kLanes, gate + begin * kLanes, up + begin * kLanes);
-  });
-}
-
 template <typename Prepared>
 void int4_matmul(const float* x, int64_t rows, int64_t columns, int64_t kind, const void* codes, const void* scales,
                  int64_t tiles, float* out) {
@@ -109,15 +54,6 @@ const char* sx_instructions(void) {
   return "NEON";
 #else
   return "no vector instructions in particular";
-#endif
-}
-
-// With AMX full weights in bfloat16 are quicker. On ARM processors it was not measured.
-int64_t sx_packed_prompts(void) {
-#if defined(__AVX2__) && !defined(__AMX_BF16__)
-  return 1;
-#else
-  return 0;
 #endif
 }
 
@@ -219,33 +155,6 @@ void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int64_t q_
     specextend::attend_causal(static_cast<const T*>(q), q_by_head, q_by_node, heads, groups, n, dim,
                               specextend::cache_of<T>(keys, values, by_head, by_row), total, {scale, cap}, window,
                               static_cast<T*>(out));
-  };
-  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
-}
-
-void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, float multiplier,
-                 const float* weight, float epsilon, void* normed) {
-  const auto run = [&]<typename T>(T*) {
-    specextend::add_norm(n, width, static_cast<T*>(states), static_cast<const T*>(added), multiplier, weight, epsilon,
-                         static_cast<T*>(normed));
-  };
-  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
-}
-
-void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
-               const void* v, const float* q_norm, const float* k_norm, float epsilon, const int64_t* positions,
-               const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head) {
-  const auto run = [&]<typename T>(T*) {
-    specextend::rotate_all(n, heads, kv_heads, dim, static_cast<T*>(q), static_cast<const T*>(k),
-                           static_cast<const T*>(v), q_norm, k_norm, epsilon, positions, cos, sin, rotated,
-                           static_cast<T*>(keys), static_cast<T*>(values), by_head);
-  };
-  bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
-}
-
-void sx_gate(int64_t bf16, int64_t is_gelu, int64_t n, void* gate, const void* up) {
-  const auto run = [&]<typename T>(T*) {
-    specextend::gate_all(n, is_gelu, static_cast<T*>(gate), static_cast<const T*>(up));
   };
   bf16 ? run(static_cast<BFloat16*>(nullptr)) : run(static_cast<float*>(nullptr));
 }

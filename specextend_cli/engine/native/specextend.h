@@ -89,8 +89,6 @@ typedef struct {
 } SxStep;
 
 SX_API const char* sx_instructions(void);
-// Whether prompts, too, are read quicker by packed weights than by full ones.
-SX_API int64_t sx_packed_prompts(void);
 SX_API void sx_threads(int64_t threads);
 // 0, or why nothing was computed: a token that the model does not have (1), a position from `turns` on (2).
 SX_API int64_t sx_forward(const SxModel* model, const SxStep* step);
@@ -128,20 +126,6 @@ SX_API void sx_attend_causal(int64_t bf16, const void* q, int64_t q_by_head, int
                              int64_t groups, int64_t n, int64_t dim, const void* keys, const void* values,
                              int64_t by_head, int64_t by_row, int64_t total, float scale, float cap, int64_t window,
                              void* out);
-
-// What a prompt's layer computes between its matrix products, for n rows in the model's format; norms as in SxLayer.
-//
-// states [n, width] += multiplier * added (or null); normed, which may be the states, = their RMS norm times `weight`,
-// or the states if that is null.
-SX_API void sx_add_norm(int64_t bf16, int64_t n, int64_t width, void* states, const void* added, float multiplier,
-                        const float* weight, float epsilon, void* normed);
-// Norms (null: none) and rotates q [n, heads, dim] in place, and k [n, kv_heads, dim] into the cache, as v. Rows of cos
-// and sin [.., rotated] are those of `positions`; `rotated` 0: none.
-SX_API void sx_rotate(int64_t bf16, int64_t n, int64_t heads, int64_t kv_heads, int64_t dim, void* q, const void* k,
-                      const void* v, const float* q_norm, const float* k_norm, float epsilon, const int64_t* positions,
-                      const float* cos, const float* sin, int64_t rotated, void* keys, void* values, int64_t by_head);
-// gate [n] = silu(gate) * up, or gelu(gate) * up
-SX_API void sx_gate(int64_t bf16, int64_t is_gelu, int64_t n, void* gate, const void* up);
 
 #ifdef __cplusplus
 }
