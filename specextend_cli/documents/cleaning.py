@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
 
 from specextend_cli.documents.document import Block, Edit, PageDiff, StructuredText, TextBuilder
 from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.layout import compose
-from specextend_cli.documents.line import HYPHEN, Line, lines_of_text, runs
-from specextend_cli.documents.markdown import compose_markdown, markdown_sections
-from specextend_cli.documents.paged import Paged, Typed
+from specextend_cli.documents.line import HYPHEN, lines_of_text, runs
+from specextend_cli.documents.markdown import markdown_blocks, markdown_lines
+from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.notes import remove_note_marks
@@ -28,75 +27,28 @@ class Cleaned:
     page_diffs: list[PageDiff] = field(default_factory=list)
 
 
-def clean(parsed: Parsed | Paged | Typed) -> Cleaned:
+def clean(parsed: Parsed | Paged) -> Cleaned:
     """The cleaned text. In a `Parsed` file each section is a page."""
-    if isinstance(parsed, Parsed):
-        return _sections(parsed)
-    if isinstance(parsed, Paged):
-        return _lines(parsed)
-    return _markdown(parsed) if parsed.kind == "markdown" else _typed(parsed)
+    return _sections(parsed) if isinstance(parsed, Parsed) else _lines(parsed)
 
 
 def _lines(parsed: Paged) -> Cleaned:
-    found = [parsed.pages[number] for number in sorted(parsed.pages)]
-    cleaned, kept = _repaired(found, found, parsed.requested, [])
-    cleaned.text = compose(kept, parsed.outline)
-    if parsed.labels:
-        pages = cleaned.text.pages
-        cleaned.text.pages = [replace(page, label=parsed.labels.get(page.number, "")) for page in pages]
-    cleaned.edits[:0] = parsed.edits
-    return cleaned
-
-
-def _typed(parsed: Typed) -> Cleaned:
-    encoded: list[Edit] = []
-    found = [lines_of_text(text, number) for number, text in enumerate(parsed.pages, 1)]
-    texts = list(_readable(enumerate(parsed.pages, 1), encoded))
-    readable = [lines_of_text(text, number) for number, text in texts] if encoded else found
-    cleaned, kept = _repaired(found, readable, parsed.requested, encoded)
-    cleaned.text = compose(kept, typed=True)
-    return cleaned
-
-
-def _repaired(
-    found: Sequence[list[Line]], readable: Sequence[list[Line]], requested: Iterable[int], encoded: Iterable[Edit]
-) -> tuple[Cleaned, list[list[Line]]]:
-    """The repairs of `readable` pages, which come from those that were `found`, and what is kept of them."""
-    keep = frozenset(requested)
-    repaired, edits = repair_pages(readable)
+    """The repaired lines of pages, of which more may have been read than are kept."""
+    found, keep = [parsed.pages[number] for number in sorted(parsed.pages)], frozenset(parsed.requested)
+    repaired, edits = repair_pages(found)
     kept = [page for page in ([line for line in page if line.page in keep] for page in repaired) if page]
-    diffs = []
+    removed, diffs = _removed(parsed.edits), list[PageDiff]()
     for page, after in zip(found, repaired, strict=True):
-        if page and page[0].page in keep:
+        if page and (number := page[0].page) in keep:
             before = (line.text.replace(HYPHEN, "-").replace("\t", "  ") for line in page)
-            diffs.append(PageDiff(page[0].page, tuple(before), tuple(line.text for line in after)))
-    return Cleaned(edits=[edit for edit in chain(encoded, edits) if edit.page in keep], page_diffs=diffs), kept
-
-
-def _markdown(parsed: Typed) -> Cleaned:
-    encoded: list[Edit] = []
-    pages = [(number, parsed.pages[number - 1]) for number in parsed.requested]
-    text, edits, diffs = compose_markdown(list(_readable(pages, encoded)))
-    for at, (number, page) in enumerate(pages if encoded else ()):
-        diffs[at] = PageDiff(number, tuple(line for line in page.split("\n") if line.strip()), diffs[at].after)
-    if parsed.has_sections:
-        text.pages = markdown_sections(text)
-    return Cleaned(text, [*encoded, *edits], diffs)
-
-
-def _readable(pages: Iterable[tuple[int, str]], edits: list[Edit]) -> Iterator[tuple[int, str]]:
-    """Numbered pages without encoded data, each block of which is an edit."""
-    for number, page in pages:
-        text, removed = without_encoded(page)
-        edits += [Edit(ENCODED, number, block) for block in removed]
-        yield number, text
+            diffs.append(PageDiff(number, (*removed[number], *before), tuple(line.text for line in after)))
+    text = compose(kept, parsed.outline, typed=parsed.kind == "text")
+    text.pages = [replace(page, label=parsed.labels.get(page.number, "")) for page in text.pages]
+    return Cleaned(text, [*parsed.edits, *(edit for edit in edits if edit.page in keep)], diffs)
 
 
 def _sections(parsed: Parsed) -> Cleaned:
-    edits = [Edit(kind, number, text) for kind, number, text in parsed.removed]
-    removed = defaultdict[int, list[str]](list)
-    for _, number, text in parsed.removed:
-        removed[number].append(text)
+    edits, removed = list(parsed.edits), _removed(parsed.edits)
     builder, diffs = TextBuilder(), list[PageDiff]()
     for number, section in enumerate(parsed.sections, 1):
         body, after = TextBuilder(), list[str]()
@@ -110,6 +62,14 @@ def _sections(parsed: Parsed) -> Cleaned:
     return Cleaned(builder.text, edits, diffs)
 
 
+def _removed(edits: Sequence[Edit]) -> defaultdict[int, list[str]]:
+    """The lines that a parser left out, by page."""
+    removed = defaultdict[int, list[str]](list)
+    for edit in edits:
+        removed[edit.page] += edit.before.split("\n") if not edit.after else ()
+    return removed
+
+
 def _clean(line: str, number: int, edits: list[Edit]) -> str:
     return remove_note_marks(plain_characters(line, number, edits), number, edits).strip()
 
@@ -120,6 +80,10 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
         kind, text = rows[0][0], "\n".join(text for _, text in rows)
         text, encoded = without_encoded(text)
         edits += [Edit(ENCODED, number, block) for block in encoded]
+        if kind == "markdown":
+            lines = markdown_lines(text, number, edits)
+            yield "\n".join(lines), list(markdown_blocks("\n".join(lines))), lines
+            continue
         if kind in ("plain", "quote"):
             pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made

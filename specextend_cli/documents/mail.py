@@ -110,14 +110,14 @@ class _Mail:
         elif depth > MAX_DEPTH:
             self.attachments.append("parts in parts, too deep to be read")
         elif children and kind.startswith("multipart/"):
-            texts, removed = list[_Items](), self.parsed.removed
-            ends = [len(removed)]
+            texts, edits = list[_Items](), self.parsed.edits
+            ends = [len(edits)]
             for child in children:
                 texts.append(self._items(child, depth + 1))
-                ends.append(len(removed))
+                ends.append(len(edits))
             if kind == "multipart/alternative":
                 chosen = _chosen(texts, [child.get_content_type() for child in children])
-                removed[ends[0] :] = removed[ends[chosen] : ends[chosen + 1]]
+                edits[ends[0] :] = edits[ends[chosen] : ends[chosen + 1]]
                 return texts[chosen]
             return [*chain(*texts)]
         elif children and kind.startswith("message/"):
@@ -141,8 +141,8 @@ class _Mail:
             read_html(text, web)
         except MarkupError as error:
             self.attachments.append(f"a text in HTML ({error})")
-        for kind, _, removed in web.removed:
-            self.parsed.remove(kind, removed)
+        for edit in web.edits:
+            self.parsed.remove(edit.kind, edit.before)
         return html_with_quotes([item for section in web.sections for item in section.items])
 
     def _warn(self, *warnings: str) -> None:

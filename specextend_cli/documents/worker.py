@@ -12,7 +12,7 @@ from specextend_cli.documents.document import Document, Extraction
 from specextend_cli.documents.encoded import ENCODED
 from specextend_cli.documents.errors import ERRORS, contradiction, no_pages, not_read, places, with_ocr
 from specextend_cli.documents.formats import FORMATS, load
-from specextend_cli.documents.paged import Paged, Typed
+from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import Send
@@ -45,18 +45,18 @@ def respond(job: dict[str, Any], send: Send) -> None:
         send({"error": ["input", f"{source.name} cannot be read", why, fix]})
 
 
-def parse(source: Source) -> Parsed | Paged | Typed:
+def parse(source: Source) -> Parsed | Paged:
     """What the parser of a file's format makes of it; InputError for a format that is not read."""
     kind = Archive(source.path, source.name).kind if source.kind == "zip" else source.kind
     if not FORMATS[kind].parser:
         raise not_read(source, kind)
-    parsed: Parsed | Paged | Typed = load(FORMATS[kind].parser)(source)
+    parsed: Parsed | Paged = load(FORMATS[kind].parser)(source)
     if source.pages is not None and parsed.unit == "section":
         raise no_pages(source.name, parsed.kind)
     return parsed.finish() if isinstance(parsed, Parsed) else parsed
 
 
-def document_of(source: Source, parsed: Parsed | Paged | Typed) -> Document:
+def document_of(source: Source, parsed: Parsed | Paged) -> Document:
     """The document of a parsed file; InputError where it holds no text."""
     name, kind, failed = source.name, parsed.kind, parsed.failed
     count, unit = len(parsed.requested), parsed.unit
@@ -75,8 +75,6 @@ def document_of(source: Source, parsed: Parsed | Paged | Typed) -> Document:
         changes["line joined"] = text.joined
     filled = {page.number for page in text.pages}
     empty = tuple(number for number in parsed.requested if number not in filled and number not in failed)
-    if isinstance(parsed, Typed) and parsed.has_sections:
-        count, empty = len(text.pages), ()
     extraction = Extraction(
         *(count, empty, tuple(failed), changes, tuple(_warnings(source, parsed, cleaned)), edits),
         page_diffs=tuple(cleaned.page_diffs),
@@ -87,7 +85,7 @@ def document_of(source: Source, parsed: Parsed | Paged | Typed) -> Document:
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
 
 
-def _warnings(source: Source, parsed: Parsed | Paged | Typed, cleaned: Cleaned) -> Iterator[str]:
+def _warnings(source: Source, parsed: Parsed | Paged, cleaned: Cleaned) -> Iterator[str]:
     name, failed = source.name, tuple(parsed.failed)
     if other := contradiction(name, parsed.kind):
         yield f"{name} is {FORMATS[parsed.kind].label}{other}."
