@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 
 from specextend_cli.documents.document import Block, Edit, PageDiff, StructuredText, TextBuilder
 from specextend_cli.documents.encoded import ENCODED, without_encoded
@@ -17,14 +17,8 @@ from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.notes import remove_note_marks
 from specextend_cli.documents.sections import Parsed, Section
 
-
-@dataclass(slots=True)
-class Cleaned:
-    """The text of a document, or of some of its pages, with its repairs and their effect on each page."""
-
-    text: StructuredText = field(default_factory=StructuredText)
-    edits: list[Edit] = field(default_factory=list)
-    page_diffs: list[PageDiff] = field(default_factory=list)
+Cleaned = tuple[StructuredText, list[Edit], list[PageDiff]]
+"""A text with its repairs, and their effect on each page."""
 
 
 def clean(parsed: Parsed | Paged) -> Cleaned:
@@ -44,7 +38,7 @@ def _lines(parsed: Paged) -> Cleaned:
             diffs.append(PageDiff(number, (*removed[number], *before), tuple(line.text for line in after)))
     text = compose(kept, parsed.outline, typed=parsed.kind == "text")
     text.pages = [replace(page, label=parsed.labels.get(page.number, "")) for page in text.pages]
-    return Cleaned(text, [*parsed.edits, *(edit for edit in edits if edit.page in keep)], diffs)
+    return text, [*parsed.edits, *(edit for edit in edits if edit.page in keep)], diffs
 
 
 def _sections(parsed: Parsed) -> Cleaned:
@@ -59,7 +53,7 @@ def _sections(parsed: Parsed) -> Cleaned:
         diffs.append(PageDiff(number, (*removed[number], *before), tuple(after)))
         made = body.text
         builder.add(number, made.text, made.blocks, _clean(section.title, number, []))
-    return Cleaned(builder.text, edits, diffs)
+    return builder.text, edits, diffs
 
 
 def _removed(edits: Sequence[Edit]) -> defaultdict[int, list[str]]:

@@ -60,21 +60,24 @@ class Extraction:
     """Repairs and omissions between the file and the text.
 
     `pages` counts the pages (or sections) that were requested; `empty` lists those without text and `failed` those
-    that could not be read (1-based). `changes` counts the repairs by kind ("running head", "page number", "hyphen
-    joined", "ligature", ...); `edits` lists them one by one, and `page_diffs` shows their effect page by page.
-    `warnings` are complete sentences for the user. `ocr` lists the pages whose text was recognized by OCR. `unread`
-    counts the parts that were not read: attachments, pictures in the place of text.
+    that could not be read (1-based). `warnings` are complete sentences for the user. `edits` lists the repairs one by
+    one, and `page_diffs` shows their effect page by page. `ocr` lists the pages whose text was recognized by OCR.
+    `unread` counts the parts that were not read: attachments, pictures in the place of text.
     """
 
     pages: int
     empty: tuple[int, ...] = ()
     failed: tuple[int, ...] = ()
-    changes: Counter[str] = field(default_factory=Counter)
     warnings: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
     page_diffs: tuple[PageDiff, ...] = ()
     ocr: tuple[int, ...] = ()
     unread: int = 0
+
+    @property
+    def changes(self) -> Counter[str]:
+        """The number of repairs by kind: "running head", "page number", "hyphen joined", "ligature", ..."""
+        return Counter(edit.kind for edit in self.edits)
 
     @property
     def left_out(self) -> int:
@@ -103,9 +106,9 @@ class Document:
     def of_json(cls, values: Sequence[Any]) -> Document:
         """From the fields of each class as JSON arrays."""
         name, kind, text, pages, blocks, found, title, unit = values
-        count, empty, failed, changes, warnings, edits, diffs, ocr, unread = found
+        count, empty, failed, warnings, edits, diffs, ocr, unread = found
         extraction = Extraction(
-            *(count, tuple(empty), tuple(failed), Counter(changes), tuple(warnings)),
+            *(count, tuple(empty), tuple(failed), tuple(warnings)),
             tuple(Edit(*edit) for edit in edits),
             tuple(PageDiff(number, tuple(before), tuple(after)) for number, before, after in diffs),
             *(tuple(ocr), unread),
@@ -131,12 +134,11 @@ class Chunk:
 
 @dataclass(slots=True)
 class StructuredText:
-    """A text under construction with its pages and blocks (see `Document`); `joined` counts joined lines."""
+    """A text under construction with its pages and blocks (see `Document`)."""
 
     text: str = ""
     pages: list[Page] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
-    joined: int = 0
 
 
 class TextBuilder:

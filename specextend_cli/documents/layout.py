@@ -73,8 +73,7 @@ def compose(pages: Pages, outline: Outline = (), *, typed: bool = False) -> Stru
         blocks.append(Block(kind, starts[first], starts[end - 1] + len(texts[end - 1])))
     firsts = [0, *(at for at in range(1, len(lines)) if lines[at].page != lines[at - 1].page), len(lines)]
     numbered = [Page(lines[first].page, starts[first], starts[end]) for first, end in pairwise(firsts)]
-    joined = sum(separator in ("", " ") for separator in separators[:-1])
-    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), numbered, blocks, joined)
+    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), numbered, blocks)
 
 
 class _Typography:

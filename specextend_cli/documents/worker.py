@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from specextend_cli.documents.archive import Archive
-from specextend_cli.documents.cleaning import Cleaned, clean
-from specextend_cli.documents.document import Document, Extraction
+from specextend_cli.documents.cleaning import clean
+from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.encoded import ENCODED
 from specextend_cli.documents.errors import ERRORS, contradiction, no_pages, not_read, places, with_ocr
 from specextend_cli.documents.formats import FORMATS, load
@@ -63,21 +62,16 @@ def document_of(source: Source, parsed: Parsed | Paged) -> Document:
     if failed and len(failed) == count:
         why = "; ".join(sorted(set(failed.values()))[:3])
         raise InputError(f"{name}: none of {format_many(count, unit)} could be read", why=why)
-    cleaned = clean(parsed)
-    text, edits = cleaned.text, tuple(cleaned.edits)
+    text, edits, diffs = clean(parsed)
     if not text.text.strip() and parsed.scanned:
         why = "its fonts lack a text encoding, or its pages are pictures: its characters have no meaning"
         raise InputError(f"{name} holds no text", why=why, fix=with_ocr(source))
     if not text.text.strip():
         raise InputError(f"{name} holds no text", why=FORMATS[kind].empty or FORMATS["text"].empty)
-    changes = Counter(edit.kind for edit in edits)
-    if text.joined:
-        changes["line joined"] = text.joined
     filled = {page.number for page in text.pages}
     empty = tuple(number for number in parsed.requested if number not in filled and number not in failed)
     extraction = Extraction(
-        *(count, empty, tuple(failed), changes, tuple(_warnings(source, parsed, cleaned)), edits),
-        page_diffs=tuple(cleaned.page_diffs),
+        *(count, empty, tuple(failed), tuple(_warnings(source, parsed, edits)), tuple(edits), tuple(diffs)),
         ocr=tuple(number for number in source.recognized if number in filled),
         unread=parsed.unread,
     )
@@ -85,16 +79,16 @@ def document_of(source: Source, parsed: Parsed | Paged) -> Document:
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
 
 
-def _warnings(source: Source, parsed: Parsed | Paged, cleaned: Cleaned) -> Iterator[str]:
+def _warnings(source: Source, parsed: Parsed | Paged, edits: Sequence[Edit]) -> Iterator[str]:
     name, failed = source.name, tuple(parsed.failed)
     if other := contradiction(name, parsed.kind):
         yield f"{name} is {FORMATS[parsed.kind].label}{other}."
     yield from parsed.warnings
     if failed:
         yield f"{places(failed, parsed.unit)} of {name} could not be read."
-    if numbers := {edit.page for edit in cleaned.edits if edit.kind == KEPT} - set(parsed.scanned):
+    if numbers := {edit.page for edit in edits if edit.kind == KEPT} - set(parsed.scanned):
         where = f"{places(tuple(numbers))} of {name}: lines that return at the edge of the pages"
         yield f"{where} were kept, because they are a large part of the text there."
-    if encoded := [edit for edit in cleaned.edits if edit.kind == ENCODED]:
+    if encoded := [edit for edit in edits if edit.kind == ENCODED]:
         size = format_many(sum(len(edit.before) for edit in encoded), "character")
         yield f"Encoded data of {name} (base64 or the like) was left out: {size}."
