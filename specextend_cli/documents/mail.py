@@ -22,6 +22,7 @@ from typing import TypeVar
 
 from specextend_cli.documents.decode import HEAD, codec, decode, encoding
 from specextend_cli.documents.encoded import without_encoded
+from specextend_cli.documents.errors import unread
 from specextend_cli.documents.html.read import read_html
 from specextend_cli.documents.markup import MarkupError
 from specextend_cli.documents.quotes import html_with_quotes, with_quotes
@@ -34,7 +35,6 @@ MAX_HEADER = 10_000
 MAX_DEPTH = 30
 """Levels of parts in parts, and of messages in messages, that are read."""
 _STUB = 4  # times shorter than the HTML part: such a text part only refers to it
-_NAMED = 10
 _SIGNATURES = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 _SEALED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
 _RECORDS = {"text/calendar", "text/vcard", "text/x-vcard", "text/directory", "text/rtf"}
@@ -61,17 +61,12 @@ def parse(source: Source) -> Parsed:
         title = _header(message, "Subject")
         parsed.title = "" if number else title
         mail.read(message, 0)
-    parsed.unread, names = len(mail.attachments), list(dict.fromkeys(mail.attachments))
-    named = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    if names:
-        were = "1 attachment was" if parsed.unread == 1 else f"{parsed.unread:,} attachments were"
-        parsed.warnings.append(f"{were} not read: {named}.")
-    if names and not mail.has_text:
-        why, fix = (
-            f"it holds nothing but attachments: {named}",
-            "save them decrypted, and give those that are documents",
-        )
-        raise InputError(f"{source.name} is an email without a text", why=why, fix=fix)
+    if mail.attachments:
+        parsed.unread = len(mail.attachments)
+        parsed.warnings.append(unread(mail.attachments))
+        if not mail.has_text:
+            fix = "save them decrypted, and give those that are documents"
+            raise InputError(f"{source.name} is an email without a text", why=unread(mail.attachments)[:-1], fix=fix)
     return parsed
 
 
