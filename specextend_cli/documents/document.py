@@ -47,22 +47,13 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class PageDiff:
-    """The lines of page `number` before and after cleaning, without blank lines."""
-
-    number: int
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Extraction:
     """Repairs and omissions between the file and the text.
 
     `pages` counts the pages (or sections) that were requested; `empty` lists those without text and `failed` those
     that could not be read (1-based). `warnings` are complete sentences for the user. `edits` lists the repairs one by
-    one, and `page_diffs` shows their effect page by page. `ocr` lists the pages whose text was recognized by OCR.
-    `unread` counts the parts that were not read: attachments, pictures in the place of text.
+    one. `ocr` lists the pages whose text was recognized by OCR. `unread` counts the parts that were not read:
+    attachments, pictures in the place of text.
     """
 
     pages: int
@@ -70,7 +61,6 @@ class Extraction:
     failed: tuple[int, ...] = ()
     warnings: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
-    page_diffs: tuple[PageDiff, ...] = ()
     ocr: tuple[int, ...] = ()
     unread: int = 0
 
@@ -106,11 +96,10 @@ class Document:
     def of_json(cls, values: Sequence[Any]) -> Document:
         """From the fields of each class as JSON arrays."""
         name, kind, text, pages, blocks, found, title, unit = values
-        count, empty, failed, warnings, edits, diffs, ocr, unread = found
+        count, empty, failed, warnings, edits, ocr, unread = found
         extraction = Extraction(
             *(count, tuple(empty), tuple(failed), tuple(warnings)),
             tuple(Edit(*edit) for edit in edits),
-            tuple(PageDiff(number, tuple(before), tuple(after)) for number, before, after in diffs),
             *(tuple(ocr), unread),
         )
         places = tuple(Page(*page) for page in pages), tuple(Block(*block) for block in blocks)

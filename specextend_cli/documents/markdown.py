@@ -37,14 +37,14 @@ def markdown(text: str, warnings: list[str]) -> Parsed:
     return parsed
 
 
-def markdown_lines(text: str, number: int, edits: list[Edit]) -> list[str]:
-    """The cleaned lines of section `number`, with their indentation, which is part of the syntax."""
+def cleaned_markdown(text: str, number: int, edits: list[Edit]) -> str:
+    """The cleaned text of section `number`; the indentation of its lines is part of the syntax."""
     cleaned = []
     for line in text.split("\n"):
         body = line.lstrip(" \t")
         indent = line[: len(line) - len(body)].replace("\t", "    ")
         cleaned.append((indent + plain_characters(body, number, edits)).rstrip())
-    return re.sub(r"\n{3,}", "\n\n", "\n".join(cleaned)).strip("\n").split("\n")
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(cleaned)).strip("\n")
 
 
 def _without_comments(page: str) -> tuple[str, list[str]]:

@@ -62,7 +62,7 @@ def document_of(source: Source, parsed: Parsed | Paged) -> Document:
     if failed and len(failed) == count:
         why = "; ".join(sorted(set(failed.values()))[:3])
         raise InputError(f"{name}: none of {format_many(count, unit)} could be read", why=why)
-    text, edits, diffs = clean(parsed)
+    text, edits = clean(parsed)
     if not text.text.strip() and parsed.scanned:
         why = "its fonts lack a text encoding, or its pages are pictures: its characters have no meaning"
         raise InputError(f"{name} holds no text", why=why, fix=with_ocr(source))
@@ -71,7 +71,7 @@ def document_of(source: Source, parsed: Parsed | Paged) -> Document:
     filled = {page.number for page in text.pages}
     empty = tuple(number for number in parsed.requested if number not in filled and number not in failed)
     extraction = Extraction(
-        *(count, empty, tuple(failed), tuple(_warnings(source, parsed, edits)), tuple(edits), tuple(diffs)),
+        *(count, empty, tuple(failed), tuple(_warnings(source, parsed, edits)), tuple(edits)),
         ocr=tuple(number for number in source.recognized if number in filled),
         unread=parsed.unread,
     )
