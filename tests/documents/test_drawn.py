@@ -79,6 +79,13 @@ def test_words_under_a_box_are_left_out_of_their_line() -> None:
     assert document.text == HIDDEN.replace("harbour master ", "")
 
 
+@pytest.mark.parametrize("base", [700, 712])
+def test_hidden_lines_on_which_others_are_drawn(base: int) -> None:
+    heading = f"1 g 60 690 500 40 re f 0 g {show(100, base, 'Harbour', 24)}"
+    document = read(show(72, 720, "The fees of the harbour"), heading, show(72, 650, VISIBLE))
+    assert document.text == f"Harbour\n\n{VISIBLE}"
+
+
 def test_layers_are_read_if_they_are_on() -> None:
     assert HIDDEN in read_bytes("a.pdf", layered(on=True)).text
     assert read_bytes("a.pdf", layered(on=False)).text == VISIBLE

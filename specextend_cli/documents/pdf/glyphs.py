@@ -143,6 +143,13 @@ class Glyphs:
         self._raw.FPDFText_GetCharBox(self._page, self._index(position), left, right, bottom, top)
         return left.value, bottom.value, right.value, top.value
 
+    def object(self, position: int) -> int | None:
+        """The address of the text object that draws a character; None where PDFium does not tell, as the oldest."""
+        text_object: Any = getattr(self._raw, "FPDFText_GetTextObject", None)
+        if text_object is None:
+            return None
+        return ctypes.cast(text_object(self._page, self._index(position)), ctypes.c_void_p).value
+
     def bold(self, position: int) -> bool:
         """True if the character is bold, by the name or the flags of its font."""
         index, size = self._index(position), len(self._name)

@@ -17,6 +17,7 @@ from specextend_cli.documents.pdf.glyphs import GlyphLine
 
 _MOST = 2_000  # paths on a page; with more it is a drawing
 _MOST_PICTURES = 50
+_MOST_COVERS = 50  # filled shapes on a page that are compared with its texts
 _NEARLY_WHITE = 250
 _LAYER_NAME = 6  # bytes of "OC" in UTF-16
 _OVERLAP = 2.0  # points
@@ -34,26 +35,40 @@ class _Box(NamedTuple):
     right: float
     top: float
 
+    def contains(self, other: _Box) -> bool:
+        return (
+            self.left <= other.left
+            and self.bottom <= other.bottom
+            and other.right <= self.right
+            and other.top <= self.top
+        )
+
 
 def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
     """The lines of a PDFium text page without invisible words, and these; all lines where nothing else is left."""
-    places, pictures = _objects_of(page.page)
+    places, pictures, covered = _objects_of(page.page)
     if not places:
         return lines, []
     rendered = cache(lambda: _RenderedPage(page.page))
+    near = [line for line in lines if line.head.turn or line.head.slanted or _meets(_around(line), places)]
+    words = [(line, word) for line in near for word in re.finditer(r"\S+", line.body)]
+    boxes = [_ink(*word) for word in words]
+    plain = [_meets(box, places) and not _meets(box, pictures) and rendered().is_plain(box) for box in boxes]
+    covers = [covered.get(line.glyphs.object(line.first + word.start())) for line, word in words]
+    # What is drawn on a shape may hide that it covers a word: then other words tell.
+    opaque = {
+        cover
+        for (_, word), is_plain, cover in zip(words, plain, covers, strict=True)
+        if is_plain and cover is not None and _letters(word[0]) >= _LETTERS
+    }
+    unseen = [is_plain or cover in opaque for is_plain, cover in zip(plain, covers, strict=True)]
     parts: list[tuple[GlyphLine, int, int]] = []
-    for line in lines:
-        if not (line.head.turn or line.head.slanted or _meets(_around(line), places)):
-            continue
-
-        def is_unseen(word: re.Match[str], line: GlyphLine = line) -> bool:
-            box = _ink(line, word)
-            return _meets(box, places) and not _meets(box, pictures) and rendered().is_plain(box)
-
-        for unseen, run in groupby(re.finditer(r"\S+", line.body), is_unseen):
-            words = list(run)
-            if unseen and any(_letters(word[0]) >= _LETTERS for word in words):
-                parts.append((line, words[0].start(), words[-1].end()))
+    told = zip(words, covers, unseen, strict=True)
+    for (_, is_unseen), run in groupby(told, lambda one: (id(one[0][0]), one[2])):
+        found = list(run)
+        (line, first), (_, last) = found[0][0], found[-1][0]
+        if is_unseen and any(_letters(word[0]) >= _LETTERS or cover in opaque for (_, word), cover, _ in found):
+            parts.append((line, first.start(), last.end()))
     texts = [line.body[start:end] for line, start, end in parts]
     if sum(map(_letters, texts)) == sum(_letters(line.body) for line in lines):
         return lines, []
@@ -91,11 +106,11 @@ def _meets(box: _Box, others: Sequence[_Box]) -> bool:
     )
 
 
-def _objects_of(page: Any) -> tuple[list[_Box], list[_Box]]:
-    """Where a PDFium page may have invisible text, and its pictures.
+def _objects_of(page: Any) -> tuple[list[_Box], list[_Box], dict[int | None, int]]:
+    """Where a PDFium page may have invisible text, its pictures, and the last shape that may cover each of its texts.
 
     The first are texts that may be unseen, and filled shapes that are drawn after a text; none where the page has too
-    many paths or pictures.
+    many paths or pictures. Texts are named by their addresses, and shapes by their numbers.
     """
     from pypdfium2 import raw
 
@@ -103,18 +118,23 @@ def _objects_of(page: Any) -> tuple[list[_Box], list[_Box]]:
     kinds = list(map(raw.FPDFPageObj_GetType, objects))
     others = len(kinds) - kinds.count(raw.FPDF_PAGEOBJ_PATH) - kinds.count(raw.FPDF_PAGEOBJ_TEXT)
     if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST or others > _MOST_PICTURES:
-        return [], []
+        return [], [], {}
     told = _Objects()
-    places, pictures, has_text = list[_Box](), list[_Box](), False
+    places, pictures = list[_Box](), list[_Box]()
+    texts, covered, covers = dict[int | None, _Box](), dict[int | None, int](), 0
     for one, kind in zip(objects, kinds, strict=True):
         if kind == raw.FPDF_PAGEOBJ_TEXT:
-            has_text = True
-            places += [told.box(one)] if told.is_unseen(one) else []
+            box = texts[ctypes.cast(one, ctypes.c_void_p).value] = told.box(one)
+            places += [box] if told.is_unseen(one) else []
         elif kind != raw.FPDF_PAGEOBJ_PATH:
             pictures.append(told.box(one))
-        elif has_text and told.may_cover(one):
-            places.append(told.box(one))
-    return places, pictures
+        elif texts and told.may_cover(one):
+            box = told.box(one)
+            places.append(box)
+            covers += 1
+            inside = [text for text, under in texts.items() if box.contains(under)] if covers <= _MOST_COVERS else ()
+            covered |= dict.fromkeys(inside, covers)
+    return places, pictures, covered
 
 
 class _Objects:
