@@ -15,7 +15,7 @@ from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.hyphens import drop_caps
 from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.notes import interruptions, remove_note_marks
-from specextend_cli.documents.repairs.order import list_markers, reading_order, side_headings
+from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import empty_cells
 from specextend_cli.documents.repairs.running import watermarks
 from tests.documents.made_lines import at, prose, row, texts
@@ -32,10 +32,23 @@ BESIDE = [
     for text, base in (("Figure 1: The mill.", 740), ("agency in the other column and", 700), ("ends there.", 688))
 ]
 FIGURE = [at("Figure 2: Levels", 680, size=8), at("Mill", 650, size=7)]
+CELLS = (("Station", "Level"), ("Old mill", "3.20"), ("Market bridge", "4.05"), ("Ferry", "2.98")) * 2
+HALVES = (
+    ("The river rises in the old hills", "A bridge of stone crosses the water"),
+    ("and reaches the sea after a while", "below the market, and carts use it"),
+    ("of fields, woods and many towns.", "when the ford is too deep for them,"),
+    ("People have measured its level", "which happens in most years and"),
+    ("every morning since the flood, and", "lasts for weeks; it was paid for"),
+    ("they have written it in a book.", "by a tax on salt that many hated."),
+)
 BODY = [at(f"line {k} of the body text", 700 - 12 * k, left=200) for k in range(10)]
 ITEMS = [at("Boats pay in", 700, left=100), at("advance.", 688, left=100), at("Dogs wait.", 676, left=100)]
 MARKERS = [at("1.", 700, left=85), at("2.", 676, left=85), at("◦", 664, left=115)]
 CAP, RIVER = at("T", 680, size=36), at("he river rises in the hills", 700, left=110)
+
+
+def in_columns(rows: tuple[tuple[str, str], ...], right: float = 320) -> list[Line]:
+    return [row(700 - 12 * n, (72, one), (right, other)) for n, (one, other) in enumerate(rows)]
 
 
 @pytest.mark.parametrize(
@@ -55,10 +68,24 @@ def test_what_is_out_of_its_place_is_moved_or_removed(repair: Repair, page: list
     assert edits
 
 
+def test_columns_are_read_one_after_the_other() -> None:
+    fixed, edits = columns([[at("Waters", 740), *in_columns(HALVES), at("x" * 80, 600)]])
+    lefts, rights = ([pair[side] for pair in HALVES] for side in (0, 1))
+    assert texts(fixed) == ["Waters", *lefts, *rights, "x" * 80]
+    assert [edit.kind for edit in edits] == ["column"]
+
+
 def test_a_drop_cap_that_a_file_holds_elsewhere_joins_its_line() -> None:
     assert drop_caps([[CAP, TITLE, RIVER]])[0] == [[TITLE, RIVER._replace(text=f"T{RIVER.text}")]]
 
 
+TWICE = [
+    at(HALVES[n + line][side], 700 - 100 * copy - 15 * n - 12 * line, left=(72, 320)[side])
+    for copy in (0, 1)
+    for n in range(0, 6, 2)
+    for side in (0, 1)
+    for line in (0, 1)
+]
 CONTENTS = [
     row(700 - 14 * n, *cells)
     for n, cells in enumerate((((72, "Annex"), (160, "Methods"), (500, "7")), ((160, "Oil"), (500, "8"))))
@@ -92,6 +119,13 @@ TURNED = [*prose("a", 700, 4), at("a word that is turned", 900, turn=1), at("ano
         (empty_cells, CONTENTS),
         (empty_cells, WRAPPED),
         (empty_cells, [row(714, (72, "Place"), (160, "What was measured")), *LEVELS]),
+        (columns, in_columns(CELLS)),
+        (
+            columns,
+            in_columns(tuple((f"{name} of T", text) for name, (_, text) in zip("ABCDEF", HALVES, strict=True)), 200),
+        ),
+        (columns, in_columns(HALVES[:4])),
+        (columns, TWICE),
         (watermarks, [at("Text", 700), at("March", 400, slanted=True), at("April", 400, slanted=True)]),
         (drop_caps, [CAP, TITLE, RIVER._replace(text="However it rises")]),
         (drop_caps, [TITLE, CAP, RIVER._replace(text="However it rises")]),

@@ -14,13 +14,25 @@ from specextend_cli.documents.repairs.characters import characters
 from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.notes import interruptions, note_marks
-from specextend_cli.documents.repairs.order import list_markers, reading_order, side_headings
+from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows, wrapped_cells
 from specextend_cli.documents.repairs.running import running_lines, watermarks
 
 _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
-    *(watermarks, line_numbers, list_markers, wrapped_cells, dotted_cells, characters, drop_caps, rows, empty_cells),
-    *(running_lines, side_headings, reading_order, interruptions, note_marks, hyphens),
+    *(
+        watermarks,
+        line_numbers,
+        list_markers,
+        wrapped_cells,
+        columns,
+        dotted_cells,
+        characters,
+        drop_caps,
+        rows,
+        empty_cells,
+        running_lines,
+    ),
+    *(side_headings, reading_order, interruptions, note_marks, hyphens),
 )
 """Each repair relies on those before it."""
 

@@ -1,16 +1,26 @@
-"""Put blocks, side headings and list markers in the order of the page."""
+"""Put columns that are drawn row by row, blocks, side headings and list markers in the order of the page."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
+from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, body_size, page_by_page, runs
+from specextend_cli.documents.line import Line, body_size, page_by_page, pieces, runs
+
+_MAX_ROWS = 500  # on a page: with more it is no page of prose
+_MAX_GAPS = 2_000  # on a page: each is compared with all lines
+_ENOUGH = 5  # rows with text on both sides
+_LOWER = 2.0  # sizes: how much lower the next line of the other column may be
+_HIGHER = 0.6  # sizes: how much higher; the next cell of a table begins beside the first line of the one before
+_GUTTER = 0.8  # its least width, in sizes
+_CHARACTERS = 16  # in the average line of a column; table cells are shorter
 
 _WORD = re.compile(r"[^\W\d_]{3}")  # numbers and letters in a diagram have no order
 _MAX_LINES = 1_000  # on a page: with more it is a list
@@ -26,6 +36,106 @@ _MARKER = re.compile(r"[•●▪■□◦‣∙○➢✓▸–—*-]|[(\[]?(?:\
 _NEAR = 2.5  # sizes from a marker to its item
 _LEVEL = 0.1  # sizes between their base lines
 _MOST = 4  # lines at one height that are closely to the right of a marker
+
+
+class _Row(NamedTuple):
+    """A row of the page: its lines in the order of the file, and their pieces from left to right."""
+
+    lines: tuple[Line, ...]
+    pieces: tuple[Line, ...]
+
+
+@page_by_page
+def columns(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    """Read prose on both sides of a vertical gap over several rows one side after the other."""
+    if not page or len(page) > _MAX_ROWS or sum(len(line.gaps) for line in page) > _MAX_GAPS:
+        return list(page)
+    rows = runs(page, lambda row, line: abs(line.base - row[-1].base) < 0.3 * line.size)
+    found: list[Edit] = []
+    arranged = [line for row in _arranged([_row(row) for row in rows], found) for line in row.lines]
+    edits += found
+    return arranged if found else list(page)
+
+
+def _row(lines: Sequence[Line]) -> _Row:
+    found = (piece for line in lines for piece in pieces(line))
+    return _Row(tuple(lines), tuple(sorted(found, key=lambda piece: piece.left)))
+
+
+def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
+    """The rows in reading order, with those of columns split."""
+    result: list[_Row] = []
+    at = 0
+    while at < len(rows):
+        gaps = [(a.right, b.left) for a, b in pairwise(_beginning(rows, at))]
+        end, gutter = max((_run(rows, at, gap) for gap in gaps), default=(at, 0.0))
+        left, right = _sides(rows[at:end], gutter)
+        if end == at or not (_is_prose(left) and _is_prose(right)):
+            result.append(rows[at])
+            at += 1
+            continue
+        first = rows[at].pieces[0]
+        edits.append(Edit("column", first.page, first.text, first.text))
+        result += _arranged(left, edits) + _arranged(right, edits)
+        at = end
+    return result
+
+
+def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
+    """The pieces of a row from left to right; of a row with one piece also the one beside it, a little lower."""
+    found = rows[at].pieces
+    if len(found) == 1 and at + 1 < len(rows) and _is_near(rows[at], rows[at + 1]):
+        return sorted((*found, rows[at + 1].pieces[0]), key=lambda piece: piece.left)
+    return found
+
+
+def _is_near(row: _Row, other: _Row) -> bool:
+    """True if two rows that follow each other in the file are as near as lines of two columns may be."""
+    return abs(row.pieces[0].base - other.pieces[0].base) <= _LOWER * row.pieces[0].size
+
+
+def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
+    """The end of the rows around the gutter that begins in `gap` of row `start`, and the middle of the gutter."""
+    low, high = gap
+    end, both, middle = start, 0.0, 0.0
+    sides: list[bool | None] = []  # of each row: whether it is on the left, on the right, or (None) on both
+    size = rows[start].pieces[0].size
+    for at in range(start, len(rows)):
+        row = rows[at]
+        left = [piece for piece in row.pieces if piece.left < (low + high) / 2]
+        low = max([low, *(piece.right for piece in left)])
+        high = min([high, *(piece.left for piece in row.pieces if piece.left >= (low + high) / 2)])
+        if high - low < _GUTTER * size:
+            break
+        two = 0 < len(left) < len(row.pieces)
+        sides.append(None if two else bool(left))
+        # Columns whose lines are at different heights: the file goes from one to the other and back.
+        turns = at > start and None not in sides[-2:] and sides[-1] != sides[-2] and _is_near(rows[at - 1], row)
+        if sides[-3:-2] == sides[-2:-1] and row.pieces[0].base - rows[at - 1].pieces[0].base > _HIGHER * size:
+            turns = False  # the next cell of a table begins beside the first line of the one before
+        last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
+        far = abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5
+        if not (two or turns) and far:
+            continue  # it belongs to the columns only if another row of them follows
+        if two or turns or end == at:
+            both += 1.0 if two else 0.5 * turns
+            end, middle = at + 1, (low + high) / 2
+    return (end, middle) if both >= _ENOUGH - 0.5 else (start, 0.0)
+
+
+def _sides(rows: Sequence[_Row], gutter: float) -> Iterator[list[_Row]]:
+    """The rows to the left of a gutter, and those to the right of it."""
+    left = [tuple(piece for piece in row.pieces if piece.left < gutter) for row in rows]
+    right = [tuple(piece for piece in row.pieces if piece.left >= gutter) for row in rows]
+    yield from ([_Row(row, row) for row in side if row] for side in (left, right))
+
+
+def _is_prose(rows: Sequence[_Row]) -> bool:
+    """True if lines continue in the next line, which table cells do not."""
+    texts = [" ".join(piece.text for piece in row.pieces) for row in rows]
+    going_on = sum(text[:1].isalpha() and not text[0].isupper() for text in texts[1:])
+    count = sum(len(row.pieces) for row in rows)
+    return sum(map(len, texts)) >= _CHARACTERS * count and going_on >= 0.3 * (len(texts) - 1)
 
 
 @dataclass(slots=True)

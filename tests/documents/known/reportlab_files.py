@@ -52,6 +52,8 @@ _FILES: tuple[tuple[str, str, Look], ...] = (
     ("large-head", "hpppp" * 3, replace(_PLAIN, decorate=partial(_heads, size=12))),
     *((f"hyphens-{ord(sign):x}", "hpppp" * 2, replace(_DEJAVU, hyphen=sign)) for sign in "\u2011\u2010\xad-"),
     ("columns", "hpppp" * 4, _COLUMNS),
+    ("columns-by-rows", "hpppp" * 4, replace(_COLUMNS, by_rows=True)),
+    ("columns-ragged", "hpppp" * 4, replace(_COLUMNS, by_rows=True, justified=False)),
     ("loose", "hpppp" * 2, replace(_COLUMNS, hyphen="")),
     ("notes", "h1111" * 3, _PLAIN),
     ("notes-late", "h2222" * 3, replace(_PLAIN, late=True)),

@@ -42,9 +42,10 @@ Line = list[Word]
 class Look:
     """How a sheet is set; measures in points.
 
-    `frames`: the left ends and the widths of the columns. `hyphen` ends the lines that divide words; "" divides none.
-    `draw`: "lines", or by themselves "tight" words, or letters and "accents". `late`: headings, drop caps, line numbers
-    and marks of notes end a page. `turned`: degrees. `decorate` draws what is around the text of each page.
+    `frames`: the left ends and the widths of the columns, drawn line by line across all columns if `by_rows`. `hyphen`
+    ends the lines that divide words; "" divides none. `draw`: "lines", or by themselves "tight" words, or letters and
+    "accents". `late`: headings, drop caps, line numbers and marks of notes end a page. `turned`: degrees. `decorate`
+    draws what is around the text of each page.
     """
 
     font: str = "Times-Roman"
@@ -56,6 +57,7 @@ class Look:
     hyphen: str = "-"
     justified: bool = True
     draw: str = "lines"
+    by_rows: bool = False
     late: bool = False
     line_numbers: bool = False
     drop_caps: bool = False
@@ -89,6 +91,8 @@ class Sheet:
         self.look.decorate(self)
 
     def _end(self) -> None:
+        if self.look.by_rows:
+            self._lines.sort(key=lambda line: (-line[1], line[0]))
         for _, _, draw in self._lines:
             draw()
         y = self._foot - self.look.leading
