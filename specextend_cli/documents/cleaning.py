@@ -35,11 +35,9 @@ def _lines(parsed: Paged) -> tuple[StructuredText, list[Edit]]:
 def _sections(parsed: Parsed) -> tuple[StructuredText, list[Edit]]:
     edits, builder = list(parsed.edits), TextBuilder()
     for number, section in enumerate(parsed.sections, 1):
-        body = TextBuilder()
+        title = _clean(section.title, number, [])
         for text, blocks in _cleaned_parts(section, number, edits):
-            body.add(number, text, blocks)
-        made = body.text
-        builder.add(number, made.text, made.blocks, _clean(section.title, number, []))
+            builder.add(number, text, blocks, title)
     return builder.text, edits
 
 

@@ -131,7 +131,7 @@ class StructuredText:
 
 
 class TextBuilder:
-    """Concatenates pages or sections: `add` them in order, then take `text`."""
+    """Concatenates the parts of pages or sections: `add` them in order, then take `text`."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -140,14 +140,15 @@ class TextBuilder:
         self._length = 0
 
     def add(self, number: int, body: str, blocks: Iterable[Block], title: str = "") -> None:
-        """Append a page or section whose `blocks` are positions in `body`. An empty one is skipped."""
+        """Append a part of a page or section whose `blocks` are positions in `body`. An empty one is skipped."""
         if not body:
             return
         if self._parts:
             self._parts.append("\n\n")
             self._length += 2
         start = self._length
-        self._pages.append((number, start, title))
+        if not self._pages or self._pages[-1][0] != number:
+            self._pages.append((number, start, title))
         self._blocks += (Block(block.kind, start + block.start, start + block.end) for block in blocks)
         self._parts.append(body)
         self._length += len(body)
