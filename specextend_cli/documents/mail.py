@@ -13,7 +13,6 @@ import email.policy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.policy import Compat32
@@ -41,11 +40,6 @@ _RECORDS = {"text/calendar", "text/vcard", "text/x-vcard", "text/directory", "te
 _ENCRYPTED = "an encrypted or sealed text"
 _LOCKED = "-----BEGIN PGP MESSAGE-----"
 _MAX_NAME = 200  # characters of the name of an attachment
-# What the standard library raises for unexpected headers and encodings.
-_BROKEN = (
-    *(MessageError, ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
-    *(TypeError, ValueError),
-)
 _POSTMARK = rb"From \S[^\n]{0,200}?\d\d:\d\d(?::\d\d)?[^\n]{0,40}\r?\n"
 _BETWEEN = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=" + _POSTMARK + rb"(?:>?[!-9;-~]{1,76}:|>From ))")
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -214,7 +208,7 @@ def _subparts(part: Message) -> list[Message]:
 
 
 def _known(otherwise: _T, get: Callable[[], _T]) -> _T:
-    """What the standard library finds; `otherwise` where it fails at what is written."""
-    with suppress(*_BROKEN):
+    """What the standard library finds; `otherwise` where it fails at what is written, in whatever way."""
+    with suppress(Exception):
         return get()
     return otherwise
