@@ -29,6 +29,9 @@ NOTE_MARK = "note mark"
 _MAX_MARK = 12  # characters
 _NOTE = re.compile(r"[\[(]?(?:\d{1,3}|[a-z]|[*†‡§]{1,3})[\])]?", re.IGNORECASE)
 _AFTER = re.compile(r"[^\W\d_]$|[.,;:!?)\]”’\"'»]$")
+_DISPLAY = re.compile(r"(?<![\w-])(?:display|visibility)\s*:\s*([\w-]+)", re.IGNORECASE)
+_COMMENT = re.compile(r"/\*.*?(?:\*/|$)", re.DOTALL)
+_ALONE = re.compile(r"[.#][\w-]+")
 
 
 class VisibilityFilter:
@@ -36,12 +39,16 @@ class VisibilityFilter:
 
     def __init__(self, root: Any) -> None:
         self._paragraphs = _paragraphs(root)
+        self._hidden, self._shown = _styled_names(root)
 
     def skip_reason(self, element: Any, tag: str) -> str | None:
         """None for an element that is read; else the kind of removed text, or "" for none worth recording."""
         if not tag or tag in _RAW:
             return ""
         why = _reason(element, tag)
+        if why is None and self._hidden and not _DISPLAY.search(element.get("style", "")):
+            names = {f".{part}" for part in element.get("class", "").split()} | {f"#{element.get('id', '')}"}
+            why = "hidden text" if names & self._hidden and not names & self._shown else None
         if why == "hidden text":  # a script shows it after loading where it is all of a page
             return None if tag in _PAGE else why
         return None if why is not None and _paragraphs(element) > max(_MOST * self._paragraphs, _FEW) else why
@@ -61,6 +68,29 @@ def _reason(element: Any, tag: str) -> str | None:
         is_formula = list(map(name, element)) == ["math"] and element.getnext() is not None
         return None if is_formula and name(element.getnext()) == "img" else "hidden text"
     return "deleted text" if tag in _DELETED else _mark(element, tag)
+
+
+def _styled_names(root: Any) -> tuple[set[str], set[str]]:
+    """The classes and ids (".a", "#b") that the style sheets in a page hide, and those that they show.
+
+    None where a script may show them: the answers of a list of questions, the pages of tabs.
+    """
+    sheets = root.iter("{*}style", "style")
+    css = "\n".join(part.text or "" for part in sheets if part.get("media", "all").lower() in ("", "all", "screen"))
+    if next(root.iter("{*}script", "script"), None) is not None:
+        return set(), set()
+    hidden, shown, depth = set[str](), set[str](), 0
+    for rule in _COMMENT.sub(" ", css).split("}"):
+        *around, selectors, body = ["", *rule.split("{")][-3:] if "{" in rule else ("", "", "")
+        depth += rule.count("{") - 1
+        if not (found := _DISPLAY.findall(body)):
+            continue
+        if found[-1].lower() not in ("none", "hidden"):
+            shown.update(_ALONE.findall(selectors))
+        elif depth == 0 and not any(map(str.strip, around)):
+            names = (selector.rpartition(";")[2].strip() for selector in selectors.split(","))
+            hidden.update(filter(_ALONE.fullmatch, names))
+    return hidden - shown, shown
 
 
 def _mark(element: Any, tag: str) -> str | None:
