@@ -220,13 +220,7 @@ def _attachments(pdf: Any) -> list[str]:
 
 
 def _bookmark(item: Any) -> tuple[str, int | None]:
-    """The title of a bookmark and the page (1-based) that it leads to.
-
-    Bookmarks are dataclasses in pypdfium2 4 and objects with methods since 5.
-    """
-    if hasattr(item, "get_title"):
-        target = item.get_dest()
-        title, index = item.get_title(), None if target is None else target.get_index()
-    else:
-        title, index = item.title, item.page_index
-    return str(title), None if index is None else index + 1
+    """The title of a bookmark and the page (1-based) that it leads to."""
+    target = item.get_dest()
+    index = None if target is None else target.get_index()
+    return str(item.get_title()), None if index is None else index + 1
