@@ -88,7 +88,8 @@ class _Statistics:
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
-        return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
+        key = modulo_digits(line.text)
+        return " ".join(line.text.split()) if self.is_large(line) and not ALONE.fullmatch(key) else key
 
 
 def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
