@@ -47,34 +47,27 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class PageDiff:
-    """The lines of page `number` before and after cleaning, without blank lines."""
-
-    number: int
-    before: tuple[str, ...]
-    after: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class Extraction:
     """Repairs and omissions between the file and the text.
 
     `pages` counts the pages (or sections) that were requested; `empty` lists those without text and `failed` those
-    that could not be read (1-based). `changes` counts the repairs by kind ("running head", "page number", "hyphen
-    joined", "ligature", ...); `edits` lists them one by one, and `page_diffs` shows their effect page by page.
-    `warnings` are complete sentences for the user. `ocr` lists the pages whose text was recognized by OCR. `unread`
-    counts the parts that were not read: attachments, pictures in the place of text.
+    that could not be read (1-based). `warnings` are complete sentences for the user. `edits` lists the repairs one by
+    one. `ocr` lists the pages whose text was recognized by OCR. `unread` counts the parts that were not read:
+    attachments, pictures in the place of text.
     """
 
     pages: int
     empty: tuple[int, ...] = ()
     failed: tuple[int, ...] = ()
-    changes: Counter[str] = field(default_factory=Counter)
     warnings: tuple[str, ...] = ()
     edits: tuple[Edit, ...] = ()
-    page_diffs: tuple[PageDiff, ...] = ()
     ocr: tuple[int, ...] = ()
     unread: int = 0
+
+    @property
+    def changes(self) -> Counter[str]:
+        """The number of repairs by kind: "running head", "page number", "hyphen joined", "ligature", ..."""
+        return Counter(edit.kind for edit in self.edits)
 
     @property
     def left_out(self) -> int:
@@ -103,11 +96,10 @@ class Document:
     def of_json(cls, values: Sequence[Any]) -> Document:
         """From the fields of each class as JSON arrays."""
         name, kind, text, pages, blocks, found, title, unit = values
-        count, empty, failed, changes, warnings, edits, diffs, ocr, unread = found
+        count, empty, failed, warnings, edits, ocr, unread = found
         extraction = Extraction(
-            *(count, tuple(empty), tuple(failed), Counter(changes), tuple(warnings)),
+            *(count, tuple(empty), tuple(failed), tuple(warnings)),
             tuple(Edit(*edit) for edit in edits),
-            tuple(PageDiff(number, tuple(before), tuple(after)) for number, before, after in diffs),
             *(tuple(ocr), unread),
         )
         places = tuple(Page(*page) for page in pages), tuple(Block(*block) for block in blocks)
@@ -131,16 +123,15 @@ class Chunk:
 
 @dataclass(slots=True)
 class StructuredText:
-    """A text under construction with its pages and blocks (see `Document`); `joined` counts joined lines."""
+    """A text under construction with its pages and blocks (see `Document`)."""
 
     text: str = ""
     pages: list[Page] = field(default_factory=list)
     blocks: list[Block] = field(default_factory=list)
-    joined: int = 0
 
 
 class TextBuilder:
-    """Concatenates pages or sections: `add` them in order, then take `text`."""
+    """Concatenates the parts of pages or sections: `add` them in order, then take `text`."""
 
     def __init__(self) -> None:
         self._parts: list[str] = []
@@ -149,14 +140,15 @@ class TextBuilder:
         self._length = 0
 
     def add(self, number: int, body: str, blocks: Iterable[Block], title: str = "") -> None:
-        """Append a page or section whose `blocks` are positions in `body`. An empty one is skipped."""
+        """Append a part of a page or section whose `blocks` are positions in `body`. An empty one is skipped."""
         if not body:
             return
         if self._parts:
             self._parts.append("\n\n")
             self._length += 2
         start = self._length
-        self._pages.append((number, start, title))
+        if not self._pages or self._pages[-1][0] != number:
+            self._pages.append((number, start, title))
         self._blocks += (Block(block.kind, start + block.start, start + block.end) for block in blocks)
         self._parts.append(body)
         self._length += len(body)

@@ -9,6 +9,7 @@ import posixpath
 from urllib.parse import unquote, urlsplit
 
 from specextend_cli.documents.archive import Archive, DamagedPartError
+from specextend_cli.documents.errors import were
 from specextend_cli.documents.html.read import read_xhtml
 from specextend_cli.documents.markup import MarkupError, attribute
 from specextend_cli.documents.sections import Parsed
@@ -43,8 +44,9 @@ def parse(source: Source) -> Parsed:
         if part in archive:  # no file is read twice, and every missing file is counted
             seen.add(part)
     if parsed.unread:
-        were = "1 picture was" if parsed.unread == 1 else f"{parsed.unread:,} pictures were"
-        parsed.warnings.append(f"{were} not read that {source.name} has in the place of pages.")
+        parsed.warnings.append(
+            f"{were(parsed.unread, 'picture')} not read that {source.name} has in the place of pages."
+        )
     if not (linear or aside or parsed.unread):
         raise archive.damaged("it names no files to be read")
     if _protected(archive) & seen:

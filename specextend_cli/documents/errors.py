@@ -10,7 +10,7 @@ from specextend_cli.documents.formats import FORMATS, format_names, kind_by_suff
 from specextend_cli.documents.line import runs
 from specextend_cli.documents.source import Source
 from specextend_cli.errors import InputError, SpecextendError, UsageError, cause
-from specextend_cli.humanize import printable
+from specextend_cli.humanize import format_many, printable
 
 ERRORS: dict[str, type[SpecextendError]] = {"input": InputError, "usage": UsageError}
 """The errors that a process of the sandbox reports, by the names under which it does."""
@@ -19,6 +19,7 @@ MAX_TEXT_BYTES = 64 << 20
 _NAME = 100  # characters
 _RANGES = 40  # of pages in a message
 _LABEL = 20  # characters of a page label
+_NAMED = 10  # attachments in a message
 _PUNCTUATION = str.maketrans("", "", "[](),;")  # of citations
 _TYPED = frozenset(("text", "markdown", "transcript"))
 STDIN = "standard input"
@@ -47,6 +48,17 @@ def places(numbers: Sequence[int], unit: str = "page") -> str:
     if len(ranges) > _RANGES:
         spans += f" and {sum(map(len, ranges[_RANGES:])):,} more"
     return f"{unit.capitalize()}{'' if len(numbers) == 1 else 's'} {spans}"
+
+
+def unread(names: Sequence[str]) -> str:
+    """ "2 attachments were not read: a.png, b.zip." """
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{were(len(names), 'attachment')} not read: {', '.join(names[:_NAMED])}{more}."
+
+
+def were(count: int, noun: str) -> str:
+    """ "1 picture was" or "2 pictures were"."""
+    return f"{format_many(count, noun)} {'was' if count == 1 else 'were'}"
 
 
 def unreadable(path: Path, name: str, error: OSError) -> InputError:

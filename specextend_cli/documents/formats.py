@@ -1,7 +1,7 @@
 """The registry of document formats: each is one entry of `_FORMATS`, tried in this order.
 
 Detection, messages and parsers derive from it. To add a format, write a module with `parse(source: Source) -> Parsed`
-(or Paged, Typed) and add an entry here that names it.
+(or Paged) and add an entry here that names it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Format:
     A file is recognized by the `signatures` it begins with or by `matches(first bytes)`; inside a ZIP, by a `member`
     (a folder ends in "/"; `archive` formats have no signature of their own). A text that none matches is of the format
     that its suffix promises if that `may_match`.
-    `parser` is "module:function": Source -> Parsed, Paged or Typed, run in the sandbox.
+    `parser` is "module:function": Source -> Parsed or Paged, run in the sandbox.
     `hint` says what makes a refused format readable (FILE stands for the file); `empty` why a document may have no
     text.
     """

@@ -73,8 +73,7 @@ def compose(pages: Pages, outline: Outline = (), *, typed: bool = False) -> Stru
         blocks.append(Block(kind, starts[first], starts[end - 1] + len(texts[end - 1])))
     firsts = [0, *(at for at in range(1, len(lines)) if lines[at].page != lines[at - 1].page), len(lines)]
     numbered = [Page(lines[first].page, starts[first], starts[end]) for first, end in pairwise(firsts)]
-    joined = sum(separator in ("", " ") for separator in separators[:-1])
-    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), numbered, blocks, joined)
+    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), numbered, blocks)
 
 
 class _Typography:
@@ -91,11 +90,8 @@ class _Typography:
                     steps[round(a.size)][round((a.base - b.base) * 4) / 4] += 1
         self._body = max(sizes, key=sizes.__getitem__, default=1.0)
         self._steps = {size: counter.most_common(1)[0][0] for size, counter in steps.items()}
-        if 1 in self._steps:  # a text file, with an empty row between lines if sentences continue after it
-            pairs = [(a, b) for page in pages for a, b in pairwise(page) if a.size == 1]
-            spaced = [_goes_on(a, b) for a, b in pairs if a.base - b.base == 2]
-            doubled = len(spaced) > 0.9 * len(pairs) and sum(spaced) > 0.3 * len(spaced)
-            self._steps[1] = 2.0 if doubled else 1.0
+        if 1 in self._steps:  # a text file
+            self._steps[1] = 1.0
         self._right: dict[int, float] = {}  # by the id of a line
         for page in pages:
             self._find_edges(page)

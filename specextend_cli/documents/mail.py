@@ -13,7 +13,6 @@ import email.policy
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from email.errors import MessageError
 from email.header import decode_header, make_header
 from email.message import Message
 from email.policy import Compat32
@@ -22,6 +21,7 @@ from typing import TypeVar
 
 from specextend_cli.documents.decode import HEAD, codec, decode, encoding
 from specextend_cli.documents.encoded import without_encoded
+from specextend_cli.documents.errors import unread
 from specextend_cli.documents.html.read import read_html
 from specextend_cli.documents.markup import MarkupError
 from specextend_cli.documents.quotes import html_with_quotes, with_quotes
@@ -34,18 +34,12 @@ MAX_HEADER = 10_000
 MAX_DEPTH = 30
 """Levels of parts in parts, and of messages in messages, that are read."""
 _STUB = 4  # times shorter than the HTML part: such a text part only refers to it
-_NAMED = 10
 _SIGNATURES = {"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"}
 _SEALED = {"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"}
 _RECORDS = {"text/calendar", "text/vcard", "text/x-vcard", "text/directory", "text/rtf"}
 _ENCRYPTED = "an encrypted or sealed text"
 _LOCKED = "-----BEGIN PGP MESSAGE-----"
 _MAX_NAME = 200  # characters of the name of an attachment
-# What the standard library raises for unexpected headers and encodings.
-_BROKEN = (
-    *(MessageError, ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
-    *(TypeError, ValueError),
-)
 _POSTMARK = rb"From \S[^\n]{0,200}?\d\d:\d\d(?::\d\d)?[^\n]{0,40}\r?\n"
 _BETWEEN = re.compile(rb"(?:\A|(?<=\n\n)|(?<=\n\r\n))(?=" + _POSTMARK + rb"(?:>?[!-9;-~]{1,76}:|>From ))")
 _ESCAPED = re.compile(rb"^>(>*From )", re.MULTILINE)
@@ -61,17 +55,12 @@ def parse(source: Source) -> Parsed:
         title = _header(message, "Subject")
         parsed.title = "" if number else title
         mail.read(message, 0)
-    parsed.unread, names = len(mail.attachments), list(dict.fromkeys(mail.attachments))
-    named = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    if names:
-        were = "1 attachment was" if parsed.unread == 1 else f"{parsed.unread:,} attachments were"
-        parsed.warnings.append(f"{were} not read: {named}.")
-    if names and not mail.has_text:
-        why, fix = (
-            f"it holds nothing but attachments: {named}",
-            "save them decrypted, and give those that are documents",
-        )
-        raise InputError(f"{source.name} is an email without a text", why=why, fix=fix)
+    if mail.attachments:
+        parsed.unread = len(mail.attachments)
+        parsed.warnings.append(unread(mail.attachments))
+        if not mail.has_text:
+            fix = "save them decrypted, and give those that are documents"
+            raise InputError(f"{source.name} is an email without a text", why=unread(mail.attachments)[:-1], fix=fix)
     return parsed
 
 
@@ -110,14 +99,14 @@ class _Mail:
         elif depth > MAX_DEPTH:
             self.attachments.append("parts in parts, too deep to be read")
         elif children and kind.startswith("multipart/"):
-            texts, removed = list[_Items](), self.parsed.removed
-            ends = [len(removed)]
+            texts, edits = list[_Items](), self.parsed.edits
+            ends = [len(edits)]
             for child in children:
                 texts.append(self._items(child, depth + 1))
-                ends.append(len(removed))
+                ends.append(len(edits))
             if kind == "multipart/alternative":
                 chosen = _chosen(texts, [child.get_content_type() for child in children])
-                removed[ends[0] :] = removed[ends[chosen] : ends[chosen + 1]]
+                edits[ends[0] :] = edits[ends[chosen] : ends[chosen + 1]]
                 return texts[chosen]
             return [*chain(*texts)]
         elif children and kind.startswith("message/"):
@@ -141,8 +130,8 @@ class _Mail:
             read_html(text, web)
         except MarkupError as error:
             self.attachments.append(f"a text in HTML ({error})")
-        for kind, _, removed in web.removed:
-            self.parsed.remove(kind, removed)
+        for edit in web.edits:
+            self.parsed.remove(edit.kind, edit.before)
         return html_with_quotes([item for section in web.sections for item in section.items])
 
     def _warn(self, *warnings: str) -> None:
@@ -219,7 +208,7 @@ def _subparts(part: Message) -> list[Message]:
 
 
 def _known(otherwise: _T, get: Callable[[], _T]) -> _T:
-    """What the standard library finds; `otherwise` where it fails at what is written."""
-    with suppress(*_BROKEN):
+    """What the standard library finds; `otherwise` where it fails at what is written, in whatever way."""
+    with suppress(Exception):
         return get()
     return otherwise

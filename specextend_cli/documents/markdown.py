@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 
-from specextend_cli.documents.document import Block, Edit, Page, PageDiff, StructuredText, TextBuilder
+from specextend_cli.documents.document import Block, Edit
 from specextend_cli.documents.repairs.characters import plain_characters
+from specextend_cli.documents.sections import Parsed
 
 _ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
 _SETEXT = re.compile(r" {0,3}(?:=+|-{2,})\s*")
@@ -19,24 +20,31 @@ _CODE_OR_COMMENT = re.compile(
 _FENCE = re.compile(r" {0,3}(```+|~~~+)")
 
 
-def compose_markdown(pages: Sequence[tuple[int, str]]) -> tuple[StructuredText, list[Edit], list[PageDiff]]:
-    """The text of numbered pages with its blocks, the repairs, and their effect on each page."""
-    edits: list[Edit] = []
-    diffs: list[PageDiff] = []
-    builder = TextBuilder()
-    for number, page in pages:
-        before = page.split("\n")
-        page, comments = _without_comments(page)
-        edits += [Edit("hidden text", number, " ".join(comment.split())) for comment in comments]
-        after = []
-        for line in page.split("\n"):  # the indentation is part of the syntax
-            text = line.lstrip(" \t")
-            indent = line[: len(line) - len(text)].replace("\t", "    ")
-            after.append((indent + plain_characters(text, number, edits)).rstrip())
-        diffs.append(PageDiff(number, *(tuple(line for line in lines if line.strip()) for lines in (before, after))))
-        body = re.sub(r"\n{3,}", "\n\n", "\n".join(after)).strip("\n")
-        builder.add(number, body, markdown_blocks(body))
-    return builder.text, edits, diffs
+def markdown(text: str, warnings: list[str]) -> Parsed:
+    """A Markdown text: one section begins at every heading that follows no other heading."""
+    parsed = Parsed("markdown", warnings=warnings)
+    text, comments = _without_comments(text.replace("\f", "\n"))
+    starts = {0: ""}
+    for before, block in pairwise([None, *markdown_blocks(text)]):
+        if block and block.kind == "heading" and not (before and before.kind == "heading"):
+            starts[block.start] = text[block.start : block.end].strip().strip("#").strip()
+    for (start, title), (end, _) in pairwise([*starts.items(), (len(text), "")]):
+        parsed.start_section()
+        parsed.sections[-1].title = title
+        parsed.add("markdown", text[start:end])
+    for comment in comments:
+        parsed.remove("hidden text", comment)
+    return parsed
+
+
+def cleaned_markdown(text: str, number: int, edits: list[Edit]) -> str:
+    """The cleaned text of section `number`; the indentation of its lines is part of the syntax."""
+    cleaned = []
+    for line in text.split("\n"):
+        body = line.lstrip(" \t")
+        indent = line[: len(line) - len(body)].replace("\t", "    ")
+        cleaned.append((indent + plain_characters(body, number, edits)).rstrip())
+    return re.sub(r"\n{3,}", "\n\n", "\n".join(cleaned)).strip("\n")
 
 
 def _without_comments(page: str) -> tuple[str, list[str]]:
@@ -53,16 +61,6 @@ def _without_comments(page: str) -> tuple[str, list[str]]:
         return ""
 
     return _CODE_OR_COMMENT.sub(take, page), comments
-
-
-def markdown_sections(text: StructuredText) -> list[Page]:
-    """The sections of a text without pages: one begins at every heading that follows no other heading."""
-    starts = {0: ""}
-    for before, block in pairwise([None, *text.blocks]):
-        if block and block.kind == "heading" and not (before and before.kind == "heading"):
-            starts[block.start] = text.text[block.start : block.end].strip().strip("#").strip()
-    places = [*starts.items(), (len(text.text), "")]
-    return [Page(number, start, end, title) for number, ((start, title), (end, _)) in enumerate(pairwise(places), 1)]
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:

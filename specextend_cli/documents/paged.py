@@ -30,39 +30,10 @@ class Paged:
     scanned: tuple[int, ...] = ()
     warnings: list[str] = field(default_factory=list)
     unread: int = 0
-    kind: str = "pdf"
+    kind: Literal["pdf", "text"] = "pdf"
     unit: Literal["page", "section"] = "page"
 
     @property
     def characters(self) -> int:
         """The size of the text."""
         return sum(len(line.text) for page in self.pages.values() for line in page)
-
-
-@dataclass(slots=True)
-class Typed:
-    """A text as typed: its pages, those to be kept, warnings, and how many of its parts were not read."""
-
-    kind: Literal["text", "markdown"]
-    pages: list[str]
-    requested: tuple[int, ...]
-    warnings: list[str] = field(default_factory=list)
-    unread: int = 0
-    title: str = ""
-    failed: dict[int, str] = field(default_factory=dict)
-    scanned: tuple[int, ...] = ()
-
-    @property
-    def has_sections(self) -> bool:
-        """Whether it is Markdown without pages."""
-        return self.kind == "markdown" and len(self.pages) == 1
-
-    @property
-    def unit(self) -> Literal["page", "section"]:
-        """What its parts are."""
-        return "section" if self.has_sections else "page"
-
-    @property
-    def characters(self) -> int:
-        """The size of the text."""
-        return sum(map(len, self.pages))

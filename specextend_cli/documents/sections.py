@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from itertools import count
 from typing import Literal
 
+from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import EMPTY_CELL
 
-ItemKind = Literal["heading", "paragraph", "row", "plain", "quote"]
+ItemKind = Literal["heading", "paragraph", "row", "plain", "quote", "markdown"]
 
 MAX_CHARACTERS = 32_000_000
 MAX_SECTIONS = 20_000
@@ -33,7 +34,7 @@ class Section:
     """One section: (kind, text) items in order, its headings as `title`, and `failed`: why it could not be read.
 
     A "row" is a list item or a table row: adjacent rows stay together. "plain" is text as typed, with its line and
-    page breaks, and a "quote" is such a text that a mail quotes.
+    page breaks, a "quote" is such a text that a mail quotes, and "markdown" begins with its heading.
     """
 
     title: str = ""
@@ -110,7 +111,7 @@ def _line(row: dict[int, str | None]) -> str:
 
 @dataclass(slots=True)
 class Parsed:
-    """A parsed file: its sections, what was left out as (kind, section, text), and warnings for the user.
+    """A parsed file: its sections, what was left out as `edits`, and warnings for the user.
 
     `unread` counts its parts that were not read.
     """
@@ -118,7 +119,7 @@ class Parsed:
     kind: str
     title: str = ""
     sections: list[Section] = field(default_factory=list)
-    removed: list[tuple[str, int, str]] = field(default_factory=list)
+    edits: list[Edit] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unread: int = 0
     scanned: tuple[int, ...] = ()
@@ -150,7 +151,7 @@ class Parsed:
         """Append an item; blank ones are skipped. Line breaks are kept, and tabs separate cells."""
         lines = (
             text.split("\n")
-            if kind in ("plain", "quote")
+            if kind in ("plain", "quote", "markdown")
             else [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
         )
         text = "\n".join(lines).strip("\n")
@@ -180,7 +181,7 @@ class Parsed:
     def remove(self, kind: str, text: str) -> None:
         """Record that `text` was left out."""
         if text := " ".join(text.split()):
-            self.removed.append((kind, max(len(self.sections), 1), text))
+            self.edits.append(Edit(kind, max(len(self.sections), 1), text))
 
     def finish(self) -> Parsed:
         """Itself without empty sections; TooMuchError when there is more text than a document may have."""

@@ -6,12 +6,15 @@ import csv
 import re
 from io import StringIO
 from pathlib import PurePath
-from typing import Literal
 
 from specextend_cli.documents.decode import HEAD, decode
+from specextend_cli.documents.document import Edit
+from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.errors import argument
-from specextend_cli.documents.line import CELL_SEPARATOR
-from specextend_cli.documents.paged import Typed
+from specextend_cli.documents.line import CELL_SEPARATOR, lines_of_text
+from specextend_cli.documents.markdown import markdown
+from specextend_cli.documents.paged import Paged
+from specextend_cli.documents.sections import Parsed
 from specextend_cli.documents.source import Source
 
 _MARKDOWN_SUFFIXES = frozenset((".md", ".markdown", ".mdown", ".mkd", ".qmd", ".rmd"))
@@ -25,8 +28,8 @@ _FIRST_ROWS = 50
 _HEADING = re.compile(r"(?:\A|\n[ \t]*\n)#{1,6} \S[^\n]*\n[ \t]*\n")
 
 
-def parse(source: Source) -> Typed:
-    """The text; its pages end at form feeds. A Markdown text without form feeds has sections."""
+def parse(source: Source) -> Paged | Parsed:
+    """The sections of a Markdown text, or the lines of a text; its pages end at form feeds."""
     name = source.name
     text, warnings = decode(name, source.content())
     suffix = PurePath(name).suffix.lower()
@@ -35,15 +38,21 @@ def parse(source: Source) -> Typed:
         warnings.append(f"The markup of {name} is read as text. For the text alone: {fix}")
     if suffix in _TABLES or not suffix:
         text = _table_rows(text, is_named=suffix in _TABLES)
+    if _is_markdown(suffix, text):
+        return markdown(text, warnings)
     pages = text.rstrip("\f\n").split("\f")
-    kind: Literal["text", "markdown"] = "markdown" if _is_markdown(suffix, text) else "text"
-    sections = kind == "markdown" and len(pages) == 1
-    return Typed(kind, pages, (1,) if sections else source.numbers(len(pages)), warnings)
+    found = Paged(source.numbers(len(pages)), warnings=warnings, kind="text")
+    for number, page in enumerate(pages, 1):
+        page, encoded = without_encoded(page)
+        found.pages[number] = lines_of_text(page, number)
+        found.edits += [Edit(ENCODED, number, block) for block in encoded if number in found.requested]
+    return found
 
 
 def _is_markdown(suffix: str, text: str) -> bool:
-    """True if a text is Markdown: by its suffix, or without one (or .txt) by headings that stand alone."""
-    return suffix in _MARKDOWN_SUFFIXES or (suffix in _TEXT_SUFFIXES and len(_HEADING.findall(text[:HEAD])) >= 2)
+    """True if a text is Markdown: by its suffix, or without one (or .txt), and pages, by headings that stand alone."""
+    headings = _HEADING.findall(text[:HEAD]) if suffix in _TEXT_SUFFIXES and "\f" not in text else ()
+    return suffix in _MARKDOWN_SUFFIXES or len(headings) >= 2
 
 
 def _table_rows(text: str, *, is_named: bool) -> str:

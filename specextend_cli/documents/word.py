@@ -15,6 +15,7 @@ from typing import Any
 from lxml import etree
 
 from specextend_cli.documents.archive import Archive
+from specextend_cli.documents.errors import were
 from specextend_cli.documents.html.formulas import formula, subscript, superscript
 from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
@@ -51,8 +52,7 @@ def parse(source: Source) -> Parsed:
     objects = [part for body in bodies for part in body.iter("{*}OLEObject", "{*}chart") if not _is_fallback(part)]
     if unread := list(filter(_is_unread, objects)):
         parsed.unread = len(unread)
-        were = "1 formula or chart was" if len(unread) == 1 else f"{len(unread):,} formulas or charts were"
-        parsed.warnings.append(f"{were} not read that {source.name} has as objects.")
+        parsed.warnings.append(f"{were(len(unread), 'object')} not read: formulas or charts of {source.name}.")
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
     return parsed
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from specextend_cli.documents.archive import Archive
-from specextend_cli.documents.cleaning import Cleaned, clean
-from specextend_cli.documents.document import Document, Extraction
+from specextend_cli.documents.cleaning import clean
+from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.encoded import ENCODED
 from specextend_cli.documents.errors import ERRORS, contradiction, no_pages, not_read, places, with_ocr
 from specextend_cli.documents.formats import FORMATS, load
-from specextend_cli.documents.paged import Paged, Typed
+from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import Send
@@ -45,41 +44,34 @@ def respond(job: dict[str, Any], send: Send) -> None:
         send({"error": ["input", f"{source.name} cannot be read", why, fix]})
 
 
-def parse(source: Source) -> Parsed | Paged | Typed:
+def parse(source: Source) -> Parsed | Paged:
     """What the parser of a file's format makes of it; InputError for a format that is not read."""
     kind = Archive(source.path, source.name).kind if source.kind == "zip" else source.kind
     if not FORMATS[kind].parser:
         raise not_read(source, kind)
-    parsed: Parsed | Paged | Typed = load(FORMATS[kind].parser)(source)
+    parsed: Parsed | Paged = load(FORMATS[kind].parser)(source)
     if source.pages is not None and parsed.unit == "section":
         raise no_pages(source.name, parsed.kind)
     return parsed.finish() if isinstance(parsed, Parsed) else parsed
 
 
-def document_of(source: Source, parsed: Parsed | Paged | Typed) -> Document:
+def document_of(source: Source, parsed: Parsed | Paged) -> Document:
     """The document of a parsed file; InputError where it holds no text."""
     name, kind, failed = source.name, parsed.kind, parsed.failed
     count, unit = len(parsed.requested), parsed.unit
     if failed and len(failed) == count:
         why = "; ".join(sorted(set(failed.values()))[:3])
         raise InputError(f"{name}: none of {format_many(count, unit)} could be read", why=why)
-    cleaned = clean(parsed)
-    text, edits = cleaned.text, tuple(cleaned.edits)
+    text, edits = clean(parsed)
     if not text.text.strip() and parsed.scanned:
         why = "its fonts lack a text encoding, or its pages are pictures: its characters have no meaning"
         raise InputError(f"{name} holds no text", why=why, fix=with_ocr(source))
     if not text.text.strip():
         raise InputError(f"{name} holds no text", why=FORMATS[kind].empty or FORMATS["text"].empty)
-    changes = Counter(edit.kind for edit in edits)
-    if text.joined:
-        changes["line joined"] = text.joined
     filled = {page.number for page in text.pages}
     empty = tuple(number for number in parsed.requested if number not in filled and number not in failed)
-    if isinstance(parsed, Typed) and parsed.has_sections:
-        count, empty = len(text.pages), ()
     extraction = Extraction(
-        *(count, empty, tuple(failed), changes, tuple(_warnings(source, parsed, cleaned)), edits),
-        page_diffs=tuple(cleaned.page_diffs),
+        *(count, empty, tuple(failed), tuple(_warnings(source, parsed, edits)), tuple(edits)),
         ocr=tuple(number for number in source.recognized if number in filled),
         unread=parsed.unread,
     )
@@ -87,16 +79,16 @@ def document_of(source: Source, parsed: Parsed | Paged | Typed) -> Document:
     return Document(name, kind, text.text, tuple(text.pages), tuple(text.blocks), extraction, title, unit)
 
 
-def _warnings(source: Source, parsed: Parsed | Paged | Typed, cleaned: Cleaned) -> Iterator[str]:
+def _warnings(source: Source, parsed: Parsed | Paged, edits: Sequence[Edit]) -> Iterator[str]:
     name, failed = source.name, tuple(parsed.failed)
     if other := contradiction(name, parsed.kind):
         yield f"{name} is {FORMATS[parsed.kind].label}{other}."
     yield from parsed.warnings
     if failed:
         yield f"{places(failed, parsed.unit)} of {name} could not be read."
-    if numbers := {edit.page for edit in cleaned.edits if edit.kind == KEPT} - set(parsed.scanned):
+    if numbers := {edit.page for edit in edits if edit.kind == KEPT} - set(parsed.scanned):
         where = f"{places(tuple(numbers))} of {name}: lines that return at the edge of the pages"
         yield f"{where} were kept, because they are a large part of the text there."
-    if encoded := [edit for edit in cleaned.edits if edit.kind == ENCODED]:
+    if encoded := [edit for edit in edits if edit.kind == ENCODED]:
         size = format_many(sum(len(edit.before) for edit in encoded), "character")
         yield f"Encoded data of {name} (base64 or the like) was left out: {size}."

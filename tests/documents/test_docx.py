@@ -248,4 +248,4 @@ def test_formulas_and_charts_that_are_objects_are_counted() -> None:
     formula = "<w:object><w:OLEObject ProgID='Equation.DSMT4'/></w:object>"
     document = read(p("The level is ", runs=run(formula) + run("<w:drawing><chart/></w:drawing>" * 2)))
     assert document.extraction.unread == 3
-    assert document.extraction.warnings == ("3 formulas or charts were not read that a.docx has as objects.",)
+    assert document.extraction.warnings == ("3 objects were not read: formulas or charts of a.docx.",)

@@ -54,15 +54,15 @@ PAGES: dict[str, tuple[str, str, dict[str, int]]] = {
     "blocks": ("<div>x<div>y</div>z</div><hr>", "x\n\ny\n\nz", {}),
     "tables in tables": (
         "<table><tr><td>left</td><td><table><tr><td>in</td><td>ner</td></tr></table></td><td>right</td></tr></table>",
-        "left\nin  ner\n\nright",
+        "left\n\nin  ner\n\nright",
         {},
     ),
     "a layout": (f"<table><tr><td><h2>T</h2><p>{LONG}</p><p>{LONG}</p></table>", f"T\n\n{LONG}\n\n{LONG}", {}),
-    "lists of a layout": (f"<table><tr><td>a</td><td><ul><li>{LONG}</li><li>b</li></table>", f"a\n- {LONG}\n- b", {}),
+    "lists of a layout": (f"<table><tr><td>a</td><td><ul><li>{LONG}</li><li>b</li></table>", f"a\n\n- {LONG}\n- b", {}),
     "a list of a layout": ("<table><tr><td></td><td><ul><li>a</li><li>b</li></ul></td></table>", "- a\n- b", {}),
     "lists of a data table": (
         f"<table><tr><td>a</td><td>Both:<ol>{ITEMS}</ol><dl><dt>b<dd>c<dt>d</dl></td></tr><tr><td>e<td>f</table>",
-        "a  Both: The mill; The ford b c; d\ne  f",
+        "a  Both: 1. The mill; 4. The ford; b; c; d\ne  f",
         {},
     ),
     "links that are marks": (

@@ -41,7 +41,6 @@ def test_pdf_becomes_pages_and_blocks() -> None:
     assert "Volume II" not in document.text
     assert "of the report" not in document.text
     assert document.extraction.changes["running head"] == document.extraction.changes["running foot"] == 5
-    assert sum(document.extraction.changes.values()) > 10
 
 
 def test_pages_asked_for() -> None:

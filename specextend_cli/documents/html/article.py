@@ -142,7 +142,7 @@ def _extracted(page: str) -> set[int]:
 
 def warn(parsed: Parsed, name: str) -> None:
     """Say how many words of a page were left out, where they are many."""
-    dropped = sum(len(_WORD.findall(text)) for kind, _, text in parsed.removed if kind == OUTSIDE)
+    dropped = sum(len(_WORD.findall(edit.before)) for edit in parsed.edits if edit.kind == OUTSIDE)
     total = dropped + sum(len(_WORD.findall(text)) for section in parsed.sections for _, text in section.items)
     if dropped and dropped >= min(_WARN_SHARE * total, _WARN_WORDS):
         parsed.warnings.append(

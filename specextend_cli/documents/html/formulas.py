@@ -26,7 +26,6 @@ _ATOM = re.compile("[+\N{MINUS SIGN}-]?[0-9]+(?:[.,][0-9]+)*|[^\\W\\d_]+[₀-₉
 _ENCLOSED = re.compile(r"\([^()]*\)")
 _INVISIBLE = str.maketrans(dict.fromkeys(map(ord, "\u2061\u2062\u2063\u2064\u200b\ufeff")))
 _PRIMES = frozenset("′″‴*†°")
-_MAX_DEPTH = 200
 _UNREAD = frozenset(("annotation", "annotation-xml", "mphantom", "none", "mprescripts", "del", "moveFrom", "instrText"))
 _SCRIPTS = {
     **{"msup": "^", "msub": "_", "msubsup": "_^", "munder": "_", "mover": "^", "munderover": "_^", "limLow": "_"},
@@ -62,21 +61,19 @@ def subscript(before: str, text: str) -> str:
 def formula(element: Any) -> str:
     """The text of a formula in MathML or in OMML (Word); only that of its parts where it is nested too deeply."""
     try:
-        return " ".join(_text(element, 0).split())
+        return " ".join(_text(element).split())
     except RecursionError:
         return " ".join(" ".join(element.itertext()).split())
 
 
-def _text(element: Any, depth: int) -> str:
+def _text(element: Any) -> str:
     """The text of an element; of an unknown one that of its children."""
-    if depth > _MAX_DEPTH:
-        raise RecursionError
     tag = name(element)
     if tag in ("mi", "mn", "mo", "mtext", "ms", "t"):
         body = "".join(element.itertext()).translate(_INVISIBLE)
         return body if tag == "t" else f" {body} " if tag == "mtext" else body.strip()
     children = [child for child in element if name(child) not in _UNREAD and not name(child).endswith("Pr")]
-    parts = [_text(child, depth + 1) for child in children]
+    parts = [_text(child) for child in children]
     if tag in ("mfenced", "d"):
         return _sign(element, "begChr", "open", "(") + ", ".join(parts) + _sign(element, "endChr", "close", ")")
     if tag in _ROWS:

@@ -6,8 +6,8 @@ Scripts, styles and forms are skipped; navigation and hidden text are recorded a
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
-from itertools import chain, islice
+from collections.abc import Collection, Sequence
+from itertools import chain, islice, pairwise
 from typing import Any
 
 from lxml import etree
@@ -27,17 +27,17 @@ _LISTS = frozenset(("dl", "ol", "ul"))
 _BLOCKS = {
     *("address", "article", "aside", "blockquote", "body", "caption", "center", "details", "dialog", "div", "dl"),
     *("fieldset", "figcaption", "figure", "footer", "form", "header", "hr", "legend", "main", "ol", "p", "pre"),
-    *("section", "summary", "table", "tbody", "tfoot", "thead", "tr", "ul"),
+    *("section", "summary", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "ul"),
 }
 _INLINE = frozenset(("a", "sub", "sup"))
-_BREAKS_ROW = frozenset(("table", "ul", "ol", "dl", "pre", "blockquote")) | HEADINGS
+_NO_CELL = frozenset(("table", "pre", "blockquote")) | HEADINGS  # what holds them is for layout
 _CHARSET = re.compile(
     rb"<(?:meta\b[^>]{0,512}?charset|\?xml\b[^>]{0,256}?encoding)\s*=\s*[\"']?\s*([\w.:-]{2,40})", re.I
 )
 _XML_DECLARATION = re.compile(r"\A\s*<\?xml[^>]*\?>")
 _MAX_MARK = 12  # characters of a note mark
 _NEAR = 8  # elements of a note mark
-_LONG_CELL = 300  # a cell with more text is for layout, and has paragraphs
+_LONG_CELL = 300  # characters; a cell with more in paragraphs is for layout
 
 
 def parse(source: Source) -> Parsed:
@@ -98,12 +98,12 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
         if event == "start":
             why = visibility.skip_reason(element, tag)
             if why is None and element in outside:
-                part = Parsed("html")
-                _walk(element, part, visibility, ())
-                for text in (text for section in part.sections for _, text in section.items):
+                for text in (text for section in _part(element, visibility).sections for _, text in section.items):
                     parsed.remove(OUTSIDE, text)
             elif why is None and tag == "math":
                 builder.data(formula(element))
+            elif why is None and tag == "tr" and (cells := _cells(element, parsed, visibility, outside)):
+                builder.row(cells)
             elif why is None:
                 builder.start(tag, element)
                 builder.data(element.text)
@@ -120,6 +120,40 @@ def _walk(root: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
     builder.close()
 
 
+def _part(element: Any, visibility: VisibilityFilter, outside: Collection[Any] = ()) -> Parsed:
+    """What is read in an element, by itself."""
+    part = Parsed("html")
+    _walk(element, part, visibility, outside)
+    return part
+
+
+def _cells(row: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Collection[Any]) -> list[Cell]:
+    """The cells of a row; [] where one has parts of its own, as cells that lay out a page have."""
+    cells = list(row.iterchildren("{*}td", "{*}th"))
+    has_more = len(cells) < len(row) or any((cell.tail or "").strip() for cell in cells)
+    if has_more or any(name(inner).lower() in _NO_CELL for cell in cells for inner in cell.iter("*")):
+        return []
+    parts = [_part(cell, visibility, outside) for cell in cells]
+    contents = [[item for section in part.sections for item in section.items] for part in parts]
+    is_alone = sum(map(bool, contents)) == 1
+    for part, items in zip(parts, contents, strict=True):
+        is_list = is_alone and any(kind == "row" for kind, _ in items)
+        if is_list or (part.characters > _LONG_CELL and (is_alone or len(items) > 1)):
+            return []
+    for edit in (edit for part in parts for edit in part.edits):
+        parsed.remove(edit.kind, edit.before)
+    spans = ([_number(attribute(cell, key), 1) for key in ("colspan", "rowspan")] for cell in cells)
+    return [Cell(_cell_text(items), *span) for items, span in zip(contents, spans, strict=True)]
+
+
+def _cell_text(items: Sequence[tuple[ItemKind, str]]) -> str:
+    """The text of a cell; the items of a list stay in it."""
+    text = ""
+    for (before, _), (kind, part) in pairwise([("paragraph", ""), *items]):
+        text += ("; " if before == kind == "row" else " ") + part.removeprefix("- ")
+    return " ".join(text.split())
+
+
 class _ItemBuilder:
     """Start and end of elements to items. Text is collected until a block ends."""
 
@@ -132,33 +166,12 @@ class _ItemBuilder:
         self._lists: list[int | None] = []  # the next number of each open list, None where it has bullets
         self._marker = ""
         self._table = Table()
-        self._cells: list[Cell] | None = None
-        self._open = False  # whether a cell is open
-        self._data_row = False  # whether its row has other cells with text
-        self._cell_lists = 0  # number of open lists whose items stay in the cell
-        self._first = False  # whether their next item is the first of its list
-        self._span = (1, 1)  # its columns and rows
         self._scripts: list[tuple[int, str] | None] = []  # start and kind of open inline elements
 
     def start(self, tag: str, element: Any) -> None:
         if tag in _LISTS:
             self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
-            self._cell_lists += bool(self._cell_lists) or self._fits(element)
-        if self._cell_lists and tag in _LISTS | _ROWS:
-            self._text.append(" " if self._first or tag not in ("dt", "li") else "; ")
-            self._first = tag in _LISTS
-            return
-        if tag in _BREAKS_ROW and self._cells is not None:
-            self._end_row()
-        if tag in ("td", "th"):
-            self._end_cell()
-            self._open = self._cells is not None
-            self._span = _number(attribute(element, "colspan"), 1), _number(attribute(element, "rowspan"), 1)
-        elif tag == "tr":
-            self._end_row()
-            self._cells = []
-            self._data_row = sum(any(_texts(cell)) for cell in element.iterchildren("{*}td", "{*}th")) > 1
-        elif tag in HEADINGS:
+        if tag in HEADINGS:
             self._flush()
             self._heading += 1
         elif tag in _ROWS:
@@ -166,7 +179,7 @@ class _ItemBuilder:
             self._items += 1
             self._marker = self._number(tag, element) or ("- " if tag == "li" else "")
         elif tag in _BLOCKS:
-            self._break()
+            self._flush()
             self._pre += tag == "pre"
             if tag == "table":
                 self._end_table()
@@ -177,19 +190,9 @@ class _ItemBuilder:
             self._scripts.append((len(self._text), kind) if kind != "a" else None)
 
     def end(self, tag: str, element: Any) -> None:
-        in_cell = self._cell_lists > 0 and tag in _LISTS | _ROWS
         if tag in _LISTS:
             self._lists.pop()
-            self._cell_lists -= in_cell
-        if in_cell:
-            self._text.append(" ")
-        elif tag in ("td", "th"):
-            self._end_cell()
-        elif tag in ("tr", "table"):
-            self._end_row()
-            if tag == "table":
-                self._end_table()
-        elif tag in HEADINGS:
+        if tag in HEADINGS:
             self._flush()
             self._heading -= 1
         elif tag in _ROWS:
@@ -197,24 +200,25 @@ class _ItemBuilder:
             self._marker = ""
             self._items -= 1
         elif tag in _BLOCKS:
-            self._break()
+            self._flush()
             self._pre -= tag == "pre"
+            if tag == "table":
+                self._end_table()
         elif tag in _INLINE and (script := self._scripts.pop()):
             self._set_script(*script, element)
+
+    def row(self, cells: list[Cell]) -> None:
+        """Add a row of a table."""
+        self._flush()
+        self._table.add(cells)
 
     def data(self, text: str | None) -> None:
         if text:
             self._text.append(text if self._pre else re.sub(r"\s+", " ", text))
 
     def close(self) -> None:
-        self._end_row()
-        self._end_table()
         self._flush()
-
-    def _fits(self, element: Any) -> bool:
-        """True if the items of a list stay in a cell: it is short, and beside other cells."""
-        texts = chain(self._text, islice(_texts(element), _LONG_CELL))
-        return self._open and self._data_row and sum(map(len, texts)) <= _LONG_CELL
+        self._end_table()
 
     def _number(self, tag: str, element: Any) -> str:
         """The number of an item of an ordered list, as "3. " or "c. "; else ""."""
@@ -240,53 +244,14 @@ class _ItemBuilder:
         end = len(self._text) if end is None else end
         return "".join(self._text[max(end - 4, 0) : end])
 
-    def _break(self) -> None:
-        """End a block: a paragraph, or a line in a cell."""
-        if self._cells is None:
-            self._flush()
-        elif sum(map(len, self._text)) > _LONG_CELL:
-            self._end_row()
-        else:
-            self._text.append(" ")
-
-    def _end_cell(self) -> None:
-        text = " ".join("".join(self._text).split()).replace(" ; ", "; ")
-        if self._cells is None:
-            self._flush()
-        else:
-            self._clear()
-            if text or self._open:
-                self._cells.append(Cell(text, *self._span))
-            self._open, self._span = False, (1, 1)
-
-    def _end_row(self) -> None:
-        """End a row with the cells so far; what follows in it is ordinary text."""
-        if self._cells is not None:
-            self._end_cell()
-            cells, self._cells = self._cells, None
-            filled = [cell for cell in cells if cell.text]
-            if len(filled) == 1 and len(filled[0].text) > _LONG_CELL:
-                self._parsed.add_rows(self._table)
-                self._parsed.add("paragraph", filled[0].text)
-            else:
-                self._table.add(cells)
-        self._flush()
-
     def _end_table(self) -> None:
         self._parsed.add_rows(self._table)
         self._table = Table()
 
-    def _clear(self) -> None:
-        self._text.clear()
-        self._scripts = [None] * len(self._scripts)
-
     def _flush(self) -> None:
         text = "".join(self._text)
-        self._clear()
-        if self._cells is not None and not self._heading:
-            if text.strip():
-                self._cells.append(Cell(" ".join(text.split())))
-            return
+        self._text.clear()
+        self._scripts = [None] * len(self._scripts)
         if text.strip():
             self._parsed.add_rows(self._table)
         for part in re.split(r"\n[ \t]*\n\s*", text) if not self._pre else [text]:
@@ -294,10 +259,6 @@ class _ItemBuilder:
                 kind: ItemKind = "heading" if self._heading else "row" if self._items else "paragraph"
                 self._parsed.add(kind, self._marker + part.strip())
                 self._marker = ""
-
-
-def _texts(element: Any) -> Iterator[str]:
-    return filter(None, (" ".join(text.split()) for text in element.itertext("*")))
 
 
 def _is_note_link(element: Any) -> bool:

@@ -75,7 +75,7 @@ class MappedPages:
         try:
             data = self._mended(number - 1)
             page = None if data is None else pypdfium2.PdfDocument(data)[0]
-        except (pypdfium2.PdfiumError, *_pypdf_errors()):  # then the page is read with the maps that it has
+        except Exception:  # whatever fails in a broken file, the page is then read with the maps that it has
             return None
         self._in_vain = self._in_vain if page is None else 0
         return page
@@ -136,16 +136,6 @@ def _map(font: Any) -> bytes | None:
         codes = range(32, 256)
         return _written({code: bytes([code]).decode("cp1252", "ignore") or "\ufffd" for code in codes})
     return None
-
-
-def _pypdf_errors() -> tuple[type[Exception], ...]:
-    """What pypdf raises for broken files: besides its own errors those of its code."""
-    from pypdf.errors import PyPdfError
-
-    return (
-        *(PyPdfError, ArithmeticError, AssertionError, AttributeError, LookupError, MemoryError, NotImplementedError),
-        *(OSError, RecursionError, TypeError, ValueError),
-    )
 
 
 def _glyph_names(font: Any) -> dict[int, str]:

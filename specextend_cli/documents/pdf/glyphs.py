@@ -144,11 +144,9 @@ class Glyphs:
         return left.value, bottom.value, right.value, top.value
 
     def object(self, position: int) -> int | None:
-        """The address of the text object that draws a character; None where PDFium does not tell, as the oldest."""
-        text_object: Any = getattr(self._raw, "FPDFText_GetTextObject", None)
-        if text_object is None:
-            return None
-        return ctypes.cast(text_object(self._page, self._index(position)), ctypes.c_void_p).value
+        """The address of the text object that draws a character."""
+        text_object = self._raw.FPDFText_GetTextObject(self._page, self._index(position))
+        return ctypes.cast(text_object, ctypes.c_void_p).value
 
     def bold(self, position: int) -> bool:
         """True if the character is bold, by the name or the flags of its font."""

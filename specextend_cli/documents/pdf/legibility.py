@@ -5,11 +5,11 @@ Pictures are scans, of which a stamp may be the only text, and slides that were 
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
@@ -115,18 +115,15 @@ def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
         return Pictures(len(pictures))
     digest = hashlib.sha256()
     for picture in pictures:
-        size = raw.FPDFImageObj_GetImageDataRaw(picture.raw, None, 0)
-        data = ctypes.create_string_buffer(size)
-        raw.FPDFImageObj_GetImageDataRaw(picture.raw, data, size)
-        digest.update(data.raw)
+        digest.update(picture.get_data())
     return Pictures(len(pictures), digest.hexdigest(), not inside)
 
 
 def _area(picture: Any) -> float:
     """The area of what a picture covers, in square points; 0 where it is not known."""
-    from pypdfium2 import raw
+    from pypdfium2 import PdfiumError
 
-    left, bottom, right, top = (ctypes.c_float() for _ in range(4))
-    if not raw.FPDFPageObj_GetBounds(picture.raw, left, bottom, right, top):
-        return 0.0
-    return (right.value - left.value) * (top.value - bottom.value)
+    with suppress(PdfiumError):
+        left, bottom, right, top = picture.get_bounds()
+        return float((right - left) * (top - bottom))
+    return 0.0

@@ -64,7 +64,7 @@ def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
 
 
 def _lines(page: Any, box: Box, number: int) -> PageLines:
-    # Single characters are replaced, so that positions stay PDFium's own. Since pypdfium2 5 a hyphen is U+FFFE.
+    # Single characters are replaced, so that positions stay PDFium's own. A hyphen is U+FFFE.
     text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
     glyphs = Glyphs(page, len(text))
     text, replaced = mark_superscripts(glyphs, text)

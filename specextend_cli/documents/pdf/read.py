@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.errors import argument_of, page_label, places, with_ocr
+from specextend_cli.documents.errors import argument_of, page_label, places, unread, with_ocr
 from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.pdf.fonts import MappedPages
 from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
@@ -28,7 +28,6 @@ MAX_OUTLINE = 5_000
 MAX_ATTACHMENTS = 1_000
 _CONTEXT_PAGES = 12
 _LONGEST = 40  # characters of a word
-_NAMED = 10  # attachments in a message
 
 
 def parse(source: Source) -> Paged:
@@ -205,15 +204,13 @@ class _Reader:
                 " the fonts lack a text encoding; --ocr reads them."
             )
         lines = (line.text for number in sorted(self._wanted - garbled.keys()) for line in found.pages.get(number, ()))
-        if unread := [word[:_LONGEST] for line in lines if UNREAD in line for word in line.split() if UNREAD in word]:
+        if strange := [word[:_LONGEST] for line in lines if UNREAD in line for word in line.split() if UNREAD in word]:
             yield (
-                f"{format_many(sum(word.count(UNREAD) for word in unread), 'character')} of {name} could not be read,"
-                f" as in “{max(unread, key=len)}”: the fonts do not name them, and the text has {UNREAD} instead."
+                f"{format_many(sum(word.count(UNREAD) for word in strange), 'character')} of {name} could not be read,"
+                f" as in “{max(strange, key=len)}”: the fonts do not name them, and the text has {UNREAD} instead."
             )
         if attached:
-            more = f" and {len(attached) - _NAMED} more" if len(attached) > _NAMED else ""
-            were = "1 attachment was" if len(attached) == 1 else f"{len(attached):,} attachments were"
-            yield f"{were} not read: {', '.join(attached[:_NAMED])}{more}."
+            yield unread(attached)
 
 
 def _attachments(pdf: Any) -> list[str]:
@@ -223,13 +220,7 @@ def _attachments(pdf: Any) -> list[str]:
 
 
 def _bookmark(item: Any) -> tuple[str, int | None]:
-    """The title of a bookmark and the page (1-based) that it leads to.
-
-    Bookmarks are dataclasses in pypdfium2 4 and objects with methods since 5.
-    """
-    if hasattr(item, "get_title"):
-        target = item.get_dest()
-        title, index = item.get_title(), None if target is None else target.get_index()
-    else:
-        title, index = item.title, item.page_index
-    return str(title), None if index is None else index + 1
+    """The title of a bookmark and the page (1-based) that it leads to."""
+    target = item.get_dest()
+    index = None if target is None else target.get_index()
+    return str(item.get_title()), None if index is None else index + 1

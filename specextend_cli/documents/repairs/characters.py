@@ -9,13 +9,12 @@ from unicodedata import normalize
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line, page_by_page
 
-_LIGATURES = ("ff", "fi", "fl", "ffi", "ffl", "st", "st")
 # Runs of spaces and dots match from their beginning only, so that the time is linear in their length.
 _LEADER = re.compile(
     r"(?<!\s)\s*(?:[.·…_]{5,}[\s.·…_]*"
     r"|(?<![.·…])(?<![.·…]\s)(?:(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$))"
 )
-_CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
+_CHARACTERS: tuple[tuple[str, re.Pattern[str], str | None], ...] = (
     ("overstrike", re.compile(r"[^\n]\x08"), ""),
     (
         "escape sequence",
@@ -39,14 +38,15 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str], ...] = (
         "",
     ),
     ("unreadable character", re.compile("[\ud800-\udfff]"), "\ufffd"),
-    *(("ligature", re.compile(chr(0xFB00 + place)), letters) for place, letters in enumerate(_LIGATURES)),
+    ("ligature", re.compile("[\ufb00-\ufb06]"), None),
     ("dot leader", _LEADER, " … "),
     ("no-break hyphen", re.compile("\u2011"), "-"),  # TeX's fonts map every hyphen to it, at line ends, too
     ("white space", re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"), " "),
     ("white space", re.compile("(?<![ \t])  (?![ \t])"), " "),
     ("white space", re.compile("\t[ \t]*| [ \t]{2,}"), "  "),  # separates the cells of a table
+    ("styled letters", re.compile("[\u210e\U0001d400-\U0001d7ff]+"), None),  # of formulas: italic, bold and others
 )
-_STYLED = re.compile("[\u210e\U0001d400-\U0001d7ff]+")  # of formulas: italic, bold and others
+"""Kinds of repairs, what is replaced, and by what; None: the compatible letters."""
 _SUSPECT = re.compile("[^ -~‘’“”–—•]|  |[._]{5}|[.] [.]")
 
 
@@ -70,14 +70,10 @@ def plain_characters(text: str, page: int, edits: list[Edit]) -> str:
         return text
     for kind, pattern, substitute in _CHARACTERS:
 
-        def change(match: re.Match[str], kind: str = kind, substitute: str = substitute) -> str:
-            edits.append(Edit(kind, page, match[0], substitute))
-            return substitute
+        def change(match: re.Match[str], kind: str = kind, substitute: str | None = substitute) -> str:
+            after = normalize("NFKC", match[0]) if substitute is None else substitute
+            edits.append(Edit(kind, page, match[0], after))
+            return after
 
         text = pattern.sub(change, text)
-
-    def plain(match: re.Match[str]) -> str:
-        edits.append(Edit("styled letters", page, match[0], letters := normalize("NFKC", match[0])))
-        return letters
-
-    return _STYLED.sub(plain, text)
+    return text

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import chain, pairwise
-from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import (
@@ -41,6 +40,8 @@ _CELL_GAP = re.compile(r"\t[ \t]*| {2,}\t?[ \t]*")
 _DOTS = re.compile(r"[.·…]{5,}|[.·…](?: [.·…]){3,}")
 
 Span = tuple[float, float]
+_Row = tuple[Line, list[Line]]
+"""A line, and its cells."""
 
 
 def wrapped_cells(pages: Pages) -> Repaired:
@@ -176,14 +177,6 @@ def _joint(a: Line, b: Line) -> str:
     return "" if one_word and not numbers and not NOTE_NUMBER.fullmatch(a.text) else " "
 
 
-class _Row(NamedTuple):
-    """A line of several cells, with the left and right end of each."""
-
-    line: Line
-    cells: tuple[str, ...]
-    spans: tuple[Span, ...]
-
-
 @page_by_page
 def empty_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Insert a dash for each cell that is missing before the last cell of a row.
@@ -194,68 +187,59 @@ def empty_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
 
     def continues(table: list[_Row], row: _Row) -> bool:
         """True if a row is closely below the last one; lines of one cell may be between them."""
-        return 0 < table[-1].line.base - row.line.base <= _NEAR * row.line.size
+        return 0 < table[-1][0].base - row[0].base <= _NEAR * row[0].size
 
     filled: dict[int, Line] = {}  # by the id of the line it replaces
-    for table in runs(filter(None, map(_row, page)), continues):
-        for row, line in _filled(table):
-            filled[id(row.line)] = line
-            edits.append(Edit("empty cell", line.page, row.line.text, line.text))
+    rows = ((line, pieces(line)) for line in page)
+    for table in runs((row for row in rows if 1 < len(row[1]) <= _MAX_COLUMNS), continues):
+        for line, text in _filled(table):
+            filled[id(line)] = line._replace(text=text, gaps=())
+            edits.append(Edit("empty cell", line.page, line.text, text))
     return [filled.get(id(line), line) for line in page]
 
 
-def _row(line: Line) -> _Row | None:
-    cells = tuple(line.text.split(CELL_SEPARATOR))
-    if not (line.gaps and len(cells) == len(line.gaps) + 1 <= _MAX_COLUMNS):
-        return None
-    edges = [line.left, *(edge for gap in line.gaps for edge in gap), line.right]
-    return _Row(line, cells, tuple(zip(edges[::2], edges[1::2], strict=True)))
-
-
-def _filled(table: Sequence[_Row]) -> Iterable[tuple[_Row, Line]]:
-    """The rows of a table with missing cells, and their repaired lines."""
-    most = max(len(row.cells) for row in table)
+def _filled(table: Sequence[_Row]) -> Iterable[tuple[Line, str]]:
+    """The rows of a table with missing cells, and their repaired texts."""
+    most = max(len(cells) for _, cells in table)
     if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
         return
     columns = _columns(table)
-    placed = [(row, _places(row, columns)) for row in table]
-    if sum(bool(places) for _, places in placed) < _AGREE * len(table):
+    placed = [(line, cells, _places(cells, columns)) for line, cells in table]
+    if sum(bool(places) for *_, places in placed) < _AGREE * len(table):
         return
-    for row, places in placed:
-        at = dict(zip(places, row.cells, strict=False))
+    for line, found, places in placed:
+        at = {place: cell.text for place, cell in zip(places, found, strict=False)}
         cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
         # Without a number it may be a continuation of the cells above it.
-        begins = cells[:1] != [EMPTY_CELL] and not any(cell[:1].islower() for cell in row.cells)
-        if len(cells) > len(row.cells) and (begins or any(map(_NUMBER.match, row.cells))):
-            yield row, row.line._replace(text=CELL_SEPARATOR.join(cells), gaps=())
+        begins = cells[:1] != [EMPTY_CELL] and not any(cell.text[:1].islower() for cell in found)
+        if len(cells) > len(found) and (begins or any(_NUMBER.match(cell.text) for cell in found)):
+            yield line, CELL_SEPARATOR.join(cells)
 
 
 def _has_numbers_inside(table: Sequence[_Row]) -> bool:
     """True if it is no table of contents, which has figures in the last column only."""
-    inner = [cell for row in table for cell in row.cells[1:-1]]
-    last = [row.cells[-1] for row in table]
-    listed = sum(bool(_NUMBER.match(cell)) for cell in last) > 0.5 * len(last)
-    return not listed or any(map(_NUMBER.match, inner))
+    listed = sum(_NUMBER.match(cells[-1].text) is not None for _, cells in table) > 0.5 * len(table)
+    return not listed or any(_NUMBER.match(cell.text) for _, cells in table for cell in cells[1:-1])
 
 
 def _columns(table: Sequence[_Row]) -> list[Span]:
     """The columns of a table: those of the rows with most cells, as wide as the cells in them."""
-    rows = sorted(table, key=lambda row: -len(row.cells))
-    columns = list(rows[0].spans)
-    for row in rows[1:]:
-        for place, (left, right) in zip(_places(row, columns), row.spans, strict=False):
-            columns[place] = min(columns[place][0], left), max(columns[place][1], right)
+    first, *rows = sorted((cells for _, cells in table), key=len, reverse=True)
+    columns = [(cell.left, cell.right) for cell in first]
+    for cells in rows:
+        for place, cell in zip(_places(cells, columns), cells, strict=False):
+            columns[place] = min(columns[place][0], cell.left), max(columns[place][1], cell.right)
     return columns
 
 
-def _places(row: _Row, columns: Sequence[Span]) -> list[int]:
-    """The columns of a row's cells; [] where a cell is in two columns, or two cells in one."""
-    places = [place for span in row.spans if (place := _place(span, columns)) is not None]
-    return places if len(places) == len(row.spans) and all(a < b for a, b in pairwise(places)) else []
+def _places(cells: Sequence[Line], columns: Sequence[Span]) -> list[int]:
+    """The columns of the cells of a row; [] where one is in two columns, or two are in one."""
+    places = [place for cell in cells if (place := _place(cell, columns)) is not None]
+    return places if len(places) == len(cells) and all(a < b for a, b in pairwise(places)) else []
 
 
-def _place(span: Span, columns: Sequence[Span]) -> int | None:
+def _place(cell: Line, columns: Sequence[Span]) -> int | None:
     """The only column that a cell overlaps, or without one the column that is much nearer than the others."""
-    apart = sorted((max(left - span[1], span[0] - right), at) for at, (left, right) in enumerate(columns))
+    apart = sorted((max(left - cell.right, cell.left - right), at) for at, (left, right) in enumerate(columns))
     (nearest, place), (other, _) = apart[:2]
     return place if nearest < 0 <= other or 0 <= 2 * nearest < other else None

@@ -38,9 +38,11 @@ def running_lines(pages: Pages) -> Repaired:
     Where they are more than a small share of their pages, they are the text: they stay, and are listed as `KEPT`.
     """
     edges: Edges = [edge for page in pages for edge in _edges(page)]
-    statistics = _Statistics(pages, edges)
+    statistics = _Statistics(pages)
     groups, titles = _running(edges, statistics)
-    groups += (*_counting(edges, statistics), *_repeated(pages, edges, statistics))
+    counting = list(_counting(edges, statistics))
+    titles -= {id(line) for group in counting for line in group.lines}
+    groups += (*counting, *_repeated(pages, edges, statistics))
     if statistics.body != 1:
         groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
     removed = _lines_to_remove(edges, groups, titles)
@@ -70,19 +72,11 @@ class _Group(NamedTuple):
 
 
 class _Statistics:
-    """The number of pages, their body size, and the large lines that count them."""
+    """The number of pages, and their body size."""
 
-    def __init__(self, pages: Pages, edges: Edges) -> None:
+    def __init__(self, pages: Pages) -> None:
         self.pages = sum(map(bool, pages))
         self.body = body_size(line for page in pages for line in page)
-        counting: defaultdict[int, list[Line]] = defaultdict(list)  # by the difference of the number and the page
-        for _, lines in edges:
-            for line in lines if self.body != 1 else ():
-                if line.size > _LARGE * self.body and (number := beside_title(line.text)) is not None:
-                    counting[number - line.page].append(line)
-        steady = max(counting.values(), key=lambda lines: len({line.page for line in lines}), default=[])
-        enough = len({line.page for line in steady}) >= max(3, _MOST_PAGES * self.pages)
-        self._counting = {id(line) for line in steady} if enough else set()
 
     def recurs(self, lines: Sequence[Line]) -> bool:
         """True if lines are on enough pages."""
@@ -90,11 +84,12 @@ class _Statistics:
 
     def is_large(self, line: Line) -> bool:
         """True if it is a title by its size."""
-        return line.size > _LARGE * self.body and id(line) not in self._counting
+        return line.size > _LARGE * self.body
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
-        return " ".join(line.text.split()) if self.is_large(line) else modulo_digits(line.text)
+        key = modulo_digits(line.text)
+        return " ".join(line.text.split()) if self.is_large(line) and not ALONE.fullmatch(key) else key
 
 
 def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[int]]:
@@ -107,7 +102,7 @@ def _running(edges: Edges, statistics: _Statistics) -> tuple[list[_Group], set[i
     titles: set[int] = set()
     for (_, key), found in returning.items():
         for group in _same(_steady(found), key, statistics):
-            if statistics.is_large(group[0]):
+            if statistics.is_large(group[0]) and not ALONE.fullmatch(key):
                 titles.add(id(group.pop(0)))
             groups.append(_Group(group, ALONE.fullmatch(key) is not None))
     return groups, titles
@@ -121,7 +116,7 @@ def _counting(edges: Edges, statistics: _Statistics) -> Iterator[_Group]:
     """
     outermost: defaultdict[str, defaultdict[int, list[Line]]] = defaultdict(lambda: defaultdict(list))
     for where, lines in edges:
-        if lines and lines[0].size != 1 and not statistics.is_large(lines[0]):
+        if lines and lines[0].size != 1:
             number = beside_title(lines[0].text)
             if number is not None and not is_labelled(lines[0].text.rstrip(" -–—|])")):
                 outermost[where][number - lines[0].page].append(lines[0])
