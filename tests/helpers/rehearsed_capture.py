@@ -56,6 +56,10 @@ class _Recording(TorchDispatchMode):
     def __hash__(self) -> int:
         return id(self)
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # PyTorch's compiler, through which every operation would be called
+
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         kind = func.overloadpacket
