@@ -92,9 +92,19 @@ def steps(
             chosen = False
 
 
-@pytest.mark.parametrize("drafter", but_for(("none", "lm", "blend-eagle"), READS))
-def test_reads_and_uploads_of_a_step(pretend: PretendDevice, drafter: str) -> None:
-    found = list(steps(pretend, drafter, SAMPLED))
+QUICK = ("none", "lm", "blend-eagle")
+GREEDY = ("none", "lm", "eagle3")  # by graphs all are
+
+
+@pytest.mark.parametrize(
+    ("sampling", "drafter"),
+    [
+        *(pytest.param(SAMPLED, name, marks=() if name in QUICK else pytest.mark.full) for name in READS),
+        *(pytest.param(Sampling(), name, marks=pytest.mark.full) for name in GREEDY),
+    ],
+)
+def test_reads_and_uploads_of_a_step(pretend: PretendDevice, sampling: Sampling, drafter: str) -> None:
+    found = list(steps(pretend, drafter, sampling))
     assert len(found) > 5
     assert drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
     for one in found:
@@ -105,7 +115,6 @@ def test_reads_and_uploads_of_a_step(pretend: PretendDevice, drafter: str) -> No
 
 @pytest.mark.parametrize("drafter", but_for(("eagle3",), READS))
 def test_the_gate_reads_nothing(pretend: PretendDevice, drafter: str) -> None:
-    """Nor does who takes the likeliest tokens."""
     for one in steps(pretend, drafter, Sampling(), gate=True):
         assert one.reads.total() <= READS[drafter], one
         assert one.uploads.total() <= 2, one
