@@ -12,7 +12,6 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 
@@ -33,6 +32,7 @@ from tests.helpers.triton_attention import (
     check_windows,
     exact,
 )
+from tests.helpers.triton_interpreter import multiply_bfloat16
 from tests.helpers.triton_marks import INTERPRETING, TRITON, interpreted
 
 SIZES = [(1, 0), (1, 690), (7, 63), (33, 140)]  # queries, keys before them
@@ -65,23 +65,8 @@ def test_in_the_interpreter(names: list[str]) -> None:
 
 @pytest.fixture(autouse=True)
 def products_in_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The interpreter has none: numbers are widened before, as a GPU adds up their products in float32."""
-    if not INTERPRETING:
-        return
-    import triton.language as tl
-    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
-
-    multiply = InterpreterBuilder.create_dot
-
-    def widened(matrix: Any) -> Any:
-        if matrix.dtype.scalar.name != "bf16":
-            return matrix
-        return TensorHandle((matrix.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
-
-    def create_dot(self: Any, a: Any, b: Any, *more: Any) -> Any:
-        return multiply(self, widened(a), widened(b), *more)
-
-    monkeypatch.setattr(InterpreterBuilder, "create_dot", create_dot)
+    if INTERPRETING:
+        multiply_bfloat16(monkeypatch)
 
 
 # Heads, key heads, queries, keys before them, numbers of a head. Not every size with all: the interpreter is slow.
