@@ -103,16 +103,19 @@ def kernels(
 
 
 def compiled_library(config: pytest.Config, factory: pytest.TempPathFactory) -> Library:
-    """The library for the instructions in use, compiled once for all tests."""
+    """The library for the instructions in use, compiled once for all tests, if no run of the program has done so."""
     from specextend_cli.engine.native import CannotCompileError, Library
+    from specextend_cli.models.store import cache_root
 
     if why := _why_not_ours():
         pytest.skip(why)
     with compiled_files(config, factory, "kernels") as directory:
         try:
-            library = Library.within(directory)
+            of_program, library = Library.within(cache_root() / "programs"), Library.within(directory)
         except CannotCompileError as error:
             pytest.skip(str(error))
+        if of_program.is_made:
+            return of_program
         if not library.is_made:
             library.make()
     return library

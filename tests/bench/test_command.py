@@ -171,11 +171,12 @@ def test_a_method_that_emits_wrong_tokens_fails_the_benchmark(cli, small, monkey
     assert all(record["divergence"]["gap"] > 0 for record in wrong)
 
 
+@pytest.mark.full
 def test_ctrl_c_stops_and_leaves_the_terminal_as_it_was(presets, home: Path) -> None:
     (home / "a.txt").write_text(text(60))
     arguments = ("bench", "-m", presets["one"], "--input", home / "a.txt", "--len", "256", "--docs", 1, *FEW)
-    terminal = Terminal(*arguments, "--tokens", 100, "--repeats", 800, columns=200, real=True)
-    terminal.until(b"[3/1600]")
+    terminal = Terminal(*arguments, "--tokens", 20, "--repeats", 800, columns=200, real=True)
+    terminal.until(b"[2/1600]")
     terminal.press(b"\x03")
     terminal.until(b"nothing was saved")
     assert terminal.wait() == 130

@@ -61,7 +61,7 @@ def test_every_method_writes_what_plain_decoding_writes(
     models, prompts, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("specextend_cli.bench.runner._WARM_UP", 2)
-    made = runner(models, prompts[:1] + prompts[2:3], sampling=sampling, tokens=16)
+    made = runner(models, prompts[:1] + prompts[2:3], sampling=sampling, tokens=10)
     events, found = measured(made, *methods.METHODS)
     assert not of(events, Warned)
     assert made.wrong == []

@@ -19,12 +19,12 @@ from specextend_cli.engine.events import Step
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from tests.engine.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, POLICIES, SHAPE, run, small
 from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import PretendDevice
 from tests.helpers.repeated_capture import Repeated
+from tests.helpers.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
 TARGETS = ("gemma4", "gemma4-shared")

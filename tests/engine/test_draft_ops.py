@@ -14,7 +14,7 @@ from tests.helpers.triton_marks import devices
 
 @devices
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize(("width", "vocabulary", "most"), [(3, 100, 100), (6, 5000, 4990), (8, 1024, 1024)])
+@pytest.mark.parametrize(("width", "vocabulary", "most"), [(3, 100, 100), (6, 2100, 2090), (8, 1024, 1024)])
 def test_the_best_of_each_row(device: str, dtype: torch.dtype, width: int, vocabulary: int, most: int) -> None:
     generator = torch.Generator().manual_seed(width)
     rows = [torch.randperm(vocabulary, generator=generator) for _ in range(4)]  # no two are equal

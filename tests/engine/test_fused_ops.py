@@ -58,8 +58,7 @@ def test_gated_products_equal_torch_s(device: str, dtype: torch.dtype, width: in
 @grid(dtype=DTYPES, sequences=(1, 3), d=(32, 64, 96))
 def test_rotation_and_storing(device: str, dtype: torch.dtype, sequences: int, d: int) -> None:
     """All, some and none of a head's numbers are rotated, with and without norms of queries and keys."""
-    heads, kv_heads, layers, capacity = 6, 2, 3, 40
-    rows = 7 if sequences == 1 else sequences
+    heads, kv_heads, layers, capacity, rows = 4, 2, 3, 40, 3  # a program for each row and head
     qkv = some(rows, (heads + 2 * kv_heads) * d, dtype=dtype, device=device)
     norms = tuple(Norm(some(d, dtype=dtype, device=device, seed=seed), 1e-6) for seed in (4, 5))
     starts = (torch.arange(sequences) * 3 + 2).to(device)

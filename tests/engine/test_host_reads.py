@@ -92,11 +92,18 @@ def steps(
             chosen = False
 
 
-@pytest.mark.parametrize("drafter", but_for(("none", "lm", "blend-eagle"), READS))
+QUICK = ("none", "lm", "blend-eagle")
+GREEDY = ("none", "lm", "eagle3")  # by graphs all are
+
+
 @pytest.mark.parametrize(
-    "sampling", [SAMPLED, pytest.param(Sampling(), marks=pytest.mark.full)], ids=["sampled", "greedy"]
+    ("sampling", "drafter"),
+    [
+        *(pytest.param(SAMPLED, name, marks=() if name in QUICK else pytest.mark.full) for name in READS),
+        *(pytest.param(Sampling(), name, marks=pytest.mark.full) for name in GREEDY),
+    ],
 )
-def test_reads_and_uploads_of_a_step(pretend: PretendDevice, drafter: str, sampling: Sampling) -> None:
+def test_reads_and_uploads_of_a_step(pretend: PretendDevice, sampling: Sampling, drafter: str) -> None:
     found = list(steps(pretend, drafter, sampling))
     assert len(found) > 5
     assert drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
@@ -108,7 +115,10 @@ def test_reads_and_uploads_of_a_step(pretend: PretendDevice, drafter: str, sampl
 
 @pytest.mark.parametrize("drafter", but_for(("eagle3",), READS))
 def test_the_gate_reads_nothing(pretend: PretendDevice, drafter: str) -> None:
-    assert all(one.reads.total() <= READS[drafter] for one in steps(pretend, drafter, Sampling(), gate=True))
+    for one in steps(pretend, drafter, Sampling(), gate=True):
+        assert one.reads.total() <= READS[drafter], one
+        assert one.uploads.total() <= 2, one
+        assert not one.waits
 
 
 @pytest.fixture
@@ -148,11 +158,14 @@ def test_reads_and_uploads_of_a_step_by_graphs(
         assert {one.reads.total() for one in found} == {2}
 
 
-@pytest.mark.parametrize("drafter", but_for(("eagle3",), ("none", "ngram", "lm", "eagle1", "eagle3")))
-@pytest.mark.parametrize("name", ["qwen3.5", "lfm2"])
-@pytest.mark.parametrize("by_graphs", [False, True])
+@pairs(
+    ("eagle3",),
+    drafter=("none", "ngram", "lm", "eagle1", "eagle3"),
+    name=("qwen3.5", "lfm2"),
+    by_graphs=(False, True),
+)
 def test_recurrent_layers_read_nothing_more(
-    pretend: PretendDevice, graphs: Repeated, by_graphs: bool, name: str, drafter: str
+    pretend: PretendDevice, graphs: Repeated, drafter: str, name: str, by_graphs: bool
 ) -> None:
     """By graphs the tree with all that its states need is one upload; the path another, where keys move."""
     most = BY_GRAPHS[drafter] if by_graphs else 2 + 2 * (drafter != "none")  # levels, path

@@ -16,7 +16,7 @@ PROGRAM = Path(__file__).with_name("kernel_sums.cpp")
 def sums(name: str, directory: Path, compiler: str = "g++", *runner: str) -> list[tuple[str, float, float]]:
     """What the program prints, compiled for an instruction set: what was computed, its sum, and that of its sizes."""
     made = directory / name
-    flags = ["-O1", "-std=c++20", "-ffp-contract=off", "-pthread", "-static", f"-I{SOURCES[0].parent}"]
+    flags = ["-O0", "-std=c++20", "-ffp-contract=off", "-pthread", "-static", f"-I{SOURCES[0].parent}"]
     subprocess.run([compiler, *flags, *INSTRUCTIONS[name][1], str(PROGRAM), "-o", str(made)], check=True)
     done = subprocess.run([*runner, str(made)], check=True, capture_output=True, text=True)
     lines = [line.rsplit(" ", 2) for line in done.stdout.splitlines()]

@@ -11,7 +11,6 @@ import transformers
 from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
-from tests.engine.tiny_assistants import ASSISTANT, tiny_assistant
 from tests.helpers import published_mtp
 from tests.helpers.published_heads import (
     angelslim,
@@ -21,6 +20,7 @@ from tests.helpers.published_heads import (
     specbundle,
     speculators,
 )
+from tests.helpers.tiny_assistants import ASSISTANT, tiny_assistant
 from tests.helpers.wrappers import QWEN3_TOWER, TOWER
 from tests.summarize import tiny_preset
 

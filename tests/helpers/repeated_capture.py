@@ -25,20 +25,20 @@ class Repeated:
     captures: int = 0
     replays: int = 0
     rows: list[int] = field(default_factory=list)
-    _results: list[list[Tensor]] = field(default_factory=list)
+    _last: list[Tensor] = field(default_factory=list)
+    """The only results that are not NaN."""
 
     def __call__(self, body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
         self.captures += 1
         first = body()
         results = tensors(first)
-        self._results.append(results)
 
         def replay() -> None:
             self.replays += 1
             again = tensors(body())
-            for one in self._results:
-                for tensor in one:
-                    tensor.fill_(torch.nan)
+            for tensor in self._last:
+                tensor.fill_(torch.nan)
+            self._last = results
             for old, new in zip(results, again, strict=True):
                 old.copy_(new)
             if results:

@@ -21,9 +21,9 @@ from specextend_cli.models.shape import Sizes
 from specextend_cli.runtime.draft_heads import with_head
 from specextend_cli.runtime.loading import drafter_of
 from specextend_cli.runtime.options import Engine
-from tests.engine.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, tiny
 from tests.helpers.decoding import NEW, run, small
+from tests.helpers.tiny_assistants import assistant_drafter, target_of, tiny_assistant
 
 CLUSTERED = {"clusters": VOCABULARY}
 

@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer
 from tokenizers.models import WordLevel
 
-from tests.engine.tiny_assistants import tiny_assistant
 from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, MIXED, VOCABULARY, make, tiny
 from tests.helpers import published_mtp
+from tests.helpers.tiny_assistants import tiny_assistant
 
 LINEAR = ["linear_attention", "linear_attention", "full_attention"]
 CONFIGS: dict[str, tuple[str, dict[str, Any]]] = {

@@ -70,7 +70,7 @@ class Sizes:
     head_dims: tuple[int, ...] = (32,)
     trees: tuple[tuple[int, int], ...] = ((1, 40), (12, 70))
     lengths: tuple[int, ...] = (32,)
-    nodes: int = 8
+    nodes: int = 4
     ring: int = 1
     layers: int = 2
     hidden: int = 128
