@@ -752,7 +752,7 @@ def main() -> None:
     stages = list(load_library(model, device))
     dtype = dtype_of(preset.target.dtype, device)
     lm = load_language_model(preset, preset.target.quantization, device, model, dtype)
-    for stage in (*stages, *run_natively(lm, all_threads=True)):
+    for stage in (*stages, *run_natively(lm)):
         report(stage.name)
     before, after = PromptBuilder(preset, encoder, model).frame("map", dict.fromkeys(PLACEHOLDERS, "1"))
     leads = tuple(map(encoder.encode, LEADS))

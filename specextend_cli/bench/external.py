@@ -175,11 +175,10 @@ class LlamaCpp:
         if self._loaded is None or self._loaded[0] < context or self._loaded[1] != stretch:
             import llama_cpp
 
-            threads = torch.get_num_threads()
             options: dict[str, Any] = {
                 "n_ctx": context,
-                "n_threads": threads,
-                "n_threads_batch": self.models.lm.prefill_threads or threads,
+                "n_threads": torch.get_num_threads(),
+                "n_threads_batch": torch.get_num_threads(),
                 "n_gpu_layers": -1 if self.models.device.type == "cuda" else 0,
                 "verbose": False,
             }

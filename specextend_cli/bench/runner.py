@@ -21,7 +21,6 @@ from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
-from specextend_cli.engine.threads import on_threads
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.summarize.events import Warned
 
@@ -156,8 +155,7 @@ class Runner:
         for at in range(0, prompt.length, chunk):
             piece = torch.tensor(prompt.tokens[at : at + chunk], device=self.models.device)
             yield Working(f"reading {prompt.document}", at, prompt.length)
-            with on_threads(self.models.lm.prefill_threads):
-                target.prefill(piece, features=features)
+            target.prefill(piece, features=features)
 
     def _check(self, prompt: Prompt, found: Sequence[Record]) -> Iterator[Running]:
         """Keep the records of a prompt, each compared with plain decoding's first."""

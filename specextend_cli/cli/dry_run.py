@@ -8,7 +8,7 @@ from functools import partial
 from specextend_cli.cli.failures import Failures
 from specextend_cli.cli.inputs import Source
 from specextend_cli.humanize import format_bytes
-from specextend_cli.models.memory import estimate, fits
+from specextend_cli.models.memory import estimate
 from specextend_cli.models.sources import is_present
 from specextend_cli.runtime.machine import this_machine
 from specextend_cli.summarize.events import Plan
@@ -34,7 +34,7 @@ def print_plans(output: Output, summarizer: Summarizer, request: Request, inputs
 
     for source in inputs:
         failures.attempt(source, partial(add, source))
-    if need is not None and fits(preset, machine.free, on_cpu=on_cpu) is False:
+    if need is not None and need.fits(machine.free) is False:
         free = format_bytes(machine.free)
         output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {free} are free")
     output.status(

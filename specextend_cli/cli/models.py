@@ -154,7 +154,7 @@ def _record(row: PresetRow) -> dict[str, object]:
 def _row(preset: Preset, machine: Machine) -> PresetRow:
     """The row of a preset on a machine."""
     from specextend_cli.models.candidates import is_slow_on_cpu, needs_cuda
-    from specextend_cli.models.memory import estimate, fits
+    from specextend_cli.models.memory import estimate
     from specextend_cli.models.source_kinds import LocalSource
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
@@ -164,8 +164,8 @@ def _row(preset: Preset, machine: Machine) -> PresetRow:
     disk = sum(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
     try:
         lacks_gpu = (machine.device != "cuda" and needs_cuda(preset)) or (on_cpu and is_slow_on_cpu(preset))
-        need, room = estimate(preset, on_cpu=on_cpu), fits(preset, machine.free, on_cpu=on_cpu)
+        need = estimate(preset, on_cpu=on_cpu)
     except ModelError:  # a damaged local model: using it raises, listing does not
-        need = room = lacks_gpu = None
-    obstacle = "too large" if room is False else "for GPUs" if lacks_gpu else ""
+        need = lacks_gpu = None
+    obstacle = "too large" if need and need.fits(machine.free) is False else "for GPUs" if lacks_gpu else ""
     return PresetRow(preset, need, disk, is_present(preset), obstacle)

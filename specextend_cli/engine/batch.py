@@ -26,7 +26,6 @@ from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import BatchSampler, Sampler
 from specextend_cli.engine.stop import Stop
-from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.transfer import Download, upload
 
 
@@ -149,8 +148,7 @@ class _Reader:
                 continue
             yield Prefilling(start, len(prompt), perf_counter() - started)
             at = slice(start, end)
-            with on_threads(self.lm.prefill_threads):
-                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
+            out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
             self.cache.commit()
             if end == shared_prefix:
                 self.cache.mark()

@@ -17,7 +17,6 @@ from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling,
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.threads import on_threads
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.engine.tree import accept
@@ -98,9 +97,8 @@ def _prefill(
     started, logits = perf_counter(), torch.empty(0)
     for start, end in chunks:
         yield Prefilling(start, len(prompt), perf_counter() - started)
-        with on_threads(target.lm.prefill_threads):
-            ids = upload(prompt[start:end], target.lm.device)
-            wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
-            logits, features = target.prefill(ids, features=wanted)
-            drafter.observe(prompt[start:end], features, ids)
+        ids = upload(prompt[start:end], target.lm.device)
+        wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
+        logits, features = target.prefill(ids, features=wanted)
+        drafter.observe(prompt[start:end], features, ids)
     return logits

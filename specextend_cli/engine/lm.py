@@ -66,8 +66,6 @@ class LanguageModel:
         """What else each layer attends by."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
-        self.prefill_threads: int | None = None
-        """Threads for prefill on a CPU, where decoding has fewer; None: as many as torch has."""
         self.exact_rows: int | None = None
         """Up to so many rows of a forward (tree nodes or sequences) rounding does not depend on their number."""
         own = model.config._attn_implementation
@@ -93,11 +91,6 @@ class LanguageModel:
     def layers(self) -> int:
         """Decoder layers."""
         return int(self.config.num_hidden_layers)
-
-    @property
-    def softmax_is_plain(self) -> bool:
-        """Whether no layer has capped scores or sinks."""
-        return all(softmax.is_plain for softmax in self.softmaxes)
 
     def far_seeing(self, layer: int) -> int:
         """The layer nearest to this one that attends to everything; below 0 layers count from the last.

@@ -74,13 +74,9 @@ class Tiles(nn.Module):
         scale = ((high - low) / 15).bfloat16().float().clamp(min=1e-8)
         zero = (low + 8 * scale).bfloat16().float()
         codes = ((groups - zero) / scale).round_().add_(8).clamp_(0, 15).to(torch.uint8).reshape(self.rows, -1)
-        self.set_codes(codes[:, ::2] | codes[:, 1::2] << 4, torch.cat((scale, zero), -1))
-
-    def set_codes(self, codes: Tensor, scales: Tensor) -> None:
-        """Codes of four bits [rows, columns / 2], the lower column's in the lower half; scales [rows, groups, 2]."""
-        words = codes.contiguous().view(torch.int32).unflatten(0, (-1, ROWS))
+        words = (codes[:, ::2] | codes[:, 1::2] << 4).view(torch.int32).unflatten(0, (-1, ROWS))
         self.codes.view(torch.int32).copy_(words.transpose(1, 2))
-        self.scales.copy_(scales.unflatten(0, (-1, ROWS)).permute(0, 2, 3, 1))
+        self.scales.copy_(torch.cat((scale, zero), -1).unflatten(0, (-1, ROWS)).permute(0, 2, 3, 1))
 
     def unpacked(self, dtype: torch.dtype) -> Tensor:
         """The weights [rows, columns]."""

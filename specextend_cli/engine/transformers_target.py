@@ -32,7 +32,6 @@ class TransformersModel:
         self.model: Any = model.eval()  # its forward's parameters differ from one architecture to the next
         self.why = why
         self.config, self.device, self.dtype = model.config, model.device, model.dtype
-        self.prefill_threads: int | None = None
 
     @property
     def vocabulary(self) -> int:

@@ -9,7 +9,7 @@ from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf.source import gguf_file, parts
 from specextend_cli.models.head_config import read_head_config
 from specextend_cli.models.preset import Dtype, Preset, Target, footprint
-from specextend_cli.models.shape import HEADROOM, Estimate, Footprint, Shape, Sizes
+from specextend_cli.models.shape import Estimate, Footprint, Shape, Sizes
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
 from specextend_cli.models.sources import locate
 
@@ -53,15 +53,6 @@ def _footprint(preset: Preset, dtype: Dtype | None) -> Footprint | None:
     if shape is None:
         return None
     return footprint(preset.target, preset.draft, preset.retrieval, preset.tree, shape=shape, sizes=sizes, dtype=dtype)
-
-
-def fits(preset: Preset, memory: int, *, on_cpu: bool = False) -> bool | None:
-    """Whether the preset fits `memory` bytes of a device, leaving headroom. None: not known."""
-    need = estimate(preset, on_cpu=on_cpu)
-    if need is None:
-        return None
-    room = need.total <= HEADROOM * memory
-    return room if need.complete or not room else None
 
 
 def target_shape(target: Target) -> Shape | None:

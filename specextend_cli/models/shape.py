@@ -180,6 +180,11 @@ class Estimate:
         """Bytes in all."""
         return self.weights + self.kv + self.draft_weights + self.draft_kv + self.workspace
 
+    def fits(self, memory: int) -> bool | None:
+        """Whether it fits so many bytes of a device, leaving headroom. None: not known."""
+        room = self.total <= HEADROOM * memory
+        return room if self.complete or not room else None
+
 
 @dataclass(frozen=True, slots=True)
 class Footprint:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from functools import cache
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -98,34 +97,21 @@ _OVERRULED = ("OMP_NUM_THREADS", "MKL_NUM_THREADS")
 _GROUPS = Path("/sys/fs/cgroup")
 
 
-@cache
-def _threads() -> int:
-    """What torch took in the beginning."""
-    import torch
-
-    return torch.get_num_threads()
-
-
 def fit_threads() -> int:
-    """Give torch as many threads as it took in the beginning, or fewer where that is too many; returns the number.
+    """Give torch fewer threads where it took too many; returns the number.
 
     torch takes a thread a physical core. Two things it does not see: a container's share of the processors, whose
     threads are stopped when they have used it up, and, in builds without MKL, which processors are halves of one core.
     """
     import torch
 
-    if are_chosen():
+    if any(os.environ.get(name) for name in _OVERRULED):
         return torch.get_num_threads()
-    able = (_threads(), psutil.cpu_count(logical=False), share(_GROUPS))
+    able = (torch.get_num_threads(), psutil.cpu_count(logical=False), share(_GROUPS))
     fitting = min(count for count in able if count)
     if fitting != torch.get_num_threads():
         torch.set_num_threads(fitting)
     return fitting
-
-
-def are_chosen() -> bool:
-    """Whether the user says how many."""
-    return any(os.environ.get(name) for name in _OVERRULED)
 
 
 def share(groups: Path) -> int | None:

@@ -16,7 +16,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from specextend_cli.bench.models import stretched
 from specextend_cli.engine.attention import NAME, ForwardContext
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.native_model import run_natively
@@ -24,7 +23,6 @@ from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.packed import PackedEmbedding, PackedLinear
-from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.tiny_models import COMMON, MIXED, generate, make, prompt, tiny
@@ -260,24 +258,6 @@ def test_every_architecture(name: str, kernels: str) -> None:
         assert drafted == [plain, plain]
         assert dtype == torch.bfloat16 or plain == expected
         assert not made.asked
-
-
-def test_prefill_has_its_own_number_of_threads(made: Native) -> None:
-    lm, used, before = made.lm, set[tuple[bool, int]](), torch.get_num_threads()
-    lm.prefill_threads = before + 3
-    stock = lm.run
-
-    def watched(inputs: ForwardInput) -> Any:
-        used.add((inputs.tokens.numel() > 20, torch.get_num_threads()))
-        return stock(inputs)
-
-    lm.run = watched  # type: ignore[method-assign]
-    target = Target(lm)
-    whole = LONG[: 3 * 64]  # in pieces of 64
-    run(target, DRAFTERS["ngram"](target, small("full")), whole, small("full"), shape=SHAPE)
-    for _ in decode_batch(lm, [BatchRequest(LONG, Stop(4)), BatchRequest(LONG[:150], Stop(4))], slots=2):
-        pass
-    assert used == {(True, before + 3), (False, before)}
 
 
 def test_an_exchanged_rope_replaces_the_table(made: Native) -> None:

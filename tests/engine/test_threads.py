@@ -44,8 +44,4 @@ def test_threads_fit_cores_quota_and_environment(
     monkeypatch.setattr(threads, "share", lambda groups: container)
     monkeypatch.setenv("OMP_NUM_THREADS", chosen)
     monkeypatch.delenv("MKL_NUM_THREADS", raising=False)
-    threads._threads.cache_clear()
     assert threads.fit_threads() == now[-1] == expected
-    torch.set_num_threads(1)  # as whoever decodes may
-    assert chosen or threads.fit_threads() == now[-1] == expected
-    threads._threads.cache_clear()

@@ -12,7 +12,7 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.models.head_config import read_head_config
 from specextend_cli.models.heads import load_head
-from specextend_cli.models.memory import draft_sizes, fits
+from specextend_cli.models.memory import draft_sizes
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import Sizes
 from specextend_cli.models.source_kinds import LocalSource
@@ -73,8 +73,8 @@ def test_a_head_of_unknown_size_makes_a_lower_bound(tmp_path: Path) -> None:
     need = estimated(preset)
     assert not need.complete
     assert need.draft_weights == 0
-    assert fits(preset, need.total // 2) is False
-    assert fits(preset, 10 * need.total) is None
+    assert need.fits(need.total // 2) is False
+    assert need.fits(10 * need.total) is None
 
 
 def test_a_head_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models.memory import estimate, fits, prefill_bytes, target_shape
+from specextend_cli.models.memory import estimate, prefill_bytes, target_shape
 from specextend_cli.models.preset import Draft, Preset, Target
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import HEADROOM, Estimate, Shape
@@ -187,10 +187,10 @@ def test_a_self_draft_needs_only_a_working_set() -> None:
 def test_fits_leaves_headroom() -> None:
     preset = load_preset("smollm2-135m")
     need = estimated(preset)
-    assert fits(preset, int(need.total / HEADROOM) + 1) is True
-    assert fits(preset, need.total) is False
+    assert need.fits(int(need.total / HEADROOM) + 1) is True
+    assert need.fits(need.total) is False
     unknown = preset.model_copy(update={"target": preset.target.model_copy(update={"shape": None})})
-    assert fits(unknown, 10**12) is None
+    assert estimate(unknown) is None
 
 
 def test_a_model_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.errors import UsageError
-from specextend_cli.models.memory import estimate, fits
+from specextend_cli.models.memory import estimate
 from specextend_cli.models.preset_defaults import GRAPHS, HEADROOM, retrieval, window_sizes
 from specextend_cli.models.presets import list_presets, load_preset, to_toml
 
@@ -74,7 +74,7 @@ def test_a_preset_fits_the_gpu_that_it_is_made_for(name: str) -> None:
     need = estimate(preset)
     assert need is not None
     assert need.complete
-    assert fits(preset, preset.gpu_memory * 10**9)
+    assert need.fits(preset.gpu_memory * 10**9)
     if "window" not in preset.model_fields_set and preset.window.context < 32768:
         larger = estimate(preset, context=preset.window.context + 2048)
         assert larger is not None
@@ -149,4 +149,5 @@ def test_ranks_follow_the_rule_of_the_manual() -> None:
 )
 def test_the_first_that_fits_a_gpu(gigabytes: int, first: str) -> None:
     ranked = sorted((preset for preset in PRESETS.values() if preset.rank), key=lambda preset: preset.rank or 0)
-    assert next(preset.name for preset in ranked if fits(preset, gigabytes * 10**9)) == first
+    needs = [(preset.name, estimate(preset)) for preset in ranked]
+    assert next(name for name, need in needs if need and need.fits(gigabytes * 10**9)) == first

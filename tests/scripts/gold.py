@@ -199,7 +199,7 @@ def opened(one: Case, root: Path) -> Iterator[tuple[Target, Callable[[Draft], Dr
 
     if one.forward == "native":
         head = load_head(pair.draft if one.model == "pair" else folder / "eagle1")
-        problems = list(run_natively(target.lm, [head], exact=one.dtype == "float32", all_threads=True))
+        problems = list(run_natively(target.lm, [head], exact=one.dtype == "float32"))
         assert not problems, problems
     with stretched(target, LONG + NEW_TOKENS) if len(one.tokens) > TRAINED else nullcontext():
         yield target, make_drafter

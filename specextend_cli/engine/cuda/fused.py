@@ -213,7 +213,7 @@ class FusedModel:
             raise CannotFuseError("some of its layers are recurrent")
         if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
             raise CannotFuseError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
-        if not lm.softmax_is_plain:
+        if not all(softmax.is_plain for softmax in lm.softmaxes):
             raise CannotFuseError("some of its layers attend by another softmax")
         if getattr(config, "final_logit_softcapping", None) or getattr(config, "logit_scale", None) not in (None, 1):
             raise CannotFuseError("its logits are capped or scaled")
