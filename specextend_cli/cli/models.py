@@ -128,7 +128,7 @@ def use(preset: options.Preset, quiet: options.Quiet = False) -> None:
 
 @app.command()
 def rm(preset: options.Preset, quiet: options.Quiet = False) -> None:
-    """Delete the models of a preset from this machine, or, by the name conversions, what earlier versions converted."""
+    """Delete the models of a preset, or `conversions`, which earlier versions made of GGUF files."""
     from specextend_cli.models import store
     from specextend_cli.models.presets import load_preset
     from specextend_cli.models.sources import conversions, remove

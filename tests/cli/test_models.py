@@ -11,6 +11,7 @@ from specextend_cli.models import memory
 from specextend_cli.models.choice import Machine
 from specextend_cli.models.configuration import configuration_file
 from specextend_cli.models.presets import list_presets, read_preset, to_toml
+from specextend_cli.models.shape import HEADROOM
 from specextend_cli.runtime import machine as module
 from tests.helpers import gguf_files
 from tests.helpers.error_lines import said
@@ -54,7 +55,7 @@ def test_what_runs_here_is_listed_by_rank_and_the_rest_with_why(cli, free):
         preset, shown = PRESETS[name], "\t".join(cells)
         assert ("too large, " in shown or "for GPUs, " in shown) == (name not in names)
         need = memory.estimate(preset, on_cpu=True)
-        assert need.total <= memory.HEADROOM * free or name not in names
+        assert need.total <= HEADROOM * free or name not in names
         assert preset.licence.partition(";")[0] in shown
         assert (", gated" in shown) == preset.gated
         assert f"{preset.window.context:,}" in shown
