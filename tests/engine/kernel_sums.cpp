@@ -58,6 +58,22 @@ void attention(const char* name) {
   }
 }
 
+// Blocks with scales that are small numbers, packed and unpacked.
+template <typename Block>
+void blocks(const char* name, int64_t kind, int64_t scale) {
+  const int64_t rows = 32, columns = 512, count = rows * columns / Block::kNumbers;
+  std::vector<uint8_t> bytes(count * Block::kBytes);
+  for (uint8_t& byte : bytes) byte = static_cast<uint8_t>((number() + .5f) * 255);
+  for (int64_t i = 0; i < count; ++i)
+    for (int64_t at : {scale, (scale + 2) % Block::kBytes}) bytes[i * Block::kBytes + at + 1] = 0x1c;
+  std::vector<uint8_t> codes(rows * columns);
+  std::vector<BFloat16> scales(rows * columns / 16);
+  if (!pack_blocks<Block>(bytes.data(), rows, columns, codes.data(), scales.data())) printf("not finite\n");
+  std::vector<float> full(rows * columns);
+  unpack(SxMatrix{kind, rows, columns, codes.data(), scales.data(), nullptr}, full.data());
+  print(name, full);
+}
+
 int main() {
 #if defined(__AMX_TILE__)
   if (syscall(SYS_arch_prctl, 0x1023, 18)) return 1;  // ARCH_REQ_XCOMP_PERM, XTILEDATA
@@ -72,25 +88,25 @@ int main() {
     std::vector<float> out(count * rows);
     Exact exact;
     exact.prepare(Rows::by_rows(x.data(), columns), count, columns);
-    times_tiles<4, 1>(exact, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
-    print("four bits", out);
-    times_tiles<8, 1>(exact, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
-    print("eight bits, one scale", out);
-    times_tiles<8, 2>(exact, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
-    print("eight bits", out);
     Rounded rounded;
     rounded.prepare(Rows::by_rows(x.data(), columns), count, columns);
-    times_tiles<4, 1>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
-    print("four bits, rounded", out);
-    times_tiles<8, 1>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
-    print("eight bits, one scale, rounded", out);
-    times_tiles<8, 2>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, Sums::by_rows(out.data(), rows));
-    print("eight bits, rounded", out);
+    for (int64_t kind = kFourBit; kind <= kEightBitZero; ++kind)
+      with_form(kind, [&]<typename Form>(Form) {
+        const Sums sums = Sums::by_rows(out.data(), rows);
+        times_tiles<Form>(exact, count, codes.data(), scales.data(), 0, rows / kTile, sums);
+        print("packed", out);
+        times_tiles<Form>(rounded, count, codes.data(), scales.data(), 0, rows / kTile, sums);
+        print("packed, rounded", out);
+      });
     Plain<BFloat16> plain;
     plain.prepare(Rows::by_rows(x.data(), columns), count, columns);
     times_dense(plain, count, weights.data(), 0, rows, Sums::by_rows(out.data(), rows));
     print("bfloat16", out);
   }
+  blocks<Simple<false, true>>("Q4_1", kFourBit, 0);
+  blocks<Simple<true, false>>("Q5_0", kEightBit, 0);
+  blocks<Super<true>>("Q5_K", kEightBitZero, 0);
+  blocks<Q6_K>("Q6_K", kEightBitHalves, 208);
   attention<BFloat16>("attention in bfloat16");
   attention<float>("attention in float32");
   std::vector<float> some(16);
