@@ -73,10 +73,8 @@ def has_tokenizer(directory: Path) -> bool:
 
 def named_gguf(directory: Path) -> Path | None:
     """The GGUF file with the weights of a directory of settings (see `gguf/settings.py`); None for other models."""
-    try:
-        return Path((directory / GGUF_NAME).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        return None
+    file = directory / GGUF_NAME
+    return Path(file.read_text(encoding="utf-8")) if file.is_file() else None
 
 
 def weight_files(directory: Path) -> list[Path]:

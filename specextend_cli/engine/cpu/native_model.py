@@ -245,7 +245,9 @@ def run_step(model: Model, step: Step, rotation: Rotation, tokens: Tensor, posit
 
 
 def _trial(lm: LanguageModel) -> Tensor:
-    """Logits of few rows of a prompt, of many behind them, then of one token and of a small tree.
+    """Logits of few rows of a prompt, at its end, then of one token and of a small tree.
+
+    The library reads many rows at once after the few; the model itself goes on in few, which need not be unpacked.
 
     Tokens come from the middle of the vocabulary: the first ones are special, and after them rounding to bfloat16 alone
     changes logits by more than their size.
@@ -253,12 +255,13 @@ def _trial(lm: LanguageModel) -> Tensor:
     tokens = (torch.arange(3 * MOST_ROWS + 4) * 97 + lm.vocabulary // 3) % lm.vocabulary
     prompt, nodes = tokens[:-3], DraftTree(tokens[-3:].tolist(), [0, 0, 0], [1.0] * 3).on("cpu")
     cache = lm.new_cache(len(prompt) + 3)
+    few, *rest = torch.arange(len(prompt)).split(MOST_ROWS)
     read = []
-    for chunk in torch.arange(len(prompt)).tensor_split([MOST_ROWS]):  # many rows cost a large model most
+    for chunk in (few, torch.cat(rest)) if lm.forward_backend else (few, *rest):
         read.append(lm.forward(prompt[chunk], chunk, cache, logits_to_keep=1).logits)
         cache.commit()
     one = lm.forward(tokens[-3:-2], torch.tensor([len(prompt)]), cache).logits
     cache.rollback()
     context = ForwardContext(lm.backend, nodes.mask)
     several = lm.forward(nodes.tokens, len(prompt) + nodes.depths, cache, context=context).logits
-    return torch.cat((*read, one, several)).float()
+    return torch.cat((read[0], read[-1], one, several)).float()

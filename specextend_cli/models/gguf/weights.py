@@ -98,8 +98,7 @@ def _fill(model: nn.Module, tensors: Mapping[str, _Tensor], device: torch.device
         if tensor.can_be_packed and can_pack(device, dtype)
     }
     lay_out([packed[name] for name in sorted(packed, key=(embedding, head).__contains__)])  # as a step reads them
-    missing = {name for name, _ in model.named_parameters(remove_duplicate=False)} - tensors.keys()
-    if missing - {f"{head}.weight"}:
+    if missing := {name for name, _ in model.named_parameters()} - tensors.keys():  # without a tied head's
         raise LookupError(f"parameter {min(missing)}")
     for name, tensor in tensors.items():
         path, _, kind = name.rpartition(".")
@@ -109,7 +108,7 @@ def _fill(model: nn.Module, tensors: Mapping[str, _Tensor], device: torch.device
             module = model.get_submodule(path)
             module.get_parameter(kind)
             setattr(module, kind, nn.Parameter(tensor.dense(dtype, device), requires_grad=False))
-    if f"{head}.weight" in missing:  # it is tied
+    if f"{head}.weight" not in tensors:  # it is tied
         if embedding in packed:
             packed[head] = packed[embedding]
         else:
