@@ -98,7 +98,7 @@ def _fill(model: nn.Module, tensors: Mapping[str, _Tensor], device: torch.device
         if tensor.can_be_packed and can_pack(device, dtype)
     }
     lay_out([packed[name] for name in sorted(packed, key=(embedding, head).__contains__)])  # as a step reads them
-    if missing := {name for name, _ in model.named_parameters()} - tensors.keys():  # without a tied head's
+    if missing := {name for name, _ in model.named_parameters()} - {*tensors, f"{head}.weight"}:
         raise LookupError(f"parameter {min(missing)}")
     for name, tensor in tensors.items():
         path, _, kind = name.rpartition(".")
