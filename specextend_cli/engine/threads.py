@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import nn
 
-_SMALL = 500_000_000  # parameters
+_SMALL = 500_000_000  # bytes of weights
 
 
 @contextmanager
@@ -30,4 +30,4 @@ def probing_threads(model: nn.Module) -> int | None:
 
     One for a small model: a second thread gains nothing there, and contended threads can take seconds.
     """
-    return 1 if sum(weight.numel() for weight in model.parameters()) < _SMALL else None
+    return 1 if sum(weight.nbytes for weight in (*model.parameters(), *model.buffers())) < _SMALL else None
