@@ -134,14 +134,10 @@ def rm(preset: options.Preset, quiet: options.Quiet = False) -> None:
     from specextend_cli.models.sources import conversions, remove
     from specextend_cli.ui.output import Output
 
-    if preset == _OLD:
-        name, freed = preset, sum(map(store.remove, conversions()))
-    else:
-        chosen = load_preset(preset)
-        name, freed = chosen.name, sum(map(remove, chosen.sources))
+    freed = sum(map(store.remove, conversions()) if preset == _OLD else map(remove, load_preset(preset).sources))
     if not freed:
-        raise ModelError(f"nothing of {name} is on disk", fix="specextend models list")
-    Output(quiet=quiet).status(f"{name}: {format_bytes(freed)} freed")
+        raise ModelError(f"nothing of {preset} is on disk", fix="specextend models list")
+    Output(quiet=quiet).status(f"{preset}: {format_bytes(freed)} freed")
 
 
 def _record(row: PresetRow) -> dict[str, object]:

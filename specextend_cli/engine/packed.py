@@ -1,11 +1,9 @@
 """Linear layers and embeddings whose weights have four or eight bits, and no other form in memory.
 
 One token's product with a matrix reads every weight once: with four bits a weight that takes a quarter of the time. The
-native library's kernel multiplies few rows; it rounds them to eight bits, unless the model is in float32. A prompt's
-many rows are bound by arithmetic. They run by the same kernel where a processor multiplies bytes faster than the
-model's numbers, and the whole forward is native (`native/prompt_forward.h`). Elsewhere a matrix is unpacked for them,
-one at a time, which costs little beside a prompt's products. Both have the same weights, so the output depends on the
-choice only by rounding.
+native library's kernel multiplies few rows; it rounds them to eight bits, unless the model is in float32. For many rows
+these layers unpack one matrix at a time. Both have the same weights, so the output depends on the choice only by
+rounding. A model whose whole forward is native (`cpu/native_model.py`) reads prompts without them.
 """
 
 from __future__ import annotations

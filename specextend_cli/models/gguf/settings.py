@@ -63,7 +63,7 @@ def write_settings(file: Path, into: Path) -> None:
 
 @contextmanager
 def readable(file: Path) -> Iterator[None]:
-    """ModelError for what reading a file that is absent or damaged may raise."""
+    """ModelError for what reading a file that is absent or damaged may raise: its facts are of any kind and type."""
     try:
         yield
     except OSError as error:
