@@ -18,6 +18,7 @@ from specextend_cli.bench.prompts import Prompt
 from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running, Working
 from specextend_cli.bench.statistics import Measurements
 from specextend_cli.engine.cost_model import CostModel
+from specextend_cli.engine.device import check_alive
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
@@ -89,6 +90,9 @@ class Runner:
                     self.skipped[name] = f"{why}, at {prompt.length:,} tokens"
                     yield Warned(f"{name} is left out: {self.skipped[name]}")
                     continue
+                except RuntimeError:
+                    check_alive(self.models.device)
+                    raise
                 found.append(
                     Record(
                         **asdict(run),

@@ -20,6 +20,7 @@ from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cost_model import CostModel
+from specextend_cli.engine.cuda.capture import turn
 from specextend_cli.engine.decode import prefill_chunks
 from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Reason, Step
 from specextend_cli.engine.forward import ForwardInput
@@ -148,11 +149,12 @@ class _Reader:
                 continue
             yield Prefilling(start, len(prompt), perf_counter() - started)
             at = slice(start, end)
-            out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
+            with turn(self.lm.device):
+                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
+                self.logits = out.logits.clone()  # they may lie in a graph's memory
             self.cache.commit()
             if end == shared_prefix:
                 self.cache.mark()
-            self.logits = out.logits.clone()  # they may lie in a graph's memory
         self._known = asked
         yield Prefilled(len(prompt), perf_counter() - started)
 
@@ -235,8 +237,9 @@ class _Batch:
         by_lengths = lm.forward_backend is not None and lm.forward_backend.takes_batch(cache)
         context = ForwardContext(BatchedAttention(), None if by_lengths else cache.mask())
         tokens = self._tokens[:used, None]
-        out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context))
-        cache.grow()
-        choice = self.sampler.choose(out.logits[:, 0])
+        with turn(lm.device):
+            out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context))
+            cache.grow()
+            choice = self.sampler.choose(out.logits[:, 0])
         self._tokens[:used] = choice
         return _Running(tuple(self.live), prompts, longest, Download(choice))

@@ -16,6 +16,7 @@ from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
+from specextend_cli.engine.device import check_alive
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
@@ -108,6 +109,7 @@ class LanguageModel:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # Triton's errors have no common class
+            check_alive(self.device)
             self.refused[name] = getattr(error, "why", None) or f"{type(error).__name__}: {error}"
             return False
         return True
@@ -270,6 +272,7 @@ def refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+        check_alive(model.device)
         raise UnsupportedModelError(model, f"{what}: {str(error)[:200]}") from error
 
 

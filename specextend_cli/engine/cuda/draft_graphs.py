@@ -20,7 +20,7 @@ from torch import Tensor
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import ops
-from specextend_cli.engine.cuda.graphs import Capture, without_collections
+from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.ops import Level
 from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, place_of
 from specextend_cli.engine.forward import WholeDrafts
@@ -83,15 +83,14 @@ class DraftGraphs(WholeDrafts):
         self._first: dict[int, tuple[Pending, Callable[[], None]]] = {}
         depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
         growing = [partial(self._expand, levels) for levels in depths]
-        with without_collections():
+        with capturing():
             self._capture(capture, scratch)
             self._grow = {levels: capture(body, device)[1] for levels, body in zip(depths, growing, strict=True)}
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
         width = min(shape.width, self._model.most)
-        is_captured = width == self.width and shape.depth <= self.depth and pending <= max(PENDING_BUCKETS)
-        return is_captured and self._model.step.is_current()
+        return width == self.width and shape.depth <= self.depth and self._model.step.is_current()
 
     def grow(
         self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
@@ -131,21 +130,25 @@ class DraftGraphs(WholeDrafts):
         return [*[0] * m, *range(position, position + m), *words, *behind, n - 1, position + n, start + n]
 
     def _launch(self, tokens: Tensor, features: Tensor | None, position: int, cache: KVCache, room: int) -> None:
-        """Run the smallest graph that reads `tokens` [n] and what is before them; `room`: rows for what follows."""
-        n = len(tokens)
-        bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= n)
-        cache.reserve(bucket + room)
+        """Read `tokens` [n] and what is before them, by the smallest graph; `room`: rows for what follows.
+
+        More than any graph reads, as after plain steps or a prompt, are read in pieces: the last one's output stays.
+        """
+        n, most = len(tokens), max(PENDING_BUCKETS)
+        cache.reserve(n + most + room)
         start = cache.start
         cache.rollback()
         self._set_place(cache)
-        (inputs, before, numbers), replay = self._first[bucket]
-        # No upload: what varies are two numbers, and numbers are arguments of a launch.
-        torch.add(numbers[n - 1], numbers[-2], alpha=position, out=inputs.packed)
-        inputs.packed.add_(numbers[-1], alpha=start)
-        inputs.tokens[:n] = tokens
-        if before is not None and features is not None:
-            before[:n] = features
-        replay()
+        for at in range(0, n, most):
+            size = min(n - at, most)
+            (inputs, before, numbers), replay = self._first[next(m for m in reversed(PENDING_BUCKETS) if m >= size)]
+            # No upload: what varies are two numbers, and numbers are arguments of a launch.
+            torch.add(numbers[size - 1], numbers[-2], alpha=position + at, out=inputs.packed)
+            inputs.packed.add_(numbers[-1], alpha=start + at)
+            inputs.tokens[:size] = tokens[at : at + size]
+            if before is not None and features is not None:
+                before[:size] = features[at : at + size]
+            replay()
 
     def _set_place(self, cache: KVCache) -> None:
         """Let all graphs find `cache`; an upload where it lies elsewhere than the last one."""

@@ -24,8 +24,6 @@ from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 
-_JOINED = "_joined_weight"
-
 
 class CannotFuseError(Exception):
     """The model has something that the fused forward does not know; the message says what."""
@@ -65,7 +63,10 @@ class Weights:
         self._read: set[int] = set()
 
     def linear(self, *modules: Any) -> _Linear:
-        """One matrix with the rows of all, which the modules keep as views of it: no weight is held twice."""
+        """One matrix with the rows of all, which the modules keep as views of it: no weight is held twice.
+
+        Nothing else holds it: modules that are moved or cast take copies, which are joined when they are read again.
+        """
         for module in modules:
             if not isinstance(module, nn.Linear) or type(module.weight.data) is not Tensor:
                 raise CannotFuseError(f"{type(module).__name__} is no linear layer with plain weights")
@@ -78,12 +79,11 @@ class Weights:
         if len(modules) == 1:
             return _Linear(modules[0].weight.data, modules[0].bias)
         with torch.inference_mode(False), torch.no_grad():  # the modules stay what they are to those who train them
-            joined = vars(modules[0]).get(_JOINED)  # by an earlier check
-            if joined is None or joined.data_ptr() != modules[0].weight.data_ptr():
+            joined = _joined([module.weight.data for module in modules])  # by an earlier check
+            if joined is None:
                 joined = torch.cat([module.weight.data for module in modules])
                 for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
                     module.weight.data = rows
-                vars(modules[0])[_JOINED] = joined
             return _Linear(joined, torch.cat([bias.data for bias in biases]) if biases else None)
 
     def norm(self, module: Any, width: int) -> Norm:
@@ -129,6 +129,17 @@ class Weights:
         for name, parameter in model.named_parameters():
             if id(parameter) not in self._read:
                 raise CannotFuseError(f"it has {name}, which the fused forward does not know")
+
+
+def _joined(parts: Sequence[Tensor]) -> Tensor | None:
+    """The matrix of which these [.., inputs] are all rows, one part behind the other; None if they are none's."""
+    first, end = parts[0], 0
+    for part in parts:
+        lies_at = part.data_ptr() - end * part.element_size()
+        if not part.is_contiguous() or part.storage_offset() != end or lies_at != first.data_ptr():
+            return None
+        end += part.numel()
+    return first.as_strided((end // first.shape[1], first.shape[1]), first.stride())
 
 
 class Rotary:

@@ -18,11 +18,13 @@ from specextend_cli.engine.attention import Backend, ForwardContext
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cuda.capture import Capture, CaptureFailedError, cuda_graph, turn
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
-from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, CAPTURING, Capture, GraphedHead, GraphedModel, cuda_graph
+from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
+from specextend_cli.engine.device import check_alive
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput
@@ -55,20 +57,23 @@ def use_checked_graphs(
     """Let the target and the models that draft for it replay graphs, where their results stay the same.
 
     All graphs are captured now: for trees of any size, batches of up to `batch` sequences, and whole drafts of `shape`.
-    Threads do so one after the other; meanwhile none may decode on the same device, since graphs share memory.
-    Returns what does not run as it could, in words, and why.
+    Returns what does not run as it could, in words, and why. After a capture that was broken off no other is tried.
+    DeviceError: the GPU has failed.
     """
-    lm = target.lm
+    lm, refused = target.lm, dict[str, str]()
     batches = tuple(b for b in BATCH_BUCKETS if b // 2 < batch)
-    with CAPTURING:
-        refused = _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
-        for one in model_drafters(drafter) if drafter else ():
-            if isinstance(one, EagleDrafter):
-                refused |= _use_for_head(one.head, lm.backend, capture)
-            elif isinstance(one, LMDrafter) and not one.is_self:
-                refused |= _use_for_model(one.lm, "the draft model", (), capture)
-            if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
-                refused["drafts are grown level by level"] = why
+    with turn(lm.device):
+        try:
+            refused |= _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
+            for one in model_drafters(drafter) if drafter else ():
+                if isinstance(one, EagleDrafter):
+                    refused |= _use_for_head(one.head, lm.backend, capture)
+                elif isinstance(one, LMDrafter) and not one.is_self:
+                    refused |= _use_for_model(one.lm, "the draft model", (), capture)
+                if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
+                    refused["drafts are grown level by level"] = why
+        except CaptureFailedError as error:
+            refused["no further CUDA graph is captured"] = str(error)
     return refused
 
 
@@ -104,6 +109,7 @@ def _first_right(
     """Use the `graphs` of the first step by which `compute` gives what it gives without; why others are not."""
     refused = dict[str, str]()
     kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
+    model.forward_backend = None
     try:
         expected = list(compute())
     except torch.OutOfMemoryError as error:
@@ -112,18 +118,26 @@ def _first_right(
         try:
             model.forward_backend = graphs(make())
             why = _difference(compute(), expected)
+            if not why:
+                return refused
         except CannotFuseError as error:
             why = str(error)
-        except torch.OutOfMemoryError as error:
-            model.forward_backend = None
-            return refused | {kinds[-1]: f"memory: {error}"}
         except Exception as error:  # Triton's errors have no common class
-            why = f"{type(error).__name__}: {error}"
-        if not why:
-            return refused
+            model.forward_backend = None
+            why = _survived(error, expected[0][1].device)
+            if isinstance(error, torch.OutOfMemoryError):
+                return refused | {kinds[-1]: f"memory: {error}"}
         model.forward_backend = None
         refused[kind] = why
     return refused
+
+
+def _survived(error: Exception, device: torch.device) -> str:
+    """An error that speaks against graphs, in words. Raises one after which nothing else is to be tried."""
+    check_alive(device)
+    if isinstance(error, CaptureFailedError):
+        raise error
+    return f"{type(error).__name__}: {error}"
 
 
 def _difference(results: Results, expected: Sequence[tuple[str, Tensor]]) -> str:
@@ -258,7 +272,8 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
             size = disagreement(ours, theirs, target.lm.dtype)
             why = "" if size is None else f"its scores differ from those without, by {size:.0%} of their size"
     except Exception as error:  # Triton's errors have no common class
-        why = f"{type(error).__name__}: {error}"
+        backend.drafts = None
+        why = _survived(error, target.lm.device)
     if why:
         backend.drafts = None
     return why
