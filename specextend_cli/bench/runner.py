@@ -18,10 +18,10 @@ from specextend_cli.bench.prompts import Prompt
 from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running, Working
 from specextend_cli.bench.statistics import Measurements
 from specextend_cli.engine.cost_model import CostModel
-from specextend_cli.engine.device import check_alive
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Step
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.summarize.events import Warned
 

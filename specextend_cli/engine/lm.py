@@ -16,11 +16,11 @@ from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
-from specextend_cli.engine.device import check_alive
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 

@@ -16,12 +16,26 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from specextend_cli.errors import DeviceError
+
 _LARGE = 2 << 20  # bytes, on x86-64 and ARM
 
 
 def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
     """Integers [n] (int64) on `device`."""
     return torch.tensor(numbers, dtype=torch.long).to(device, non_blocking=True)
+
+
+def check_alive(device: torch.device) -> None:
+    """After an error: DeviceError where the device computes nothing more in this process, whatever is tried.
+
+    Every call then fails as the first one did. What else fails leaves it as it was: a capture, a kernel without room.
+    """
+    if device.type == "cuda":
+        try:
+            torch.cuda.synchronize(device)
+        except RuntimeError as error:
+            raise DeviceError(str(error)) from error
 
 
 class Download:

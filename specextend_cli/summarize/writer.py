@@ -15,13 +15,13 @@ from specextend_cli.engine.attention.hybrid import take_failure
 from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.device import check_alive
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset

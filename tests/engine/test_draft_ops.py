@@ -40,6 +40,16 @@ def test_values_that_are_no_numbers_stay_so(device: str) -> None:
     assert ops.best(logits, 3, 40, None)[0].isnan().all()
 
 
+@pytest.mark.filterwarnings("ignore:divide by zero")
+@devices
+def test_a_block_in_which_nothing_is_possible(device: str) -> None:
+    logits = torch.full((2, 2100), -torch.inf, device=device)
+    logits[0, 1100:1104], logits[1, 2098] = torch.arange(4.0), 3.0
+    ours, theirs = (module.best(logits, 3, 2100, None) for module in (ops, torch_kernels))
+    assert torch.allclose(ours[0], theirs[0])
+    assert torch.equal(ours[1][0], theirs[1][0])
+
+
 @devices
 @pytest.mark.parametrize("width", [1, 3, 6, 8])
 def test_every_level_of_a_draft_equals_torch_s(device: str, width: int) -> None:

@@ -6,7 +6,7 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +22,7 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs, ops
+from specextend_cli.engine.cuda.capture import CaptureFailedError
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
@@ -30,7 +31,7 @@ from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.errors import UsageError
+from specextend_cli.errors import DeviceError, UsageError
 from specextend_cli.runtime.devices import check_attention
 from specextend_cli.runtime.graphs import run_by_graphs, tree_for
 from tests.engine.tiny_models import COMMON, by_generate, make, prompt, tiny
@@ -42,6 +43,8 @@ from tests.helpers.torch_kernels import replace_kernels, rows_at
 
 CPU = torch.device("cpu")
 SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
+OF_MODEL, OF_HEAD = 2, 8
+"""Graphs: the head has all sizes."""
 
 
 @pytest.fixture(autouse=True)
@@ -243,36 +246,112 @@ def test_a_capture_that_fails_is_said(target: Target, error: type[Exception]) ->
     assert target.lm.forward_backend is made.head.forward_backend is None
 
 
-def test_a_capture_that_fails_leaves_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch's own way out of a capture raises before it does: what follows would run on that stream."""
-    here, side = (SimpleNamespace(wait_stream=lambda other: None) for _ in range(2))
-    current: list[Any] = [here]
+@pytest.mark.parametrize("part", ["the model", "the draft head", "drafts"])
+def test_after_a_broken_capture_no_other_is_tried(target: Target, repeated: Repeated, part: str) -> None:
+    """It is said once, and what was captured before is used."""
+    captures = {"the model": 1, "the draft head": OF_MODEL + 1, "drafts": OF_MODEL + OF_HEAD + 1}[part]
 
-    class Capturing:
-        def __init__(self, graph: object, *, stream: object, **options: object) -> None:
-            self.stream = stream
+    def capture(body: Callable[[], Any], device: torch.device) -> Any:
+        if repeated.captures == captures - 1:
+            repeated.captures += 1
+            raise CaptureFailedError("RuntimeError: not permitted")
+        assert repeated.captures < captures
+        return repeated(body, device)
 
-        def __enter__(self) -> None:
-            current.append(self.stream)
+    made = eagle(target)
+    said = {"no further CUDA graph is captured": "RuntimeError: not permitted"}
+    assert use_checked_graphs(target, made, SHAPE, capture=capture) == said
+    used = [model.forward_backend is not None for model in (target.lm, made.head)]
+    assert used == [part != "the model", part == "drafts"]
+    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
-        def __exit__(self, *error: object) -> None:
-            raise RuntimeError("operation not permitted when stream is capturing")
 
-    fakes: dict[str, Any] = {
-        "device": nullcontext,
-        "stream": nullcontext,
-        "graph": Capturing,
-        "CUDAGraph": object,
-        "current_stream": lambda: current[-1],
-        "set_stream": current.append,
-    }
-    for name, fake in fakes.items():
-        monkeypatch.setattr(torch.cuda, name, fake)
-    monkeypatch.setattr(graphs, "_side_stream", lambda device: side)
-    monkeypatch.setattr(graphs, "_pool", lambda device: None)
-    with pytest.raises(RuntimeError, match="not permitted"):
-        graphs.cuda_graph(lambda: None, torch.device("cuda"))
-    assert [stream is here for stream in current] == [True, False, True]
+@pytest.mark.parametrize("part", ["the model", "drafts"])
+def test_on_a_dead_device_nothing_else_is_tried(
+    target: Target, repeated: Repeated, part: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = list[None]()
+
+    def dies(body: Callable[[], Any], device: torch.device) -> Any:
+        if part == "drafts" and not of_drafts(body)[0]:
+            return repeated(body, device)
+        tried.append(None)
+        raise RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered")
+
+    def check(device: torch.device) -> None:
+        raise DeviceError("CUDA error: an illegal memory access was encountered")
+
+    monkeypatch.setattr(graph_check, "check_alive", check)
+    with pytest.raises(DeviceError):
+        use_checked_graphs(target, eagle(target), SHAPE, capture=dies)
+    assert len(tried) == 1
+
+
+def test_a_second_check_is_not_by_graphs(target: Target, repeated: Repeated) -> None:
+    """Graphs that went wrong since the first would agree with others that are wrong alike."""
+    wrong = list[None]()
+    capture = spoiling(repeated, lambda inputs, out: out.logits.add_(1.0) if wrong else None)
+    assert use_checked_graphs(target, capture=capture) == {}
+    wrong.append(None)
+    assert list(use_checked_graphs(target, capture=capture)) == both("the model")
+
+
+def test_joined_weights_move_with_their_modules(target: Target, repeated: Repeated) -> None:
+    """Whoever moves or saves a model finds its own weights alone, and each of them once."""
+    model: Any = target.lm.model
+    layer, names = model.get_decoder().layers[0].self_attn, set(model.state_dict())
+    for _ in range(2):
+        assert use_checked_graphs(target, capture=repeated) == {}
+        storages = {part.weight.untyped_storage().data_ptr() for part in (layer.q_proj, layer.k_proj, layer.v_proj)}
+        assert len(storages) == 1  # also after the second check, which joins nothing again
+        assert set(model.state_dict()) == names
+    weight = layer.q_proj.weight.clone()
+    model.double().float()
+    assert layer.q_proj.weight.untyped_storage().nbytes() == weight.nbytes
+    assert layer.q_proj.weight.equal(weight)
+    assert use_checked_graphs(target, capture=repeated) == {}
+    assert run(target, DRAFTERS["none"](target, small("full")), prompt(), small("full"), new=8)[0] == by_generate(8)
+
+
+class Linear4bit(torch.nn.Linear):
+    """As bitsandbytes': its weight is of bytes. Kernels `elsewhere` run on a stream that no capture sees."""
+
+    elsewhere = is_replayed = False
+
+    def __init__(self, dense: torch.nn.Linear) -> None:
+        super().__init__(dense.in_features, dense.out_features, bias=False)
+        self.dense, self.weight = [dense], torch.nn.Parameter(torch.zeros(9, 1, dtype=torch.uint8), requires_grad=False)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = self.dense[0](rows)
+        return out.zero_() if self.elsewhere and self.is_replayed else out
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_four_bits_by_bitsandbytes(
+    target: Target, repeated: Repeated, elsewhere: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its layers are captured as they are, which is said; if a graph does not repeat them, the model runs itself."""
+
+    def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+        first, replay = repeated(body, device)
+
+        def again() -> None:
+            with monkeypatch.context() as patch:
+                patch.setattr(Linear4bit, "is_replayed", True)
+                replay()
+
+        return first, again
+
+    monkeypatch.setattr(Linear4bit, "elsewhere", elsewhere)
+    for layer in target.lm.model.get_decoder().layers:
+        layer.mlp.down_proj = Linear4bit(layer.mlp.down_proj)
+    kept, none = both("the model")
+    refused = use_checked_graphs(target, capture=capture)
+    assert refused.pop(kept) == "its weights are quantized, or do not read the same input"
+    assert list(refused) == [none] * elsewhere
+    assert (target.lm.forward_backend is None) == elsewhere
+    assert run(target, DRAFTERS["none"](target, small("full")), prompt(), small("full"), new=8)[0] == by_generate(8)
 
 
 def test_a_fused_forward_that_fails_is_said(

@@ -19,7 +19,7 @@ from weakref import WeakSet
 
 import torch
 
-from specextend_cli.engine.device import check_alive
+from specextend_cli.engine.transfer import check_alive
 
 Capture: TypeAlias = Callable[[Callable[[], Any], torch.device], tuple[Any, Callable[[], None]]]
 """Takes a function; gives what it returns, and a replay that computes it again in place. Raises where it cannot."""
@@ -103,19 +103,9 @@ class _Owner:
 def _rehearse(body: Callable[[], Any]) -> None:
     """Compile kernels and allocate workspaces, which a capture must not do. RuntimeError where the host waits.
 
-    What is made once may wait the first time. The mode in which waiting is an error is the whole process's: meanwhile
-    no thread should wait for another GPU.
+    The mode in which waiting is an error is the process's: meanwhile no thread should wait for another GPU.
     """
-    try:
-        _without_waiting(body)
-    except RuntimeError as error:
-        if "synchroniz" not in str(error):
-            raise
-        body()
-        _without_waiting(body)
-
-
-def _without_waiting(body: Callable[[], Any]) -> None:
+    body()  # what is made once may wait
     before = torch.cuda.get_sync_debug_mode()
     torch.cuda.set_sync_debug_mode("error")
     try:

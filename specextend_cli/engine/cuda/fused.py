@@ -23,6 +23,7 @@ from specextend_cli.engine.cuda.step import StepInputs, StepOutput, place_of
 from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.mtp import MtpHead
 
 
 class CannotFuseError(Exception):
@@ -301,6 +302,8 @@ class FusedHead:
     """An EAGLE head's `Step`."""
 
     def __init__(self, head: EagleHead) -> None:
+        if isinstance(head, MtpHead):
+            raise CannotFuseError("a multi-token prediction layer is of its target's own make")
         config, weights = head.config, Weights()
         self._parts, self._config = head, config
         self._rotary = Rotary(head, "rotary")

@@ -24,15 +24,14 @@ from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedMo
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
-from specextend_cli.engine.device import check_alive
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.drafters.model import ModelDrafter
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.self_check import disagreement, path_by_path
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree, root
 
 _READ = (150, 9)  # tokens before the first trees, and between those and the next: one graph serves both lengths
@@ -82,27 +81,20 @@ def _use_for_model(
 ) -> dict[str, str]:
     if getattr(lm.config, "altup_num_inputs", 1) > 1:
         return {f"{name} runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
-    steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
+    steps = FusedModel, StockModel
     return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
-    def fused() -> Step:
-        if isinstance(head, MtpHead):
-            raise CannotFuseError("a multi-token prediction layer is of its target's own make")
-        return FusedHead(head)
-
-    steps: list[Callable[[], Step]] = [fused, lambda: StockHead(head)]
-    return _first_right(
-        head, "the draft head", steps, partial(GraphedHead, head, capture=capture), lambda: _of_head(head, backend)
-    )
+    graphs = partial(GraphedHead, head, capture=capture)
+    return _first_right(head, "the draft head", (FusedHead, StockHead), graphs, lambda: _of_head(head, backend))
 
 
 def _first_right(
     model: Any,
     name: str,
-    steps: Sequence[Callable[[], Step]],
+    steps: Sequence[Callable[[Any], Step]],
     graphs: Callable[[Step], ForwardBackend[Any]],
     compute: Callable[[], Results],
 ) -> dict[str, str]:
@@ -116,7 +108,7 @@ def _first_right(
         return {kinds[-1]: f"memory: {error}"}
     for kind, make in zip(kinds, steps, strict=True):
         try:
-            model.forward_backend = graphs(make())
+            model.forward_backend = graphs(make(model))
             why = _difference(compute(), expected)
             if not why:
                 return refused
