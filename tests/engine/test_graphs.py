@@ -441,21 +441,3 @@ def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> Non
     del target
     gc.collect()
     assert memory() is None
-
-
-def test_after_an_interruption_drafts_write_to_no_other_cache(
-    captured: Captured, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever goes on after ^C tells graphs again where the cache lies."""
-    target, retrieval = captured.target, small("retrieval")
-    before = DRAFTERS["eagle3"](target, retrieval)
-    assert isinstance(before, EagleDrafter)
-    captured.prepare(before)
-    made, other = EagleDrafter(before.head, target, retrieval), before.working.cache.buffer.fill_(torch.nan)
-    with monkeypatch.context() as patch:
-        patch.setattr(draft_graphs, "upload", Mock(side_effect=KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            run(target, made, LONG, retrieval, shape=SHAPE)
-    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
-    assert other.isnan().all()
-    captured.check()

@@ -130,8 +130,8 @@ def graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Repeated:
     return Repeated()
 
 
-BY_GRAPHS = {**dict.fromkeys(READS, 2), "none": 1, "ngram": 1}
-"""Uploads of a step at most, as without: the tree in one piece, and the path that was accepted, where rows move."""
+BY_GRAPHS = {name: reads + 1 - (name in ("none", "ngram")) for name, reads in READS.items()}
+"""Uploads of a step at most: the tree, what each model reads, and the path that was accepted, where rows move."""
 
 
 @pairs(("self", "eagle3"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))

@@ -22,9 +22,8 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.ops import Level
-from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, place_of
+from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, place_of
 from specextend_cli.engine.forward import WholeDrafts
-from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, read
 
 EACH = 10
@@ -54,21 +53,16 @@ class DraftModel(NamedTuple):
 
 
 class Pending(NamedTuple):
-    """What a graph of m committed tokens reads: its inputs, and the target's `features` [m, ..] before them.
-
-    `numbers` [m + 2, packed inputs] are those of 1 to m tokens at position 0 and cache row 0, their tokens and the
-    cache's place left out; then what each position, and each row, adds to them.
-    """
+    """What a graph of m committed tokens reads: its inputs, and the target's `features` [m, ..] before them."""
 
     inputs: StepInputs
     features: Tensor | None
-    numbers: Tensor
 
 
 class DraftGraphs(WholeDrafts):
     """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes.
 
-    Those that read committed tokens are by their number; all find the cache by a place (see `place_of`).
+    Those that read committed tokens are by their number, and are told where the cache lies (see `place_of`).
     `scratch` has rows for the pending tokens and `MOST_SLOTS` more, which a capture overwrites.
     """
 
@@ -79,7 +73,7 @@ class DraftGraphs(WholeDrafts):
         device, width, self._buffers = scratch.device, self.width, len(scratch.buffers)
         candidates = 1 + width + self.depth * width * width
         self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
-        self._model, self._place, self._known = model, self._level.inputs.place, tuple[int, ...]()
+        self._model = model
         self._first: dict[int, tuple[Pending, Callable[[], None]]] = {}
         depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
         growing = [partial(self._expand, levels) for levels in depths]
@@ -105,29 +99,24 @@ class DraftGraphs(WholeDrafts):
 
     def _capture(self, capture: Capture, scratch: KVCache) -> None:
         """Those that read committed tokens, over rows of `scratch`. Any error of `capture`."""
-        model, device = self._model, self._place.device
-        self._set_place(scratch)
+        model, device = self._model, scratch.device
         for m in PENDING_BUCKETS:
-            rows = [self._numbers(m, n, 0, 0) for n in range(1, m + 1)]
-            for moved in (self._numbers(m, 1, 1, 0), self._numbers(m, 1, 0, 1)):
-                rows.append([after - before for before, after in zip(rows[0], moved, strict=True)])
-            numbers = torch.tensor(rows, device=device)
             features = None if model.states is None else model.states.new_zeros(m, model.features)
             inputs = StepInputs(m, 1, device, model.states, more=len(self._level.begin), buffers=self._buffers)
-            pending = Pending(inputs, features, numbers)
-            pending.inputs.packed.copy_(numbers[m - 1])
+            inputs.set(self._numbers(m, m, 0, 0, scratch))
+            pending = Pending(inputs, features)
             self._first[m] = pending, capture(partial(self._begin, pending), device)[1]
 
-    def _numbers(self, m: int, n: int, position: int, start: int) -> list[int]:
-        """What the inputs of m tokens pack for n of them, at a position and a cache row; zeros for tokens and place.
+    def _numbers(self, m: int, n: int, position: int, start: int, cache: KVCache) -> list[int]:
+        """What the inputs of m tokens pack behind them for n of them, at a position and a row of a cache.
 
         They are a chain; nothing sees the surplus rows, and they see no chain. Behind it: the last token's row, and
         the position and the cache row of the first level.
         """
         masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(m))
         words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
-        behind = (start, start + n, n, *[0] * PLACE * self._buffers)
-        return [*[0] * m, *range(position, position + m), *words, *behind, n - 1, position + n, start + n]
+        place = place_of(cache, windowed=self._model.windowed)  # every chosen working set has its positions elsewhere
+        return [*range(position, position + m), *words, start, start + n, n, *place, n - 1, position + n, start + n]
 
     def _launch(self, tokens: Tensor, features: Tensor | None, position: int, cache: KVCache, room: int) -> None:
         """Read `tokens` [n] and what is before them, by the smallest graph; `room`: rows for what follows.
@@ -138,33 +127,24 @@ class DraftGraphs(WholeDrafts):
         cache.reserve(n + most + room)
         start = cache.start
         cache.rollback()
-        self._set_place(cache)
         for at in range(0, n, most):
             size = min(n - at, most)
-            (inputs, before, numbers), replay = self._first[next(m for m in reversed(PENDING_BUCKETS) if m >= size)]
-            # No upload: what varies are two numbers, and numbers are arguments of a launch.
-            torch.add(numbers[size - 1], numbers[-2], alpha=position + at, out=inputs.packed)
-            inputs.packed.add_(numbers[-1], alpha=start + at)
+            bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= size)
+            (inputs, before), replay = self._first[bucket]
+            inputs.set(self._numbers(bucket, size, position + at, start + at, cache))
             inputs.tokens[:size] = tokens[at : at + size]
             if before is not None and features is not None:
                 before[:size] = features[at : at + size]
             replay()
 
-    def _set_place(self, cache: KVCache) -> None:
-        """Let all graphs find `cache`; an upload where it lies elsewhere than the last one."""
-        place = place_of(cache, windowed=self._model.windowed)  # every chosen working set has its positions elsewhere
-        if self._known != place:
-            self._place.copy_(upload(place, self._place.device))
-            self._known = place  # now: an upload that is interrupted is made again
-
     def _begin(self, pending: Pending) -> None:
         """Expand the chain's last token: what `_expand` starts from."""
-        model, level, (inputs, features, _) = self._model, self._level, pending
+        model, level, (inputs, features) = self._model, self._level, pending
         level.begin.copy_(inputs.more)
+        level.inputs.place.copy_(inputs.place)
         if model.fuse is not None and features is not None and inputs.states is not None:
             inputs.states[: len(features)].copy_(model.fuse(features))
         inputs.tokens.clamp_(max=model.tokens - 1)
-        inputs.place.copy_(self._place)
         out, last = model.step(inputs), inputs.more[:1]
         ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
         if level.state is not None:
