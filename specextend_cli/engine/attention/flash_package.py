@@ -14,7 +14,6 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.function import reading_windows
 from specextend_cli.engine.attention.hybrid import (
     HALVES,
     capability,
@@ -22,7 +21,6 @@ from specextend_cli.engine.attention.hybrid import (
     is_attention,
     masked,
     merge,
-    through_window,
 )
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
@@ -58,7 +56,6 @@ def is_right(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
     return all(is_attention(_attend, device, dtype, head_dim, causal=causal) for causal in (True, False))
 
 
-@reading_windows(through_window)
 def flash_attn(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:

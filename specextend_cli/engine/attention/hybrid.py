@@ -19,7 +19,6 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from specextend_cli.engine.attention.function import reading_windows
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _aten = torch.ops.aten
@@ -129,9 +128,10 @@ def _has_cudnn(device: torch.device, dtype: torch.dtype, d: int) -> bool:
 def through_window(
     q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
 ) -> Tensor | None:
-    """See `ReadsWindows`. By torch's FlashAttention-2, in half precision from Ampere on: cuDNN's has no windows.
+    """Attention of a prompt's queries, the last of all keys, each to the newest `window`, its own included.
 
-    Capped scores are left to blocks.
+    By torch's FlashAttention-2, in half precision from Ampere on: cuDNN's has no windows. None where it cannot, as for
+    capped scores.
     """
     fits = softmax.softcap is None and q.is_cuda and q.dtype in HALVES and capability(q.device) >= 8
     if not fits or not _has_windows(q.device, q.dtype, q.shape[3]):
@@ -194,7 +194,6 @@ def _waves(shape: tuple[int, ...], step: float, device: torch.device) -> Tensor:
     return torch.arange(torch.Size(shape).numel(), dtype=torch.float32, device=device).mul_(step).sin_().reshape(shape)
 
 
-@reading_windows(through_window)
 def hybrid(
     q: Tensor,
     k: Tensor,

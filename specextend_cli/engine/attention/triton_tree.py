@@ -18,8 +18,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.flash_package import flash_attn, reads_prompts
-from specextend_cli.engine.attention.function import reading_windows
-from specextend_cli.engine.attention.hybrid import hybrid, through_window
+from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
@@ -38,14 +37,6 @@ class Window(NamedTuple):
     first: Tensor
 
 
-def _read_through_window(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
-) -> Tensor | None:
-    """See `ReadsWindows`. What the kernel does not take goes to torch's."""
-    return None if _takes(q, None) else through_window(q, k, v, scale, window, softmax)
-
-
-@reading_windows(_read_through_window)
 def triton_tree(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
