@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -30,15 +31,8 @@ class CannotFuseError(Exception):
     """The model has something that the fused forward does not know; the message says what."""
 
 
-@dataclass(frozen=True)
-class _Linear:
-    """A matrix [outputs, inputs] and its bias."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight, self.bias)
+_Linear: TypeAlias = Callable[[Tensor], Tensor]
+"""Rows [n, inputs] times a matrix [outputs, inputs], and its bias."""
 
 
 @dataclass(frozen=True)
@@ -78,14 +72,14 @@ class Weights:
         if len(biases) not in (0, len(modules)):
             raise CannotFuseError("only some of its projections have a bias")
         if len(modules) == 1:
-            return _Linear(modules[0].weight.data, modules[0].bias)
+            return partial(linear, weight=modules[0].weight.data, bias=modules[0].bias)
         with torch.inference_mode(False), torch.no_grad():  # the modules stay what they are to those who train them
             joined = _joined([module.weight.data for module in modules])  # by an earlier check
             if joined is None:
                 joined = torch.cat([module.weight.data for module in modules])
                 for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
                     module.weight.data = rows
-            return _Linear(joined, torch.cat([bias.data for bias in biases]) if biases else None)
+            return partial(linear, weight=joined, bias=torch.cat([bias.data for bias in biases]) if biases else None)
 
     def norm(self, module: Any, width: int) -> Norm:
         """An RMS norm."""
@@ -249,9 +243,8 @@ class FusedModel:
         for part in (self._head, self._embedding):
             weights.read(part)
         weights.check_complete(lm.model)
-        heads = layers[0].qkv.weight.shape[0] // head_dim - 2 * kv_heads
         self._multipliers = lm.multipliers
-        self._decoder = Decoder(layers, heads, kv_heads, lm.multipliers.residual)
+        self._decoder = Decoder(layers, config.num_attention_heads, kv_heads, lm.multipliers.residual)
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Step`."""

@@ -79,8 +79,6 @@ def use_checked_graphs(
 def _use_for_model(
     lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture, *, nodes: int | None = None
 ) -> dict[str, str]:
-    if getattr(lm.config, "altup_num_inputs", 1) > 1:
-        return {f"{name} runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     steps = FusedModel, StockModel
     return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
