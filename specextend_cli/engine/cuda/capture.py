@@ -1,11 +1,9 @@
 """Capturing CUDA graphs, and replaying them. A GPU has one owner of their memory, of a stream, and of whose turn it is.
 
-What torch (2.9 to 2.13) leaves to whoever captures:
-
-- Where a capture is broken off, as by a host that waits in it, `capture_end` raises before the allocator and the stream
-  are told that it is over. The allocator then serves a capture that is gone, and gives no memory back.
-- A pool whose graphs are all gone takes no other one as long as a result still lies in it.
-- What a graph computed is there until another one of its pool runs, by whatever thread and on whatever stream.
+What torch (2.9 to 2.13) leaves to whoever captures: where a capture is broken off, as by a host that waits in it,
+`capture_end` raises before allocator and stream are told that it is over, and the allocator gives no memory back. A
+pool whose graphs are all gone takes no other as long as a result lies in it. What a graph computed is there until
+another one of its pool runs, by whatever thread and on whatever stream.
 """
 
 from __future__ import annotations

@@ -52,13 +52,6 @@ class DraftModel(NamedTuple):
     """Whether layers attend through windows, and ask for the positions of a working set."""
 
 
-class Pending(NamedTuple):
-    """What a graph of m committed tokens reads: its inputs, and the target's `features` [m, ..] before them."""
-
-    inputs: StepInputs
-    features: Tensor | None
-
-
 class DraftGraphs(WholeDrafts):
     """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes.
 
@@ -74,7 +67,7 @@ class DraftGraphs(WholeDrafts):
         candidates = 1 + width + self.depth * width * width
         self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
         self._model = model
-        self._first: dict[int, tuple[Pending, Callable[[], None]]] = {}
+        self._first: dict[int, tuple[StepInputs, Tensor | None, Callable[[], None]]] = {}
         depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
         growing = [partial(self._expand, levels) for levels in depths]
         with capturing():
@@ -104,8 +97,7 @@ class DraftGraphs(WholeDrafts):
             features = None if model.states is None else model.states.new_zeros(m, model.features)
             inputs = StepInputs(m, 1, device, model.states, more=len(self._level.begin), buffers=self._buffers)
             inputs.set(self._numbers(m, m, 0, 0, scratch))
-            pending = Pending(inputs, features)
-            self._first[m] = pending, capture(partial(self._begin, pending), device)[1]
+            self._first[m] = inputs, features, capture(partial(self._begin, inputs, features), device)[1]
 
     def _numbers(self, m: int, n: int, position: int, start: int, cache: KVCache) -> list[int]:
         """What the inputs of m tokens pack behind them for n of them, at a position and a row of a cache.
@@ -130,16 +122,16 @@ class DraftGraphs(WholeDrafts):
         for at in range(0, n, most):
             size = min(n - at, most)
             bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= size)
-            (inputs, before), replay = self._first[bucket]
+            inputs, before, replay = self._first[bucket]
             inputs.set(self._numbers(bucket, size, position + at, start + at, cache))
             inputs.tokens[:size] = tokens[at : at + size]
             if before is not None and features is not None:
                 before[:size] = features[at : at + size]
             replay()
 
-    def _begin(self, pending: Pending) -> None:
-        """Expand the chain's last token: what `_expand` starts from."""
-        model, level, (inputs, features) = self._model, self._level, pending
+    def _begin(self, inputs: StepInputs, features: Tensor | None) -> None:
+        """Expand the last token of a chain, with the target's `features` [m, ..] before it: `_expand` starts there."""
+        model, level = self._model, self._level
         level.begin.copy_(inputs.more)
         level.inputs.place.copy_(inputs.place)
         if model.fuse is not None and features is not None and inputs.states is not None:
