@@ -19,7 +19,6 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cuda import draft_graphs
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
@@ -181,13 +180,9 @@ def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, lay
         assert one == pytest.approx(other, rel=1e-3)
 
 
-@pytest.mark.parametrize("each", [10, 2])
 @pytest.mark.parametrize("drafter", but_for(("eagle3",), ["self", "lm", "eagle1", "eagle3"]))
-def test_shapes_of_whole_drafts(
-    captured: Captured, drafter: str, each: int, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Shallower trees than the captured ones are drafted whole, also where no graph is so shallow; others by levels."""
-    monkeypatch.setattr(draft_graphs, "EACH", each)
+def test_shapes_of_whole_drafts(captured: Captured, drafter: str, kernels_of_torch: None) -> None:
+    """Shallower trees than the captured ones are drafted whole; others by levels."""
     target, retrieval, meters = captured.target, small("retrieval"), []
     shapes = {
         TreeShape(nodes=12, depth=2, width=3, threshold=0.0): True,
@@ -201,7 +196,7 @@ def test_shapes_of_whole_drafts(
         if with_graphs:
             assert not captured.prepare(made)
             before = OF_TARGET + (0 if drafter == "self" else len(TREE_BUCKETS)) + len(PENDING_BUCKETS)
-            assert captured.at_load == before + {10: 4, 2: 3}[each]
+            assert captured.at_load == before + SHAPE.depth
         for shape, whole in shapes.items():
             captured.forget()
             written, meter = run(target, made, LONG, retrieval, new=12, shape=shape)

@@ -3,8 +3,8 @@
 The tree of `drafters/opt_tree.py`, in device memory: the level that is expanded next, the ancestors of its nodes as
 bits, and all candidates so far. The host sets where the tokens go, launches both graphs, and reads the finished tree.
 
-The gate asks for any depth, so each up to ten has a graph: those of an EAGLE head have 45 levels of some 16 kernels
-together, fewer than three forwards of an 8B model; those of a draft model, 45 of its forwards. Such a graph starts from
+The gate asks for any depth, so each has a graph: those up to eight of an EAGLE head have 28 levels of some 16 kernels
+together, fewer than two forwards of an 8B model; those of a draft model, 28 of its forwards. Such a graph starts from
 what the first one left, and changes none of it, so that a capture may run it as often as it likes.
 """
 
@@ -26,8 +26,6 @@ from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs,
 from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.tree import DraftTree, read
 
-EACH = 10
-"""Depths up to which each has a graph; of deeper trees only the deepest has one, whose surplus levels nobody reads."""
 PENDING_BUCKETS = (16, 8, 4, 2, 1)
 """Committed tokens that one graph reads, in the order of capture."""
 
@@ -68,11 +66,10 @@ class DraftGraphs(WholeDrafts):
         self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
         self._model = model
         self._first: dict[int, tuple[StepInputs, Tensor | None, Callable[[], None]]] = {}
-        depths = sorted({*range(min(self.depth, EACH)), self.depth - 1}, reverse=True)  # in levels after the first
-        growing = [partial(self._expand, levels) for levels in depths]
+        growing = {levels: partial(self._expand, levels) for levels in reversed(range(self.depth))}  # after the first
         with capturing():
             self._capture(capture, scratch)
-            self._grow = {levels: capture(body, device)[1] for levels, body in zip(depths, growing, strict=True)}
+            self._grow = {levels: capture(body, device)[1] for levels, body in growing.items()}
 
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
@@ -84,9 +81,8 @@ class DraftGraphs(WholeDrafts):
     ) -> DraftTree:
         """See `WholeDrafts`."""
         levels = max(min(shape.depth, shape.forwards), 1) - 1
-        grown = min(captured for captured in self._grow if captured >= levels)
-        self._launch(pending, features, position, cache, (grown + 1) * self.width)
-        self._grow[grown]()
+        self._launch(pending, features, position, cache, (levels + 1) * self.width)
+        self._grow[levels]()
         size = 1 + self.width + levels * self.width**2
         return read(token, self._level.tree[:, :size], shape.nodes, forwards=levels + 1)
 
