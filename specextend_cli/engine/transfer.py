@@ -27,10 +27,7 @@ def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
 
 
 def check_alive(device: torch.device) -> None:
-    """After an error: DeviceError where the device computes nothing more in this process, whatever is tried.
-
-    Every call then fails as the first one did. What else fails leaves it as it was: a capture, a kernel without room.
-    """
+    """After an error: DeviceError where every later call in this process fails as well, whatever is tried."""
     if device.type == "cuda":
         try:
             torch.cuda.synchronize(device)

@@ -254,7 +254,7 @@ def test_joined_weights_move_with_their_modules(target: Target, repeated: Repeat
     for _ in range(2):
         assert use_checked_graphs(target, capture=repeated) == {}
         storages = {part.weight.untyped_storage().data_ptr() for part in (layer.q_proj, layer.k_proj, layer.v_proj)}
-        assert len(storages) == 1  # also after the second check, which joins nothing again
+        assert len(storages) == 1  # also after a second check
         assert set(model.state_dict()) == names
     weight = layer.q_proj.weight.clone()
     model.double().float()

@@ -127,7 +127,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys", "best", "advance")
-KERNELS = [(graphs, "pack"), *((ops, name) for name in (*OURS, "convolution_inputs", "recur"))]
+KERNELS = [(ops, name) for name in (*OURS, "convolution_inputs", "recur")]
 
 
 @interpreted

@@ -202,7 +202,6 @@ def test_large_logits() -> None:
         assert (out - expected).abs().max() < 1e-3  # logits of a thousand have few digits behind the point
 
 
-@interpreted
 @pytest.mark.parametrize("slots", [1, 63, 64, 65, 130])
 def test_mask_packing(slots: int) -> None:
     mask = torch.rand(3, slots) < 0.5

@@ -45,22 +45,17 @@ def reads_prompts(q: Tensor) -> bool:
 
 @cache
 def is_right(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether it gives what attention is, for a prompt's piece behind a prefix, and for a prefix alone."""
-    return all(is_attention(_attend, device, dtype, head_dim, causal=causal) for causal in (True, False))
+    """Whether it gives what attention is, for a prompt's piece behind a prefix."""
+    return is_attention(_attend, device, dtype, head_dim, causal=True)
 
 
 def flash_attn(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
-    """See `Backend`. Prompts in half precision on CUDA; anything else goes to `hybrid`, and windows to torch's kernel.
-
-    RuntimeError where the package does not compute such heads.
-    """
-    if tree_mask is not None or not softmax.is_plain or not q.is_cuda or q.dtype not in HALVES:
+    """See `Backend`. Prompts in half precision on CUDA, of heads that the package computes; others go to `hybrid`."""
+    fits = tree_mask is None and softmax.is_plain and q.is_cuda and q.dtype in HALVES
+    if not fits or not is_right(q.device, q.dtype, q.shape[3]):
         return hybrid(q, k, v, scale, tree_mask, softmax)
-    if not is_right(q.device, q.dtype, q.shape[3]):
-        what = f"heads of {q.shape[3]} dimensions in {q.dtype} on this device"
-        raise RuntimeError(f"{_PACKAGE} cannot be used for {what}")
     return _attend(q, k, v, scale, causal=True)[0]  # aligned to the last keys: a chunk over its prefix and itself
 
 

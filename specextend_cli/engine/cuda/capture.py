@@ -54,10 +54,7 @@ class _Owner:
         self._lock.release()
 
     def capture(self, body: Callable[[], Any]) -> tuple[Any, Callable[[], None]]:
-        """See `Capture`. The first replay computes what it returned.
-
-        RuntimeError where the host waits for the device. CaptureFailedError where that is seen too late.
-        """
+        """See `Capture`. RuntimeError where the host waits for the device; CaptureFailedError: it is seen too late."""
         if self._failure:
             raise CaptureFailedError(self._failure)
         with self, torch.cuda.device(self._device):
@@ -99,13 +96,10 @@ class _Owner:
 
 
 def _rehearse(body: Callable[[], Any]) -> None:
-    """Compile kernels and allocate workspaces, which a capture must not do. RuntimeError where the host waits.
-
-    The mode in which waiting is an error is the process's: meanwhile no thread should wait for another GPU.
-    """
+    """Compile kernels and allocate workspaces, which a capture must not do. RuntimeError where the host waits."""
     body()  # what is made once may wait
     before = torch.cuda.get_sync_debug_mode()
-    torch.cuda.set_sync_debug_mode("error")
+    torch.cuda.set_sync_debug_mode("error")  # the process's: meanwhile no thread should wait for another GPU
     try:
         body()
     finally:

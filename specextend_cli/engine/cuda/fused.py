@@ -60,7 +60,7 @@ class Weights:
     def linear(self, *modules: Any) -> _Linear:
         """One matrix with the rows of all, which the modules keep as views of it: no weight is held twice.
 
-        Nothing else holds it: modules that are moved or cast take copies, which are joined when they are read again.
+        Nothing else holds it, so that modules may be moved, cast and read again.
         """
         for module in modules:
             if not isinstance(module, nn.Linear) or type(module.weight.data) is not Tensor:
@@ -74,11 +74,9 @@ class Weights:
         if len(modules) == 1:
             return partial(linear, weight=modules[0].weight.data, bias=modules[0].bias)
         with torch.inference_mode(False), torch.no_grad():  # the modules stay what they are to those who train them
-            joined = _joined([module.weight.data for module in modules])  # by an earlier check
-            if joined is None:
-                joined = torch.cat([module.weight.data for module in modules])
-                for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
-                    module.weight.data = rows
+            joined = torch.cat([module.weight.data for module in modules])
+            for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
+                module.weight.data = rows
             return partial(linear, weight=joined, bias=torch.cat([bias.data for bias in biases]) if biases else None)
 
     def norm(self, module: Any, width: int) -> Norm:
@@ -124,17 +122,6 @@ class Weights:
         for name, parameter in model.named_parameters():
             if id(parameter) not in self._read:
                 raise CannotFuseError(f"it has {name}, which the fused forward does not know")
-
-
-def _joined(parts: Sequence[Tensor]) -> Tensor | None:
-    """The matrix of which these [.., inputs] are all rows, one part behind the other; None if they are none's."""
-    first, end = parts[0], 0
-    for part in parts:
-        lies_at = part.data_ptr() - end * part.element_size()
-        if not part.is_contiguous() or part.storage_offset() != end or lies_at != first.data_ptr():
-            return None
-        end += part.numel()
-    return first.as_strided((end // first.shape[1], first.shape[1]), first.stride())
 
 
 class Rotary:
