@@ -41,8 +41,7 @@ from tests.helpers.torch_kernels import replace_kernels, rows_at
 
 CPU = torch.device("cpu")
 SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
-OF_MODEL, OF_HEAD = 2, 8
-"""Graphs: the head has all sizes."""
+OF_MODEL, OF_HEAD = 2, 8  # graphs: of the head all sizes
 
 
 @pytest.fixture(autouse=True)
