@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from specextend_cli.engine.attention import hybrid
+from specextend_cli.engine.cuda import capture as capture_module
 from specextend_cli.engine.cuda import graph_check
 from specextend_cli.engine.cuda.capture import CaptureFailedError
 from specextend_cli.engine.events import Step
@@ -135,6 +136,29 @@ def test_without_graphs_the_text_is_the_same(
     assert [*events[-1].summary.chunk_summaries, events[-1].summary.text] == expected
     words = ("graph", "level by level", "layers")
     assert [event.name for event in events if isinstance(event, Stage) and any(w in event.name for w in words)] == said
+
+
+@pytest.mark.parametrize("batch", [1, 4])
+def test_every_replay_is_in_a_turn(
+    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, batch: int
+) -> None:
+    """From its inputs until its results were read no other thread may replay."""
+    captured, replays = by_graphs(monkeypatch), list[bool]()
+
+    def capture(body: Any, device: torch.device) -> Any:
+        first, replay = captured(body, device)
+
+        def noted() -> None:
+            turn: Any = capture_module.turn(device)
+            replays.append(turn._lock._is_owned())
+            replay()
+
+        return first, noted
+
+    monkeypatch.setattr(graph_check, "use_checked_graphs", partial(graph_check.use_checked_graphs, capture=capture))
+    run(presets["one"], "cuda", batch=batch, length=8)
+    assert len(replays) > 20
+    assert all(replays)
 
 
 @pytest.mark.parametrize("fail", [sticky_at_load, sticky_later])
