@@ -199,7 +199,7 @@ def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
     `out` may have more rows and words, which become zeros.
     """
     bits = pad(mask, (0, -mask.shape[1] % WORD)).unflatten(1, (-1, WORD)).long()
-    words = (bits << torch.arange(WORD, device=mask.device)).sum(-1)
+    words: Tensor = (bits << torch.arange(WORD, device=mask.device)).sum(-1)
     if out is None:
         return words
     out.zero_()[: len(words), : words.shape[1]] = words
