@@ -185,14 +185,8 @@ class KVCache(Cache):
             self.buffers = [old.new_empty(*old.shape[:3], 0, old.shape[4]) for old in self.buffers]
             self.buffers = [_with_rows(old, capacity) for old in self.buffers]
 
-    def reserve(self, rows: int, *, is_chain: bool = False, computes_states: bool = True) -> None:
-        """Room for a forward of `rows` tokens after those already reserved.
-
-        Layers with states have to know whether it `is_chain`, of which the first ones may be kept. Not
-        `computes_states`: they do not take part. RuntimeError: they do, and others are uncommitted.
-        """
-        if self.states and computes_states:
-            self.states.reserve(rows, is_chain=is_chain)
+    def reserve(self, rows: int) -> None:
+        """Room for a forward of `rows` tokens after those already reserved."""
         self.start, self.end = self.end, self.end + rows
         if self.end > self.capacity:
             larger = max(self.end, self.capacity + self.capacity // 2)

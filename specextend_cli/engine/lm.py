@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.attention import NAME, ForwardContext, register
+from specextend_cli.engine.attention import NAME, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
+from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
+from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
@@ -55,7 +55,8 @@ class LanguageModel:
         self.device = model.device
         self.dtype = model.dtype
         self.multipliers = Multipliers.of(self.config)
-        self.forward_backend: ForwardBackend[ModelOutput] | None = None
+        self.stock = ModelRunner(self)
+        self.runner: Runner = self.stock
         self.scales: tuple[float, ...] = ()
         """By which each layer multiplies its attention's scores."""
         self.windows: tuple[int | None, ...] = ()
@@ -125,15 +126,14 @@ class LanguageModel:
         two = torch.arange(2, device=self.device)
         with refusing(self.model, "it does not run"):
             cache = self.new_cache(2)
-            every = ForwardContext(self.backend, record=frozenset(cache.attending))
             for buffer in cache.buffers:
                 buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
-            self.forward(two, two, cache, context=every)
+            queries = self.forward(two, two, cache, record=cache.attending).queries
             cache.commit()
-        if set(every.queries) != set(every.record):
+        if set(queries) != set(cache.attending):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
-        layers = [every.queries[index] for index in cache.attending]
+        layers = [queries[index] for index in cache.attending]
         found = dict(zip(cache.attending, layers, strict=True))
         self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
         self.scales = tuple(layer.scale for layer in layers)
@@ -155,9 +155,9 @@ class LanguageModel:
             cache.commit()
 
         def verified(tree: DraftTree) -> Tensor:
-            out = self.forward_tree(tree, len(prompt), cache, context=ForwardContext(self.backend)).logits
+            logits = self.run(Step.of_tree(tree, len(prompt), cache)).logits
             cache.rollback()
-            return out
+            return logits
 
         return torch.cat((*logits, path_by_path(tree, verified) if self.state_bytes else verified(tree)))
 
@@ -165,70 +165,58 @@ class LanguageModel:
         """An empty cache with room for `capacity` tokens before it has to grow."""
         return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
 
-    @torch.inference_mode()
     def forward(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        cache: KVCache,
-        *,
-        context: ForwardContext | None = None,
-        logits_to_keep: int = 0,
-        features: Sequence[int] = (),
-    ) -> ModelOutput:
-        """Run tokens [n] at positions [n]; their keys are appended to the cache, uncommitted.
-
-        `logits_to_keep` 0 keeps every token's logits, otherwise those of the last ones. `features` names hidden states
-        as transformers numbers them: i is the input of layer i.
-        """
-        context = context or ForwardContext(self.backend)
-        cache.reserve(len(tokens), is_chain=context.tree_mask is not None)
-        if cache.positions is not None and any(self.windows):
-            context = replace(context, positions=cache.positions)
-        out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, tuple(features)))
-        return out.first(len(tokens))
+        self, tokens: Tensor, positions: Tensor, cache: KVCache, tree_mask: Tensor | None = None, **asked: Any
+    ) -> Output:
+        """`run` of tokens [n] at positions [n]; see `Step` for what can be `asked`."""
+        return self.run(Step(tokens, positions, cache, tree_mask, **asked))
 
     @torch.inference_mode()
-    def forward_tree(
-        self, tree: DraftTree, position: int, cache: KVCache, *, context: ForwardContext, features: Sequence[int] = ()
-    ) -> ModelOutput:
-        """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`.
+    def run(self, step: Step) -> Output:
+        """One forward. Keys are appended to the cache, uncommitted; of a batch, behind each sequence's own."""
+        step.backend = step.backend or self.backend
+        step.reserve()
+        if isinstance(step.cache, KVCache) and any(self.windows):
+            step.key_positions = step.cache.positions
+        return self.runner.run(step)
 
-        Recurrent layers follow a tree that branches by CUDA graphs alone; RuntimeError without.
+    def run_layers(self, step: Step) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """By transformers' own code: logits, and the hidden states that were asked for, each [sequences, n, hidden].
+
+        Recurrent layers follow a chain; RuntimeError for a tree that branches.
         """
-        if self.forward_backend:
-            cache.reserve(len(tree), computes_states=False)
-            if out := self.forward_backend.run_tree(tree, position, cache, context, features):
-                return out.first(len(tree))
-            cache.end = cache.start  # those rows are reserved again
-        if self.state_bytes and not tree.is_chain:
-            raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
-        nodes = tree.on(self.device)
-        if len(tree) > 1:
-            context = replace(context, tree_mask=nodes.mask)
-        return self.forward(nodes.tokens, position + nodes.depths, cache, context=context, features=features)
-
-    def run(self, inputs: ForwardInput) -> ModelOutput:
-        """One forward, by the forward backend if it takes the inputs, else by the model."""
-        out = self.forward_backend.run(inputs) if self.forward_backend else None
-        if out is not None:
-            return out
-        logits, states = self.run_layers(inputs)
-        return ModelOutput(logits, torch.cat(states, -1) if states else None)
-
-    def run_layers(self, inputs: ForwardInput) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """By transformers' own code: logits, and the hidden states that were asked for, each [b, n, hidden]."""
-        with inputs.cache.states.forward() if isinstance(inputs.cache, KVCache) else nullcontext():
+        cache = step.cache
+        step.upload()
+        if isinstance(cache, BatchedKVCache):
+            step.backend, step.tree_mask = BatchedAttention(), cache.mask()
+        if isinstance(cache, KVCache) and cache.states:
+            if step.tree is not None and not step.tree.is_chain:
+                raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
+            cache.states.reserve(len(step), is_chain=step.tree_mask is not None)
+        with cache.states.forward() if isinstance(cache, KVCache) else nullcontext():
             out = self.model(
-                input_ids=inputs.tokens,
-                position_ids=inputs.positions,
-                past_key_values=inputs.cache,
+                input_ids=step.tokens.view(step.sequences, -1),
+                position_ids=step.positions.view(step.sequences, -1),
+                past_key_values=cache,
                 use_cache=True,
-                logits_to_keep=inputs.logits_to_keep,
-                output_hidden_states=bool(inputs.feature_layers),
-                context=inputs.context,
+                logits_to_keep=step.logits_to_keep,
+                output_hidden_states=bool(step.feature_layers),
+                context=step,
             )
-        return out.logits, tuple(out.hidden_states[layer] for layer in inputs.feature_layers)
+        return out.logits, tuple(out.hidden_states[layer] for layer in step.feature_layers)
+
+
+class ModelRunner(Runner):
+    """Runs a language model by transformers' own code."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self._lm = lm
+
+    def run(self, step: Step) -> Output:
+        """See `Runner`."""
+        logits, states = self._lm.run_layers(step)
+        features = torch.cat(states, -1).flatten(0, 1) if states else None
+        return Output(logits.flatten(0, 1), features, queries=step.queries)
 
 
 def check_supported(model: PreTrainedModel) -> None:

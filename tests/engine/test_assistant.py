@@ -15,7 +15,7 @@ from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -181,7 +181,7 @@ def test_on_a_device_steps_wait_for_two_reads(
     drafter, retrieval, new = assistant_drafter(target, clusters=VOCABULARY), small("retrieval"), 12
     gate, written = DraftGate(SHAPE, enabled=False), list[int]()
     for event in decode(target, drafter, prompt(80), stop=Stop(new), retrieval=retrieval, gate=gate):
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             if len(written) > 3:  # the first ones upload what stays
                 assert pretend.reads.total() <= 2, pretend.reads
                 assert not pretend.waits

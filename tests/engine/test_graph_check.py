@@ -116,7 +116,7 @@ WRONG: dict[str, Spoil] = {
 @pytest.mark.parametrize("what", but_for(("logits", "keys"), WRONG))
 def test_a_model_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
     refused = use_checked_graphs(target, batch=4, capture=spoiling(repeated, WRONG[what]))
-    assert target.lm.forward_backend is None
+    assert target.lm.runner is target.lm.stock
     assert list(refused) == both("the model")
     for why in refused.values():
         assert f"its {what} differ from those without" in why
@@ -150,8 +150,8 @@ def test_a_head_that_computes_something_else_runs_itself(target: Target, repeate
     refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(repeated, spoil))
     assert list(refused) == both("the draft head")
     assert all(f"its {what} differ" in why for why in refused.values())
-    assert made.head.forward_backend is None
-    assert isinstance(target.lm.forward_backend, GraphedModel)
+    assert made.head.runner is made.head.stock
+    assert isinstance(target.lm.runner, GraphedModel)
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
@@ -176,7 +176,7 @@ def test_drafts_that_are_wrong_are_grown_level_by_level(
     refused = use_checked_graphs(target, made, SHAPE, capture=capture)
     assert list(refused) == [BY_LEVELS]
     assert "its scores differ from those without" in refused[BY_LEVELS]
-    backend: Any = made.head.forward_backend if isinstance(made, EagleDrafter) else made.lm.forward_backend  # type: ignore[attr-defined]
+    backend: Any = made.head.runner if isinstance(made, EagleDrafter) else made.lm.runner  # type: ignore[attr-defined]
     assert backend is not None
     assert backend.drafts is None
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
@@ -199,8 +199,8 @@ def test_drafts_that_cannot_be_captured_are_said(
 
     made = eagle(target)
     assert use_checked_graphs(target, made, shape, capture=capture) == {BY_LEVELS: why}
-    assert isinstance(made.head.forward_backend, graph_check.GraphedHead)
-    assert made.head.forward_backend.drafts is None
+    assert isinstance(made.head.runner, graph_check.GraphedHead)
+    assert made.head.runner.drafts is None
 
 
 def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
@@ -215,14 +215,14 @@ def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
     assert list(refused) == [of_model, of_head]
     assert "its logits of a prompt differ from those without" in refused[of_model]
     assert refused[of_head] == "it has unknown, which the fused forward does not know"
-    model, head = target.lm.forward_backend, made.head.forward_backend
+    model, head = target.lm.runner, made.head.runner
     assert isinstance(model, GraphedModel)
     assert isinstance(model.graphs.step, StockModel)
     assert isinstance(head, graph_check.GraphedHead)
     assert isinstance(head.graphs.step, StockHead)
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
     drop_graphs(target.lm, made)
-    assert target.lm.forward_backend is made.head.forward_backend is None
+    assert (target.lm.runner, made.head.runner) == (target.lm.stock, made.head.stock)
 
 
 class CompilationError(Exception):
@@ -240,7 +240,7 @@ def test_a_capture_that_fails_is_said(target: Target, error: type[Exception]) ->
     refused = use_checked_graphs(target, made, SHAPE, capture=capture)
     assert list(refused) == [*both("the model"), *both("the draft head")]
     assert set(refused.values()) == {f"{error.__name__}: not permitted"}
-    assert target.lm.forward_backend is made.head.forward_backend is None
+    assert (target.lm.runner, made.head.runner) == (target.lm.stock, made.head.stock)
 
 
 def test_a_capture_that_fails_leaves_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +284,7 @@ def test_a_fused_forward_that_fails_is_said(
     monkeypatch.setattr(ops, "gated", fail)
     refused = use_checked_graphs(target, capture=repeated)
     assert refused == {KEPT.format("the model"): "CompilationError: no such instruction"}
-    assert isinstance(target.lm.forward_backend, GraphedModel)
+    assert isinstance(target.lm.runner, GraphedModel)
 
 
 def test_without_memory_nothing_else_is_tried(target: Target) -> None:
@@ -296,7 +296,7 @@ def test_without_memory_nothing_else_is_tried(target: Target) -> None:
 
     assert use_checked_graphs(target, capture=capture) == {NONE.format("the model"): "memory: 2 GiB are free"}
     assert [type(step) for step in tried] == [FusedModel]
-    assert target.lm.forward_backend is None
+    assert target.lm.runner is target.lm.stock
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])

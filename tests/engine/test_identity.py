@@ -22,7 +22,7 @@ from specextend_cli.engine.drafters import (
     LMDrafter,
     NoDrafter,
 )
-from specextend_cli.engine.events import Finished, Step
+from specextend_cli.engine.events import Accepted, Finished
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -104,7 +104,7 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
     reads = made.feature_layers
     for _ in range(3):
         events = decode(target, made, prompt(), stop=Stop(NEW), retrieval=retrieval, gate=gate)
-        steps = [event for event in events if isinstance(event, Step)]
+        steps = [event for event in events if isinstance(event, Accepted)]
         assert [token for step in steps for token in step.tokens] == by_generate(NEW)
         assert not made.retrieves
         assert made.feature_layers == ()
@@ -225,7 +225,7 @@ def test_long_pauses_of_the_gate(drafter: str) -> None:
             retrieval=retrieval,
             gate=Rarely(SHAPE, enabled=False),
         ):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 out.extend(event.tokens)
                 assert event.length == len(prompt()) + len(out)
         assert out == by_generate(180)
@@ -248,7 +248,7 @@ def test_the_end_token_and_the_limit() -> None:
             retrieval=retrieval,
             gate=DraftGate(enabled=False),
         ):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 tokens.extend(event.tokens)
             elif isinstance(event, Finished):
                 reasons.append(event.reason)

@@ -12,7 +12,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.lm import LMDrafter
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Schedule, working_set
 from specextend_cli.engine.stop import Stop
@@ -93,7 +93,7 @@ def test_working_sets_are_chosen_when_the_gate_affords_it(every: int) -> None:
     gate.every = every
     drafter = LMDrafter(lm, target, config)
     events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, gate=gate))
-    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
     assert steps > 4
     assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every
 
@@ -110,7 +110,7 @@ def test_a_set_is_chosen_again_only_where_it_leaves_something_out(
     drafter = LMDrafter(target.lm if is_self else LanguageModel(tiny()), target, config)
     events = list(decode(target, drafter, prompt(length), stop=Stop(14), retrieval=config, gate=gate))
     chosen = sum(isinstance(event, Retrieved) for event in events)
-    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
     assert {"never": chosen == 1, "later": 1 < chosen < steps, "always": chosen == steps}[chosen_again]
 
 

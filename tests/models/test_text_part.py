@@ -104,7 +104,7 @@ def test_the_native_forward_takes_it(name: str, library: Library, tmp_path: Path
     library.load()
     lm = LanguageModel(load_model(save(whole(name), tmp_path)), backend="split")
     run_natively(lm)
-    assert lm.forward_backend is not None
+    assert lm.runner is not lm.stock
     target = Target(lm)
     assert run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))[0] == list(
         by_generate(name)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specextend_cli.engine.attention import hybrid
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.errors import FitError
 from tests.helpers.asked import asked
 from tests.helpers.pretend_device import PretendDevice, pretend_device
@@ -16,13 +16,13 @@ from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text
 
 
-def told(preset: Path, device: str, **options: object) -> tuple[list[str], list[Step]]:
+def told(preset: Path, device: str, **options: object) -> tuple[list[str], list[Accepted]]:
     """The chunk summaries and the summary, and the steps that wrote them."""
     with asked(model=preset, device=device, dtype="float32", cache=False, **options) as made:
         events = list(made.run(document(text(30))))
         assert made._generator is None or made._generator.target.lm.device.type == device
     summary = events[-1].summary
-    return [*summary.chunk_summaries, summary.text], [event for event in events if isinstance(event, Step)]
+    return [*summary.chunk_summaries, summary.text], [event for event in events if isinstance(event, Accepted)]
 
 
 @pytest.mark.parametrize("batch", [4, pytest.param(1, marks=pytest.mark.full)])

@@ -11,18 +11,16 @@ from functools import partial
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.function import ForwardContext
 from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.native_model import Rotation, install, run_step
 from specextend_cli.engine.cpu.native_weights import Weights
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.native.kernels import FORMATS
-from specextend_cli.engine.native.shared_library import Layer, Model, Step
+from specextend_cli.engine.native.shared_library import ForwardStep, Layer, Model
 from specextend_cli.engine.packed import MOST_ROWS
+from specextend_cli.engine.step import Output, Runner, Step
 
 
 def run_natively(head: EagleHead, *, exact: bool = False) -> None:
@@ -39,14 +37,14 @@ def run_natively(head: EagleHead, *, exact: bool = False) -> None:
     install(head, partial(NativeHead, head, exact=exact), partial(_trial, head), rounds=not exact)
 
 
-class NativeHead(ForwardBackend[HeadOutput]):
-    """A head's `ForwardBackend`."""
+class NativeHead(Runner):
+    """A head's `Runner`."""
 
     most_rows = MOST_ROWS
 
     def __init__(self, head: EagleHead, *, exact: bool) -> None:
         config, self._dtype = head.config, head.fc.weight.dtype
-        self._embedding, self._draft_vocabulary = head.embedding, head.lm_head.out_features
+        self._head, self._draft_vocabulary = head, head.lm_head.out_features
         self._rotation = Rotation(lambda: head.rotary, self._dtype)
         weights = Weights(self._dtype)
         layers = (Layer * config.layers)()
@@ -84,34 +82,34 @@ class NativeHead(ForwardBackend[HeadOutput]):
         )
         if config.generation == 1:
             self._model.joined = weights.matrix(head.fc)
-        self.takes_features = config.generation == 3 and not (config.norm_before_fc or config.fc_norm)
-        if self.takes_features:
+        self.fuses = config.generation == 3 and not (config.norm_before_fc or config.fc_norm)
+        if self.fuses:
             self._model.fused = weights.matrix(head.fc)
         norms = [part for name, part in head.named_children() if name in ("input_norm", "fc_norm")]
         weights.check_complete(head, head.embedding, head.fc, *norms)  # these make the states that it reads
 
-    def run(self, inputs: ForwardInput) -> HeadOutput | None:
-        """See `ForwardBackend`. The rows are a tree's, over at least one committed row."""
-        cache, mask, n = inputs.cache, inputs.context.tree_mask, len(inputs.tokens)
-        read = inputs.states if inputs.features is None else inputs.features
-        if not isinstance(cache, KVCache) or not isinstance(inputs.context.backend, SplitKV) or read is None:
-            return None
+    def run(self, step: Step) -> Output:
+        """See `Runner`. By the library: a tree's rows, over at least one committed row."""
+        cache, mask, n = step.cache, step.tree_mask, len(step)
         rows = cache.end - cache.length  # of the tree so far, these included
-        if cache.length == 0 or n > MOST_ROWS or (rows != n if mask is None else mask.shape != (n, rows)):
-            return None
-        tokens, positions, read = inputs.tokens.contiguous(), inputs.positions.contiguous(), read.contiguous()
+        is_tree = rows == n if mask is None else mask.shape == (n, rows)
+        if cache.length == 0 or n > MOST_ROWS or not is_tree or not isinstance(step.backend, SplitKV):
+            return self._head.run_modules(step)
+        features = step.features if self.fuses else None
+        read = self._head.states_of(step) if features is None else features
+        tokens, positions, read = step.tokens.contiguous(), step.positions.contiguous(), read.contiguous()
         tree, seen = None if mask is None else mask.contiguous(), ctypes.c_int64(cache.length)
-        keep = min(inputs.logits_to_keep or n, n)
+        keep = min(step.logits_to_keep or n, n)
         logits = torch.empty(keep, self._draft_vocabulary)
         after = torch.empty(n, self._model.hidden, dtype=self._dtype)
         keys, values = cache.buffer[0], cache.buffer[1]
-        step = Step(
+        forward = ForwardStep(
             rows=n,
             sequences=1,
             tokens=tokens.data_ptr(),
             positions=positions.data_ptr(),
-            states=read.data_ptr() if inputs.features is None else None,
-            features=None if inputs.features is None else read.data_ptr(),
+            states=read.data_ptr() if features is None else None,
+            features=None if features is None else read.data_ptr(),
             keys=keys.data_ptr(),
             values=values.data_ptr(),
             by_layer=keys.stride(0),
@@ -123,8 +121,8 @@ class NativeHead(ForwardBackend[HeadOutput]):
             logits=logits.data_ptr(),
             after=after.data_ptr(),
         )
-        run_step(self._model, step, self._rotation, tokens, positions)
-        return HeadOutput(logits, after)
+        run_step(self._model, forward, self._rotation, tokens, positions)
+        return Output(logits, state=after)
 
 
 @torch.inference_mode()
@@ -141,7 +139,6 @@ def _trial(head: EagleHead) -> Tensor:
     cache.append([random(2, config.layers, config.kv_heads, rows, config.head_dim)])
     tree = torch.tensor([[True, True, False, False], [False, False, True, False], [True, False, False, True]])
     for at, mask in ((torch.arange(1), None), (torch.arange(1, 4), tree)):
-        cache.reserve(len(at))
-        context = ForwardContext(SplitKV(), mask)
-        found.append(head(tokens[at], states[at], rows + at, cache, context).logits.float())
+        step = Step(tokens[at], rows + at, cache, mask, backend=SplitKV(), states=states[at])
+        found.append(head.run(step).logits.float())
     return torch.cat(found)

@@ -15,16 +15,22 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
+from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
-from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.cpu.native_weights import Weights, epsilon_of
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native.kernels import FORMATS, use_threads
-from specextend_cli.engine.native.shared_library import CannotCompileError, Layer, Model, Step, first_line, library
+from specextend_cli.engine.native.shared_library import (
+    CannotCompileError,
+    ForwardStep,
+    Layer,
+    Model,
+    first_line,
+    library,
+)
 from specextend_cli.engine.packed import MOST_ROWS
+from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 
@@ -48,20 +54,21 @@ def run_natively(lm: LanguageModel, *, exact: bool = True) -> None:
     lm.exact_rows = _WORTH_ROWS
 
 
-def install(model: Any, make: Callable[[], ForwardBackend[Any]], trial: Callable[[], Tensor], *, rounds: bool) -> None:
+def install(model: Any, make: Callable[[], Runner], trial: Callable[[], Tensor], *, rounds: bool) -> None:
     """Let `model` run by what `make` makes of it. CannotCompileError where it cannot be made, or does not run.
 
     Nor may the logits [rows, vocabulary] of a `trial` change by more than rounding; `rounds`: to less than float32.
     What all logits of a row have in common does not count.
     """
+    modules = model.runner
     try:
-        backend, before = make(), trial()
-        model.forward_backend = backend
+        runner, before = make(), trial()
+        model.runner = runner
         distance = float(_centred(trial() - before).norm() / _centred(before).norm())
         if not distance <= (_ROUNDED if rounds else _EXACT):
             raise CannotCompileError("the native forward computes something else than the model")
     except BaseException as error:
-        model.forward_backend = None
+        model.runner = modules
         if isinstance(error, _OF_ANOTHER_MAKE) and not isinstance(error, torch.OutOfMemoryError):
             raise CannotCompileError(first_line(error)) from error
         raise
@@ -71,8 +78,8 @@ def _centred(logits: Tensor) -> Tensor:
     return logits - logits.mean(-1, keepdim=True)
 
 
-class NativeModel(ForwardBackend[ModelOutput]):
-    """A language model's `ForwardBackend`."""
+class NativeModel(Runner):
+    """A language model's `Runner`."""
 
     def __init__(self, lm: LanguageModel, *, exact: bool) -> None:
         decoder: Any = lm.model.get_decoder()
@@ -84,7 +91,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
             raise CannotCompileError("some of its layers attend with sinks")
         self._embedding: Any = lm.model.get_input_embeddings()
         self._head: nn.Linear = lm.model.get_output_embeddings()
-        self._dtype = lm.dtype
+        self._stock, self._dtype = lm.stock, lm.dtype
         kinds = tuple(getattr(decoder.rotary_emb, "layer_types", ()))  # of layers, where each has its own RoPE
         self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype, kinds)
         if len(buffers := lm.new_cache(1).buffers) > 1:
@@ -135,40 +142,33 @@ class NativeModel(ForwardBackend[ModelOutput]):
         if getattr(lm.config, "logit_scale", None) not in (None, 1):
             raise CannotCompileError(f"{type(lm.model).__name__} has logit_scale")
 
-    def run(self, inputs: ForwardInput) -> ModelOutput | None:
-        """See `ForwardBackend`."""
-        (b, n), cache, context = inputs.tokens.shape, inputs.cache, inputs.context
-        if isinstance(cache, BatchedKVCache) and isinstance(context.backend, BatchedAttention) and b <= MOST_ROWS:
-            return self._run(inputs, cache, 0)
-        if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
-            return None
-        tree, earlier = context.tree_mask, cache.start - cache.length
-        if n > MOST_ROWS and (tree is not None or context.positions is not None):
-            return None
-        if tree is not None:
-            earlier = tree.shape[1] - n
-        return self._run(inputs, cache, earlier)
-
-    def _run(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, earlier: int) -> ModelOutput:
-        (b, n), context = inputs.tokens.shape, inputs.context
-        tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
-        tree = None if context.tree_mask is None else context.tree_mask.contiguous()
+    def run(self, step: Step) -> Output:
+        """See `Runner`. Trees of many rows, long working sets and other attention are left to the model."""
+        step.upload()
+        cache, b, tree = step.cache, step.sequences, step.tree_mask
+        n, is_batch = len(step) // b, isinstance(cache, BatchedKVCache)
+        is_wide = n > MOST_ROWS and (tree is not None or step.key_positions is not None)
+        if is_wide or b > MOST_ROWS or not isinstance(step.backend, SplitKV):
+            return self._stock.run(step)
+        tree = None if tree is None else tree.contiguous()
+        earlier = 0 if is_batch else tree.shape[1] - n if tree is not None else cache.start - cache.length
+        tokens, positions = step.tokens.contiguous(), step.positions.contiguous()
         dtype, buffer = self._dtype, cache.buffer
-        keep = n if b > 1 else min(inputs.logits_to_keep or n, n)
-        logits = torch.empty(b, keep, self._vocabulary)
-        layers = inputs.feature_layers
+        keep = n if b > 1 else min(step.logits_to_keep or n, n)
+        logits = torch.empty(b * keep, self._vocabulary)
+        layers = step.feature_layers
         numbers = (ctypes.c_int64 * len(layers))(*layers)
-        features = torch.empty(b, n, len(layers) * self._width, dtype=dtype) if layers else None
-        slots = cache if isinstance(cache, BatchedKVCache) else None
-        wanted = sorted(context.record)
+        features = torch.empty(b * n, len(layers) * self._width, dtype=dtype) if layers else None
+        slots = cache if is_batch else None
+        wanted = sorted(step.record)
         asked = [torch.empty(b, self._heads, n, self._head_dim, dtype=dtype) for _ in wanted]
         queries = (ctypes.c_void_p * len(self._c_layers))()
         for layer, some in zip(wanted, asked, strict=True):
             queries[layer] = some.data_ptr()
         keys, strides = buffer.data_ptr(), buffer.stride()
-        seen = ctypes.c_int64(cache.start - earlier if isinstance(cache, KVCache) else 0)
-        places = None if context.positions is None else context.positions.contiguous()
-        step = Step(
+        seen = ctypes.c_int64(0 if is_batch else cache.start - earlier)
+        places = None if step.key_positions is None else step.key_positions.contiguous()
+        forward = ForwardStep(
             rows=n,
             sequences=b,
             is_prompt=int(n > MOST_ROWS),
@@ -193,11 +193,11 @@ class NativeModel(ForwardBackend[ModelOutput]):
             places=None if places is None else places.data_ptr(),
             placed=0 if places is None else len(places),
         )
-        run_step(self._model, step, self._rotation, tokens, positions)
+        run_step(self._model, forward, self._rotation, tokens, positions)
         for layer, some in zip(wanted, asked, strict=True):
-            kept = some[0, :, -1:].clone() if context.record_last else some[0]  # a clone frees the others
-            context.queries[layer] = LayerQueries(kept, *self._attends[layer])
-        return ModelOutput(logits, features)
+            kept = some[0, :, -1:].clone() if step.record_last else some[0]  # a clone frees the others
+            step.queries[layer] = LayerQueries(kept, *self._attends[layer])
+        return Output(logits, features, queries=step.queries)
 
 
 class Rotation:
@@ -230,7 +230,7 @@ class Rotation:
         return self._cos, self._sin
 
 
-def run_step(model: Model, step: Step, rotation: Rotation, tokens: Tensor, positions: Tensor) -> None:
+def run_step(model: Model, step: ForwardStep, rotation: Rotation, tokens: Tensor, positions: Tensor) -> None:
     """The forward of few rows, at `positions` from 0 on. IndexError, as torch raises, for tokens that do not exist."""
     cos, sin = rotation.up_to(0)
     use_threads()
@@ -257,11 +257,10 @@ def _trial(lm: LanguageModel) -> Tensor:
     cache = lm.new_cache(len(prompt) + 3)
     few, *rest = torch.arange(len(prompt)).split(MOST_ROWS)
     read = []
-    for chunk in (few, torch.cat(rest)) if lm.forward_backend else (few, *rest):
+    for chunk in (few, *rest) if lm.runner is lm.stock else (few, torch.cat(rest)):
         read.append(lm.forward(prompt[chunk], chunk, cache, logits_to_keep=1).logits)
         cache.commit()
     one = lm.forward(tokens[-3:-2], torch.tensor([len(prompt)]), cache).logits
     cache.rollback()
-    context = ForwardContext(lm.backend, nodes.mask)
-    several = lm.forward(nodes.tokens, len(prompt) + nodes.depths, cache, context=context).logits
+    several = lm.forward(nodes.tokens, len(prompt) + nodes.depths, cache, nodes.mask).logits
     return torch.cat((read[0], read[-1], one, several)).float()

@@ -22,7 +22,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.graphs import Capture, without_collections
 from specextend_cli.engine.cuda.ops import Level
-from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Step, StepInputs, place_of
+from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Body, StepInputs, place_of
 from specextend_cli.engine.forward import WholeDrafts
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, read
@@ -41,7 +41,7 @@ class DraftModel(NamedTuple):
     it knows those below `tokens`, and proposes those below `most`.
     """
 
-    step: Step
+    step: Body
     tokens: int
     most: int
     vocabulary: Tensor | None = None

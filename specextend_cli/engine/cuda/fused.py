@@ -20,9 +20,9 @@ from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.ops import Norm, Rope
 from specextend_cli.engine.cuda.step import StepInputs, StepOutput, place_of
-from specextend_cli.engine.forward import ForwardInput, ModelOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Output, Step
 
 _JOINED = "_joined_weight"
 
@@ -204,7 +204,7 @@ class Decoder:
 
 
 class FusedModel:
-    """A language model's `Step`."""
+    """A language model's `Body`."""
 
     def __init__(self, lm: LanguageModel) -> None:
         decoder: Any = lm.model.get_decoder()
@@ -242,37 +242,37 @@ class FusedModel:
         self._decoder = Decoder(layers, heads, kv_heads, lm.multipliers.residual)
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
-        """See `Step`."""
+        """See `Body`."""
         first, read = self._embedded(inputs.tokens)
         states, normed, queries = zip(*self._decoder.run(first, read, self._norm, inputs), strict=True)
         layers = self._decoder.layers
         asked = (LayerQueries(q, layer.scale, layer.window) for q, layer in zip(queries, layers, strict=True))
         return StepOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), dict(enumerate(asked)))
 
-    def read(self, prompt: ForwardInput, cache: KVCache) -> ModelOutput:
-        """A prompt's tokens [1, n], launch by launch; each sees all before it, by the context's back end."""
-        context, inputs = prompt.context, StepInputs(prompt.tokens.shape[1], 1, prompt.tokens.device)
+    def read(self, prompt: Step, cache: KVCache) -> Output:
+        """A prompt's tokens [n], launch by launch; each sees all before it, by the step's back end."""
+        inputs = StepInputs(len(prompt), 1, prompt.tokens.device)
         layers = self._decoder.layers
         inputs.set((cache.start, cache.end, 0, *place_of(cache)))
-        inputs.positions.copy_(prompt.positions[0])
-        first, read = self._embedded(prompt.tokens[0])
+        inputs.positions.copy_(prompt.positions)
+        first, read = self._embedded(prompt.tokens)
         states, last = {0: first}, read
 
         def attend(q: Tensor, index: int) -> Tensor:
             k, v = cache.buffer[:, index, None, :, : cache.end]
-            return context.attend(q, k, v, layers[index].scale, layers[index].window)
+            return prompt.attend(q, k, v, layers[index].scale, layers[index].window)
 
         for index, (x, normed, q) in enumerate(self._decoder.run(first, read, self._norm, inputs, attend)):
             last = normed
             if index + 1 in prompt.feature_layers:
                 states[index + 1] = x
-            if index in context.record:
-                asked = q[0, :, -1:].clone() if context.record_last else q[0]  # a copy lets the others be freed
-                context.queries[index] = LayerQueries(asked, layers[index].scale, layers[index].window)
+            if index in prompt.record:
+                asked = q[0, :, -1:].clone() if prompt.record_last else q[0]  # a copy lets the others be freed
+                prompt.queries[index] = LayerQueries(asked, layers[index].scale, layers[index].window)
         states[len(layers)] = last
         features = [states[layer] for layer in prompt.feature_layers]
         logits = self._logits(last[-prompt.logits_to_keep :])
-        return ModelOutput(logits[None], torch.cat(features, -1)[None] if features else None)
+        return Output(logits, torch.cat(features, -1) if features else None, queries=prompt.queries)
 
     def _embedded(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
         """The states before the first layer, and their norm."""
@@ -287,7 +287,7 @@ class FusedModel:
 
 
 class FusedHead:
-    """An EAGLE head's `Step`."""
+    """An EAGLE head's `Body`."""
 
     def __init__(self, head: EagleHead) -> None:
         config, weights = head.config, Weights()
@@ -306,7 +306,7 @@ class FusedHead:
         weights.check_complete(head)
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
-        """See `Step`."""
+        """See `Body`."""
         head, states = self._parts, inputs.states
         assert states is not None
         x, first = states, self._decoder.layers[0].attention_norm

@@ -14,22 +14,22 @@ from typing import Any, TypeAlias
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Backend, ForwardContext
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.attention import Backend
+from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import CannotFuseError, FusedHead, FusedModel
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, CAPTURING, Capture, GraphedHead, GraphedModel, cuda_graph
-from specextend_cli.engine.cuda.step import MOST_SLOTS, Step
+from specextend_cli.engine.cuda.step import MOST_SLOTS, Body
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.self_check import disagreement, path_by_path
+from specextend_cli.engine.step import Runner, Step
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 
@@ -77,18 +77,18 @@ def _use_for_model(
 ) -> dict[str, str]:
     if getattr(lm.config, "altup_num_inputs", 1) > 1:
         return {f"{name} runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
-    steps: list[Callable[[], Step]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
+    steps: list[Callable[[], Body]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     return _first_right(lm, name, steps, graphs, lambda: chain(_of_model(lm, batches), _past_windows(lm)))
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
-    def fused() -> Step:
+    def fused() -> Body:
         if isinstance(head, MtpHead):
             raise CannotFuseError("a multi-token prediction layer is of its target's own make")
         return FusedHead(head)
 
-    steps: list[Callable[[], Step]] = [fused, lambda: StockHead(head)]
+    steps: list[Callable[[], Body]] = [fused, lambda: StockHead(head)]
     return _first_right(
         head, "the draft head", steps, partial(GraphedHead, head, capture=capture), lambda: _of_head(head, backend)
     )
@@ -97,12 +97,12 @@ def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[s
 def _first_right(
     model: Any,
     name: str,
-    steps: Sequence[Callable[[], Step]],
-    graphs: Callable[[Step], ForwardBackend[Any]],
+    steps: Sequence[Callable[[], Body]],
+    graphs: Callable[[Body], Runner],
     compute: Callable[[], Results],
 ) -> dict[str, str]:
     """Use the `graphs` of the first step by which `compute` gives what it gives without; why others are not."""
-    refused = dict[str, str]()
+    refused, modules = dict[str, str](), model.runner
     kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
     try:
         expected = list(compute())
@@ -110,18 +110,18 @@ def _first_right(
         return {kinds[-1]: f"memory: {error}"}
     for kind, make in zip(kinds, steps, strict=True):
         try:
-            model.forward_backend = graphs(make())
+            model.runner = graphs(make())
             why = _difference(compute(), expected)
         except CannotFuseError as error:
             why = str(error)
         except torch.OutOfMemoryError as error:
-            model.forward_backend = None
+            model.runner = modules
             return refused | {kinds[-1]: f"memory: {error}"}
         except Exception as error:  # Triton's errors have no common class
             why = f"{type(error).__name__}: {error}"
         if not why:
             return refused
-        model.forward_backend = None
+        model.runner = modules
         refused[kind] = why
     return refused
 
@@ -143,9 +143,9 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
     features, record = (0, lm.layers), frozenset((lm.keeping[0], lm.keeping[-1]))
     for read in _READ:
         positions = torch.arange(cache.length, cache.length + read, device=lm.device)
-        last = ForwardContext(lm.backend, record=record, record_last=True)
         some = ids[cache.length :][:read].to(lm.device)
-        yield "logits of a prompt", lm.forward(some, positions, cache, context=last, logits_to_keep=1).logits.clone()
+        last = lm.forward(some, positions, cache, record=record, record_last=True, logits_to_keep=1)
+        yield "logits of a prompt", last.logits.clone()
         yield "queries of a prompt", torch.cat([last.queries[layer].queries.flatten() for layer in sorted(record)])
         cache.commit()
         for parents in ((0,), _PARENTS):
@@ -153,12 +153,11 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             if lm.state_bytes and len(tree) > 1:
                 yield from _of_states(lm, tree, cache)
                 continue
-            context = ForwardContext(lm.backend, record=record)
-            out = lm.forward_tree(tree, cache.length, cache, context=context, features=features)
+            out = lm.run(Step.of_tree(tree, cache.length, cache, record=record, feature_layers=features))
             assert out.features is not None
             yield "logits", out.logits.clone()
             yield "states", out.features.clone()
-            yield "queries", torch.cat([context.queries[layer].queries.flatten() for layer in sorted(record)])
+            yield "queries", torch.cat([out.queries[layer].queries.flatten() for layer in sorted(record)])
             rows = [cache.of_layer(cache.attending.index(layer))[:, :, cache.start : cache.end] for layer in lm.keeping]
             yield "keys", torch.cat([one.flatten() for one in rows])
             cache.rollback()
@@ -172,24 +171,22 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
                 lm.forward(ids[number : number + 1].to(lm.device), slots.at.new_full((1,), cache.length), cache)
                 cache.commit()
             slots.add(cache, number)
-        context = ForwardContext(BatchedAttention(), slots.mask())
-        some = ids[-b:].to(lm.device)[:, None]
-        out_of_batch = lm.run(ForwardInput(some, slots.lengths[:, None], slots, context))
-        yield "logits in a batch", out_of_batch.logits[:, 0].clone()
+        some = ids[-b:].to(lm.device)
+        yield "logits in a batch", lm.run(Step(some, slots.lengths, slots, sequences=b)).logits.clone()
 
 
 def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache) -> Results:
     """Logits of a tree, and of a token behind a path in it; without graphs recurrent layers follow paths alone."""
 
     def verified(tree: DraftTree) -> Tensor:
-        logits = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend)).logits.clone()
+        logits = lm.run(Step.of_tree(tree, cache.length, cache)).logits.clone()
         cache.rollback()
         return logits
 
-    is_graphed = lm.forward_backend is not None
+    is_graphed = lm.runner is not lm.stock
     yield "logits", verified(tree) if is_graphed else path_by_path(tree, verified)
     kept = tree if is_graphed else tree.subtree(_KEPT)
-    lm.forward_tree(kept, cache.length, cache, context=ForwardContext(lm.backend))
+    lm.run(Step.of_tree(kept, cache.length, cache))
     cache.keep(_KEPT if is_graphed else range(len(_KEPT)))
     yield "logits after a tree", verified(root(tree.tokens[0]))
 
@@ -211,7 +208,7 @@ def _past_windows(lm: LanguageModel) -> Results:
         buffer[1, ..., n : 2 * n, :].mul_(rows)
     cache.commit()
     tree = DraftTree(torch.linspace(0, lm.vocabulary - 1, n).long().tolist(), _PARENTS, [1.0] * n)
-    out = lm.forward_tree(tree, cache.length, cache, context=ForwardContext(lm.backend))
+    out = lm.run(Step.of_tree(tree, cache.length, cache))
     yield "logits past its windows", out.logits.clone()
 
 
@@ -225,17 +222,16 @@ def _of_head(head: EagleHead, backend: Backend) -> Results:
     level = torch.tensor(_LEVEL, dtype=torch.bool, device=device)
     for read in _READ:
         rows = torch.arange(cache.length, cache.length + read, device=device)
-        cache.reserve(read)
-        head.remember(ids[rows], states[rows], rows, cache, ForwardContext(backend))
+        head.remember(Step(ids[rows], rows, cache, backend=backend, states=states[rows]))
         cache.commit()
         for masks in ((None,), (level[:, 2:], level)):
             for depth, mask in enumerate(masks):
                 n = 1 if mask is None else len(mask)
-                cache.reserve(n)
                 at = torch.full((n,), cache.length + depth, device=device)
-                out = head(ids[:n], states[:n], at, cache, ForwardContext(backend, mask))
+                out = head.run(Step(ids[:n], at, cache, mask, backend=backend, states=states[:n]))
+                assert out.state is not None
                 yield "logits", out.logits.clone()
-                yield "states", out.states.clone()
+                yield "states", out.state.clone()
                 yield "keys", cache.buffer[..., cache.start : cache.end, :].clone()
             cache.rollback()
 
@@ -266,15 +262,15 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
 
 def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | None, GraphedHead | GraphedModel | None]:
     """What a drafter's graphs are made of, and what is to have them; None where its model runs without graphs."""
-    if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.forward_backend, GraphedHead):
-        head, of_head = drafter.head, drafter.head.forward_backend
+    if isinstance(drafter, EagleDrafter) and isinstance(drafter.head.runner, GraphedHead):
+        head, of_head = drafter.head, drafter.head.runner
         states = head.fc.weight.new_empty(0, head.config.hidden)
         known, most = head.embedding.num_embeddings, len(head.vocabulary)
         width = head.config.fused * head.config.target_hidden
         made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
-    if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.forward_backend, GraphedModel):
-        lm, of_model = drafter.lm, drafter.lm.forward_backend
+    if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.runner, GraphedModel):
+        lm, of_model = drafter.lm, drafter.lm.runner
         most = min(lm.vocabulary, target.lm.vocabulary)
         return DraftModel(of_model.graphs.step, lm.vocabulary, most, windowed=any(lm.windows)), of_model
     return None, None

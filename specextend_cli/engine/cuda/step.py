@@ -126,7 +126,7 @@ class StepOutput(NamedTuple):
     recorded: tuple[Recorded, ...] = ()
 
 
-class Step(Protocol):
+class Body(Protocol):
     """Computes a forward so that it can be captured: no host reads, no allocations that depend on data."""
 
     def __call__(self, inputs: StepInputs) -> StepOutput:

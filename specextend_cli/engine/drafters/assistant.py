@@ -71,7 +71,8 @@ class AssistantDrafter(SuspendableDrafter):
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             nonlocal states
             out = self.assistant(tokens, states[parents], position, keys)
-            states = out.states
+            assert out.state is not None
+            states = out.state
             return out.logits
 
         last = torch.full_like(position, self._last)
