@@ -438,8 +438,8 @@ def unroll(head: EagleHead, rows: Rows, steps: int) -> list[Tensor]:
     positions = torch.arange(prompt, device=rows.tokens.device)
     states, outputs = head.fuse(rows.features), []
     if prompt:
-        read = {"backend": ChainAttention(rows.numbers, 0), "states": states[:prompt]}
-        head.remember(Step(rows.tokens[:prompt], positions, cache, **read))
+        seen, read = ChainAttention(rows.numbers, 0), states[:prompt]
+        head.remember(Step(rows.tokens[:prompt], positions, cache, backend=seen, states=read))
     embeddings, states = head.embedding(rows.tokens[prompt:]), states[prompt:]
     for step in range(steps):
         context = ForwardContext(ChainAttention(rows.numbers, step))

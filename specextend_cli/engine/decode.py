@@ -99,6 +99,7 @@ def _prefill(
         yield Prefilling(start, len(prompt), perf_counter() - started)
         ids = upload(prompt[start:end], target.lm.device)
         wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
-        logits, features = target.prefill(ids, features=wanted)
-        drafter.observe(prompt[start:end], features, ids)
+        out = target.prefill(ids, features=wanted)
+        drafter.observe(prompt[start:end], out.features, ids)
+        logits = out.logits
     return logits

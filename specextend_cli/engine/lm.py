@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -12,10 +12,12 @@ from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, register
 from specextend_cli.engine.attention.function import UnsupportedError
+from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
+from specextend_cli.engine.check import NotOursError, compare, few_layers, results_of_model
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.step import Output, Runner, Step
@@ -24,28 +26,15 @@ from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
 
-class Multipliers(NamedTuple):
-    """What a model multiplies its embeddings and the output of each block by, and divides its logits by (Granite)."""
-
-    embedding: float = 1.0
-    residual: float = 1.0
-    logits: float = 1.0
-
-    @classmethod
-    def of(cls, config: object) -> Multipliers:
-        """Those of a configuration of transformers; 1 where it has none."""
-        names = ("embedding_multiplier", "residual_multiplier", "logits_scaling")
-        return cls(*(float(getattr(config, name, None) or 1.0) for name in names))
-
-
 class LanguageModel:
     """A causal language model with our attention and our cache. It has no modelling code of its own.
 
     `attention` is the name of its back end; with "auto", the first of those `preferred` by which the model computes
-    what it does by its own attention. `refused` has the others, and why.
+    what it does by its own attention. `refused` has the others, and why. `is_checked_long`: they are compared behind a
+    long text, too.
     """
 
-    def __init__(self, model: PreTrainedModel, *, backend: str = "auto") -> None:
+    def __init__(self, model: PreTrainedModel, *, backend: str = "auto", is_checked_long: bool = False) -> None:
         silence_advice()
         with refusing(model, "its configuration is of another kind"):
             check_supported(model)
@@ -54,7 +43,6 @@ class LanguageModel:
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.multipliers = Multipliers.of(self.config)
         self.stock = ModelRunner(self)
         self.runner: Runner = self.stock
         self.scales: tuple[float, ...] = ()
@@ -77,8 +65,8 @@ class LanguageModel:
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
                 *others, last = preferred(self.device, backend)
-                if not any(self._can_attend_by(name, stock) for name in others):
-                    self._attend_by(last, stock)
+                if not any(self._can_attend_by(name, stock, is_checked_long) for name in others):
+                    self._attend_by(last, stock, is_checked_long)
         except UnsupportedModelError:
             model.set_attn_implementation(own)
             raise
@@ -102,10 +90,10 @@ class LanguageModel:
         full = [index for index in self.keeping if self.windows[index] is None]
         return min(full or self.keeping, key=lambda index: abs(index - layer))
 
-    def _can_attend_by(self, name: str, stock: Tensor) -> bool:
+    def _can_attend_by(self, name: str, stock: Tensor, is_checked_long: bool) -> bool:
         """`_attend_by`, if it can be done."""
         try:
-            self._attend_by(name, stock)
+            self._attend_by(name, stock, is_checked_long)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # Triton's errors have no common class
@@ -113,13 +101,20 @@ class LanguageModel:
             return False
         return True
 
-    def _attend_by(self, name: str, stock: Tensor) -> None:
+    def _attend_by(self, name: str, stock: Tensor, is_checked_long: bool) -> None:
         """Use that back end, compared with the model's own logits (see `stock_logits`). ModelError: wrong."""
         self.attention, self.backend = name, backend_for(self.device, name)
         self._probe()
         wrong = difference(self.model, stock, self._read)
         if wrong is not None:
             raise UnsupportedModelError(self.model, wrong)
+        if is_checked_long and self.backend is not reference:
+            try:
+                with torch.inference_mode(), few_layers(self):
+                    expected = list(results_of_model(self, reference))
+                    compare(results_of_model(self, self.backend), expected)
+            except NotOursError as error:
+                raise UnsupportedModelError(self.model, f"{error}, by attention {name}") from error
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""

@@ -112,7 +112,7 @@ def load_language_model(
     name = "" if path in own else str(preset.target.source) if made else preset.name
     try:
         model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name)
-        return LanguageModel(model, backend=attention)
+        return LanguageModel(model, backend=attention, is_checked_long=True)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
 

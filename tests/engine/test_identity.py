@@ -15,7 +15,6 @@ from transformers import (
 from specextend_cli.engine.attention.split_kv import fits
 from specextend_cli.engine.batch import BatchRequest
 from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import (
@@ -24,6 +23,7 @@ from specextend_cli.engine.drafters import (
 )
 from specextend_cli.engine.events import Accepted, Finished
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native.runner import use_natively
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
@@ -69,7 +69,7 @@ def test_every_drafter_and_policy_by_our_kernels(kernels: str, drafter: str, pol
     """With weights of four bits, whose layers are ours or transformers'."""
     target, retrieval = Target(LanguageModel(four_bit(made=broad))), small(policy)
     if layers == "ours":
-        run_natively(target.lm)
+        use_natively(target.lm)
     assert fits(target.cache.buffer.shape[-1], target.lm.dtype, target.lm.device)
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_full_weights()
 

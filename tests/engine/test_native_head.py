@@ -9,12 +9,12 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cpu.native_head import NativeHead, run_natively
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.runner import NativeRunner, use_natively
 from specextend_cli.engine.packed import round_to_four_bit
 from specextend_cli.engine.step import Output, Step
 from specextend_cli.engine.target import Target
@@ -39,7 +39,7 @@ def four_bit(name: str = "eagle3-2-layers") -> EagleHead:
 def head(kernels: str) -> Iterator[EagleHead]:
     """A head that runs natively; a call of its own modules fails the test."""
     made = four_bit()
-    run_natively(made, exact=True)
+    use_natively(made, exact=True)
     return made
 
 
@@ -74,7 +74,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
     torch.manual_seed(0)
     head = four_bit(name)
-    run_natively(head, exact=True)
+    use_natively(head, exact=True)
     config = head.config
     cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
     states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.embedding, (9,))
@@ -110,7 +110,7 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
     """A chain of rows behind others, with a mask and without; where a head has norms before `fc`, it fuses them."""
     torch.manual_seed(0)
     head = four_bit(name)
-    run_natively(head, exact=True)
+    use_natively(head, exact=True)
     config = head.config
     cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
     tokens = torch.randint(0, config.embedding, (3,))
@@ -126,8 +126,8 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
         return [out.logits, out.state, cache.rows(cache.start, cache.end)[0].clone()]
 
     chain = torch.ones(3, 3, dtype=torch.bool).tril()
-    assert isinstance(head.runner, NativeHead)
-    assert head.runner.fuses == (name not in ("eagle1", "eagle3.1"))
+    assert isinstance(head.runner, NativeRunner)
+    assert (head.runner.decoder.fused is not None) == (name not in ("eagle1", "eagle3.1"))
     ours, unmasked = found(chain), found(None)
     head.runner = head.stock
     for mine, other, stock in zip(ours, unmasked, found(chain), strict=True):
@@ -156,10 +156,10 @@ def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], 
 
 
 def test_what_cannot_run_natively_is_refused(kernels: str) -> None:
-    with pytest.raises(CannotCompileError, match="heads"):
-        run_natively(tiny_head("eagle3"))
+    with pytest.raises(NotOursError, match="heads"):
+        use_natively(tiny_head("eagle3"))
     other = four_bit()
     other.layers[0].mlp.act_fn = torch.nn.GELU()
-    with pytest.raises(CannotCompileError, match="SiLU"):
-        run_natively(other)
+    with pytest.raises(NotOursError, match="SiLU"):
+        use_natively(other)
     assert other.runner is other.stock

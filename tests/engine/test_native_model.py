@@ -17,10 +17,10 @@ from specextend_cli.bench.models import stretched
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.batched_cache import BatchedKVCache
+from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.runner import use_natively
 from specextend_cli.engine.packed import PackedEmbedding, PackedLinear
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
@@ -57,7 +57,7 @@ def native(lm: LanguageModel) -> Native:
 
     for layer in lm.model.get_decoder().layers:
         layer.forward = partial(counting, layer.forward)
-    run_natively(lm)
+    use_natively(lm)
     asked.clear()
     return Native(lm, asked)
 
@@ -231,7 +231,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
         )
         assert torch.equal(alone, together)
         if step == 0:
-            assert torch.equal(together, torch.stack(plain[:5]))
+            assert torch.equal(together, torch.cat(plain[:5]))
         for cache in slots.values():
             cache.grow()
             if step in (1, 3):
@@ -312,7 +312,7 @@ REFUSED: dict[str, tuple[Callable[[PreTrainedModel], object], str]] = {
     "scaled logits": (lambda model: setattr(model.config, "logit_scale", 0.5), "logit_scale"),
     "scaled states": (
         lambda model: model.model.layers[0].register_forward_hook(lambda layer, given, out: 1.5 * out),
-        "something else",
+        "its logits of a prompt differ",
     ),
 }
 
@@ -322,22 +322,22 @@ def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
     edit, why = REFUSED[what]
     lm = LanguageModel(broad())
     edit(lm.model)
-    with pytest.raises(CannotCompileError, match=why):
-        run_natively(lm)
+    with pytest.raises(NotOursError, match=why):
+        use_natively(lm)
     assert lm.runner is lm.stock
 
 
 @pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma3", "gemma4", "gpt-oss", "mistral-window", "qwen3.5", "lfm2"])
 def test_models_of_another_make_run_themselves(name: str, kernels: str) -> None:
     lm = LanguageModel(tiny(name), backend="split")
-    with pytest.raises(CannotCompileError):
-        run_natively(lm)
+    with pytest.raises(NotOursError):
+        use_natively(lm)
     assert lm.runner is lm.stock
 
 
 def test_another_back_end_does_not_run_natively(kernels: str) -> None:
-    with pytest.raises(CannotCompileError, match="attention"):
-        run_natively(LanguageModel(broad(), backend="reference"))
+    with pytest.raises(NotOursError, match="attention"):
+        use_natively(LanguageModel(broad(), backend="reference"))
 
 
 @pytest.mark.parametrize(("low", "kind"), [("v_proj", "Q8_0"), ("q_proj", "Q5_1"), ("up_proj", "Q5_0")])

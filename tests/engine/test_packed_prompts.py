@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.cpu.native_model import NativeModel, run_natively
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native.runner import NativeRunner, use_natively
 from specextend_cli.engine.native.shared_library import instructions
 from specextend_cli.engine.threads import on_threads
 from tests.engine.test_native_model import ARCHITECTURES, LONG, of
@@ -23,8 +23,8 @@ TOKENS = torch.tensor((LONG * 5)[:391])
 
 def packed(lm: LanguageModel) -> LanguageModel:
     """A model that reads prompts by its packed weights, whatever this processor is."""
-    run_natively(lm, exact=False)
-    assert isinstance(lm.runner, NativeModel)
+    use_natively(lm, exact=False)
+    assert isinstance(lm.runner, NativeRunner)
     return lm
 
 

@@ -15,13 +15,13 @@ from transformers import conversion_mapping
 from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.engine.attention.triton_tree import triton_tree
+from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cpu import native_head
 from specextend_cli.engine.cuda import draft_graphs, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import EagleDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native.runner import use_natively
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
@@ -177,8 +177,8 @@ def test_an_incomplete_one_is_refused(part: str, load: Load) -> None:
 
 def test_no_native_forward_takes_it(load: Load) -> None:
     lm, _ = load("glm4-moe")
-    with pytest.raises(CannotCompileError, match="torch's kernels"):
-        native_head.run_natively(load_mtp(lm))
+    with pytest.raises(NotOursError, match="of its target's own make"):
+        use_natively(load_mtp(lm))
 
 
 @pytest.mark.parametrize(
