@@ -96,7 +96,7 @@ def compare(
         if wrong and otherwise is not None:
             wrong = _beyond(found, _errors(otherwise(), expected))
     for name, size in wrong.items():
-        raise NotOursError(f"its {name} differ from those without, by {size:.0%} of their size")
+        raise NotOursError(f"its {name} differ from those without, by {size:.1%} of their size")
 
 
 def _errors(results: Results, expected: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
@@ -141,6 +141,7 @@ def results_of_model(
         yield "keys", torch.cat([one.flatten() for one in rows])
         cache.rollback()
 
+    parents: Sequence[int]
     for read in _SHORT:
         positions = torch.arange(cache.length, cache.length + read, device=lm.device)
         last = lm.forward(ids[positions], positions, cache, logits_to_keep=1, record_last=True, **asked)
@@ -150,11 +151,17 @@ def results_of_model(
         for parents in ((0,), _PARENTS):
             yield from tree(parents, cache.length)
     yield from _of_batches(lm, cache, ids, batches)
-    cache.append(made_up(cache, _LONG - cache.length))
+    rows = made_up(cache, _LONG - cache.length)
+    for window in {size for size in lm.windows if size}:
+        # Where windows end, a value that nodes of some depths must not see outweighs all others.
+        end = rows[0].shape[3] - window + max(_PARENTS)
+        for some in rows:
+            some[1, ..., max(end - 2 * len(_PARENTS), 0) : max(end, 0), :].mul_(window)
+    cache.append(rows)
     far = min(_FAR, getattr(lm.config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
-    for bushy in ((0,), _PARENTS, *map(_bushy, nodes)):
-        for name, found in tree(bushy, far):
-            yield name if name == "keys" else f"{name} behind a long text", found
+    for parents in ((0,), _PARENTS, *map(_bushy, nodes)):
+        for name, found in tree(parents, far):
+            yield name if name == "keys" else f"{name} of {len(parents)} nodes behind a long text", found
     yield from _of_batches(lm, cache, ids, batches[-1:])
 
 
@@ -171,15 +178,15 @@ def _bushy(nodes: int) -> list[int]:
 def made_up(cache: KVCache, rows: int) -> list[Tensor]:
     """Keys and values [2, layers, kv_heads, rows, head_dim] of each of the cache's buffers: to read a text takes long.
 
-    Values drift from the first row to the last, so that a part of them that weighs too much moves their mean; every
-    layer's and head's are others.
+    The first layers' and heads' keys are small, so that attention is wide and depends on how its parts are merged; the
+    last ones' large, so that it depends on angles. Values drift from the first row to the last.
     """
     found = []
     for buffer in cache.buffers:
         _, layers, heads, _, width = buffer.shape
         at = torch.arange(rows, device=cache.device)[:, None]
         across = torch.linspace(0.1, 3, width, device=cache.device)
-        each = 1 + torch.arange(layers * heads, device=cache.device).reshape(layers, heads, 1, 1) / (layers * heads)
+        each = torch.linspace(1, 4, layers * heads, device=cache.device).reshape(layers, heads, 1, 1)
         keys, values = (at * across).sin(), 2 * (at / rows * (1 + 3 * across)).sin() + (at * across).cos()
         found.append(torch.stack([(each * part).to(cache.dtype) for part in (keys, values)]))
     return found

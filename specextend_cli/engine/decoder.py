@@ -105,7 +105,7 @@ def _of_model(lm: LanguageModel) -> Decoder:
     decoder: Any = lm.model.get_decoder()
     config: Any = lm.config
     if lm.state_bytes:
-        raise NotOursError("some of its layers are recurrent, and run by torch's kernels")
+        raise NotOursError("some of its layers are recurrent")
     if not all(hasattr(decoder, part) for part in ("layers", "norm", "rotary_emb")):
         raise NotOursError(f"{type(decoder).__name__} has other parts than layers, a norm and RoPE")
     if any(softmax.sinks is not None for softmax in lm.softmaxes):

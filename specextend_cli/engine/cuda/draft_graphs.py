@@ -23,7 +23,7 @@ from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.graphs import Capture, without_collections
 from specextend_cli.engine.cuda.ops import Level
 from specextend_cli.engine.cuda.step import MOST_SLOTS, PLACE, WORDS, Body, StepInputs, place_of
-from specextend_cli.engine.forward import WholeDrafts
+from specextend_cli.engine.step import WholeDrafts
 from specextend_cli.engine.transfer import upload
 from specextend_cli.engine.tree import DraftTree, read
 

@@ -21,11 +21,11 @@ from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graphs import (
     BATCH_BUCKETS,
     CAPTURING,
-    TREE_BUCKETS,
     Capture,
     GraphedHead,
     GraphedModel,
     cuda_graph,
+    tree_buckets,
 )
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Body
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
@@ -77,8 +77,7 @@ def _use_for_model(
         return {f"{name} runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
     steps: list[Callable[[], Body]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
-    trees = [bucket for bucket in TREE_BUCKETS if not lm.state_bytes or bucket <= (nodes or bucket)]
-    results = partial(results_of_model, lm, nodes=trees, batches=batches)
+    results = partial(results_of_model, lm, nodes=tree_buckets(lm, nodes), batches=batches)
     return _first_right(lm, name, steps, graphs, results, lm.backend)
 
 

@@ -194,21 +194,27 @@ def _queries(graph: Graph, layers: Sequence[int], n: int) -> dict[int, LayerQuer
     return {layer: asked._replace(queries=asked.queries[0, :, :n].clone()) for layer, asked in every.items()}
 
 
+def tree_buckets(lm: LanguageModel, nodes: int | None) -> tuple[int, ...]:
+    """Those of a model's graphs; with states, whose graphs keep more than others', up to trees of so many nodes."""
+    if not lm.state_bytes or nodes is None:
+        return TREE_BUCKETS
+    fits = min((bucket for bucket in TREE_BUCKETS if bucket >= nodes), default=max(TREE_BUCKETS))
+    return tuple(bucket for bucket in TREE_BUCKETS if bucket <= fits)
+
+
 class GraphedModel(Runner):
     """A language model's `Runner`: trees of one sequence, and batches of one token each."""
 
     def __init__(
         self, lm: LanguageModel, step: Body, capture: Capture, *, batches: Sequence[int], nodes: int | None = None
     ) -> None:
-        """`nodes`: of the largest tree of a model with states, whose graphs keep more than others'."""
+        """For `nodes` see `tree_buckets`."""
         self._stock = lm.stock
         self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
         self._bits = 1 << torch.arange(WORD, device=lm.device)
         self._forwards = 0  # that ran so far
-        scratch, trees = lm.new_cache(max(TREE_BUCKETS)), TREE_BUCKETS
+        scratch, trees = lm.new_cache(max(TREE_BUCKETS)), tree_buckets(lm, nodes)
         if scratch.states:
-            fits = min((bucket for bucket in trees if bucket >= (nodes or max(trees))), default=max(trees))
-            trees = tuple(bucket for bucket in trees if bucket <= fits)
             some = torch.arange(2, device=lm.device)
             lm.forward(some, some, scratch)
             scratch.commit()
