@@ -9,7 +9,7 @@ rounds, a window.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -124,7 +124,7 @@ def results_of_model(
     """Logits, states, queries and keys of prompts, of a tree and of trees of so many `nodes`, and logits of batches."""
     record = {lm.keeping[0], lm.keeping[-1]}
     asked: dict[str, Any] = {"backend": backend, "record": record, "feature_layers": (0, lm.layers)}
-    cache, length = lm.new_cache(sum(_SHORT) + 64), sum(_SHORT) + len(_PARENTS)
+    cache, length = lm.new_cache(_LONG + 64), sum(_SHORT) + len(_PARENTS)
     ids = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, length).long().to(lm.device)
 
     def tree(parents: Sequence[int], position: int) -> Results:
@@ -151,13 +151,7 @@ def results_of_model(
         for parents in ((0,), _PARENTS):
             yield from tree(parents, cache.length)
     yield from _of_batches(lm, cache, ids, batches)
-    rows = made_up(cache, _LONG - cache.length)
-    for window in {size for size in lm.windows if size}:
-        # Where windows end, a value that nodes of some depths must not see outweighs all others.
-        end = rows[0].shape[3] - window + max(_PARENTS)
-        for some in rows:
-            some[1, ..., max(end - 2 * len(_PARENTS), 0) : max(end, 0), :].mul_(window)
-    cache.append(rows)
+    make_up(cache, lm.windows)
     far = min(_FAR, getattr(lm.config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
     for parents in ((0,), _PARENTS, *map(_bushy, nodes)):
         for name, found in tree(parents, far):
@@ -175,21 +169,28 @@ def _bushy(nodes: int) -> list[int]:
     return [max(node - 1, 0) // 2 for node in range(nodes)]
 
 
-def made_up(cache: KVCache, rows: int) -> list[Tensor]:
-    """Keys and values [2, layers, kv_heads, rows, head_dim] of each of the cache's buffers: to read a text takes long.
+def make_up(cache: KVCache, windows: Iterable[int | None] = ()) -> None:
+    """Commit keys and values that nobody computed, up to `_LONG` rows: to read a text takes long.
 
     The first layers' and heads' keys are small, so that attention is wide and depends on how its parts are merged; the
-    last ones' large, so that it depends on angles. Values drift from the first row to the last.
+    last ones' large, so that it depends on angles. Values drift from the first row to the last; where windows end, one
+    that nodes of some depths must not see outweighs all others.
     """
-    found = []
-    for buffer in cache.buffers:
-        _, layers, heads, _, width = buffer.shape
-        at = torch.arange(rows, device=cache.device)[:, None]
+    start, rows = cache.length, _LONG - cache.length
+    cache.reserve(rows)
+    at = torch.arange(rows, device=cache.device)[:, None]
+    for made in cache.rows(start, _LONG):
+        layers, heads, _, width = made.shape[1:]
         across = torch.linspace(0.1, 3, width, device=cache.device)
-        each = torch.linspace(1, 4, layers * heads, device=cache.device).reshape(layers, heads, 1, 1)
-        keys, values = (at * across).sin(), 2 * (at / rows * (1 + 3 * across)).sin() + (at * across).cos()
-        found.append(torch.stack([(each * part).to(cache.dtype) for part in (keys, values)]))
-    return found
+        each = torch.linspace(1, 4, layers * heads, device=cache.device).reshape(layers, heads, 1, 1).to(cache.dtype)
+        waves = at * across
+        drifting = 2 * (at / rows * (1 + 3 * across)).sin() + waves.cos()
+        torch.mul(each, waves.sin().to(cache.dtype), out=made[0])
+        torch.mul(each, drifting.to(cache.dtype), out=made[1])
+        for window in {size for size in windows if size is not None and size < rows}:
+            end = rows - window + max(_PARENTS)
+            made[1, ..., end - 2 * len(_PARENTS) : end, :].mul_(window)
+    cache.commit()
 
 
 def _of_batches(lm: LanguageModel, cache: KVCache, ids: Tensor, batches: Sequence[int]) -> Results:
@@ -229,7 +230,7 @@ def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache, backend: Back
 def results_of_head(head: EagleHead, backend: Backend) -> Results:
     """The same of a head: trees grow level by level, behind a short text and a long one."""
     weight = head.fc.weight
-    cache = head.new_cache(sum(_SHORT) + 4)
+    cache = head.new_cache(_LONG + 4)
     device, generator = weight.device, torch.Generator().manual_seed(0)
     ids = torch.linspace(0, head.embedding.num_embeddings - 1, sum(_SHORT)).long().to(device)
     states = torch.randn(sum(_SHORT), head.config.hidden, generator=generator).to(device, weight.dtype)
@@ -240,7 +241,7 @@ def results_of_head(head: EagleHead, backend: Backend) -> Results:
             head.remember(Step(ids[rows], rows, cache, backend=backend, states=states[rows]))
             cache.commit()
         else:
-            cache.append(made_up(cache, _LONG - cache.length))
+            make_up(cache)
         position = cache.length if read else min(_FAR, head.config.max_position - 2)
         for masks in ((None,), (level[:, 2:], level)):
             for depth, mask in enumerate(masks):

@@ -91,7 +91,7 @@ def test_rows_of_a_level_do_not_see_each_other() -> None:
     for row in range(3):
         alone = drafter.assistant(tokens[row : row + 1], states[row - 3 or None :][:1], position, keys)
         torch.testing.assert_close(together.logits[row], alone.logits[0], rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(together.states[row], alone.states[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(together.state[row], alone.state[0], rtol=1e-4, atol=1e-5)
 
 
 @torch.inference_mode()
