@@ -7,7 +7,7 @@ The native forward (`cpu/native_model.py`, `cpu/native_head.py`) and CUDA graphs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 from torch import Tensor
 from transformers.cache_utils import Cache
@@ -16,9 +16,6 @@ from specextend_cli.engine.attention.function import Backend, ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.tree import DraftTree
-
-if TYPE_CHECKING:
-    from specextend_cli.engine.batched_cache import BatchedKVCache
 
 Out = TypeVar("Out", covariant=True)
 
@@ -105,7 +102,7 @@ class ForwardBackend(Protocol[Out]):
         """Whether it computes trees of so many nodes that branch with recurrent layers, too, by this attention."""
         return False
 
-    def takes_batch(self, cache: BatchedKVCache) -> bool:
+    def takes_batch(self, cache: KVCache) -> bool:
         """Whether it runs a batch by the lengths of its sequences alone, without a mask."""
         return False
 

@@ -15,7 +15,7 @@ from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
+from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
@@ -125,7 +125,7 @@ class LanguageModel:
         two = torch.arange(2, device=self.device)
         with refusing(self.model, "it does not run"):
             cache = self.new_cache(2)
-            every = ForwardContext(self.backend, record=frozenset(cache.attending))
+            every = ForwardContext(self.backend, record=frozenset(cache.places))
             for buffer in cache.buffers:
                 buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
             self.forward(two, two, cache, context=every)
@@ -133,19 +133,17 @@ class LanguageModel:
         if set(every.queries) != set(every.record):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
-        layers = [every.queries[index] for index in cache.attending]
-        found = dict(zip(cache.attending, layers, strict=True))
+        found = {index: every.queries[index] for index in cache.places}
         self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
-        self.scales = tuple(layer.scale for layer in layers)
+        self.scales = tuple(layer.scale for layer in found.values())
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise UnsupportedModelError(self.model, "its layers have other sliding windows than its configuration says")
         sources = key_sources(self.config)
-        kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
-        owns = zip(cache.attending, kept, strict=True)
-        self.keeping = [index for index, written in owns if written and sources[index] == index]
-        self.softmaxes = tuple(layer.softmax for layer in layers)
+        written = [index for index in cache.places if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
+        self.keeping = [index for index in written if sources[index] == index]
+        self.softmaxes = tuple(layer.softmax for layer in found.values())
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -161,9 +159,9 @@ class LanguageModel:
 
         return torch.cat((*logits, path_by_path(tree, verified) if self.state_bytes else verified(tree)))
 
-    def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache with room for `capacity` tokens before it has to grow."""
-        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
+    def new_cache(self, capacity: int, *, slots: int | None = None) -> KVCache:
+        """An empty cache with room for `capacity` tokens before it has to grow; with `slots`, that of a batch."""
+        return KVCache(self.config, slots=slots, capacity=capacity, dtype=self.dtype, device=self.device)
 
     @torch.inference_mode()
     def forward(
@@ -251,9 +249,10 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse("its position encoding changes with the input's length, so reading it in chunks would change the output")
     if kinds := set(getattr(config, "layer_types", None) or ()) - ATTENDS.keys():
         refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
-    if not any(attending(config)):
+    attending = row_shapes(config)
+    if not attending:
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
-    if not all(attending(config)) and (unknown := follow_tokens(model)):
+    if len(attending) < config.num_hidden_layers and (unknown := follow_tokens(model)):
         refuse(unknown)
     # The flag is a promise that several models do not make though they keep it, as their source shows.
     if not (getattr(model, "_supports_attention_backend", False) or model._can_set_attn_implementation()):

@@ -15,8 +15,8 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from specextend_cli.bench.models import stretched
 from specextend_cli.engine.attention import NAME, ForwardContext
+from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.forward import ForwardInput
@@ -196,15 +196,13 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(name: str, kernels: str) -
         alone,
     )
     target.cache.rollback(250)
-    slots = BatchedKVCache(lm.config, target.cache, 3, 300)
+    slots = lm.new_cache(300, slots=3)
     for length in (250, 250, 250):
         target.cache.rollback(length)
         slots.add(target.cache, length)
-    slots._set([250, 250, 250])
     for step in range(5):
         asked = torch.tensor([[tokens[250 + step]], [7 + step], [tokens[250 + step]]])
-        context = ForwardContext(BatchedAttention())
-        out = lm.run(ForwardInput(asked, slots.lengths[:, None], slots, context))
+        out = lm.run(ForwardInput(asked, slots.lengths[:, None], slots, ForwardContext(batched)))
         slots.grow()
         assert torch.equal(out.logits[0], alone[step : step + 1])
         assert torch.equal(out.logits[2], alone[step : step + 1])
@@ -219,7 +217,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
     long, other = prompt(1028), prompt(700, seed=3)  # windows begin before the last 256 shared rows end
     slots, plain = {}, []
     for shared in (False, True):
-        cache = slots[shared] = BatchedKVCache(made.lm.config, made.lm.new_cache(1), 5, 1200)
+        cache = slots[shared] = made.lm.new_cache(1200, slots=5)
         for number, tokens in enumerate((long, other, long, long, other)):
             target = Target(made.lm)
             target.begin(len(tokens))
@@ -229,7 +227,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
     for step in range(6):
         asked = torch.arange(10 * step, 10 * step + slots[True].used)[:, None]
         alone, together = (
-            made.lm.run(ForwardInput(asked, cache.lengths[:, None], cache, ForwardContext(BatchedAttention()))).logits
+            made.lm.run(ForwardInput(asked, cache.lengths[:, None], cache, ForwardContext(batched))).logits
             for cache in slots.values()
         )
         assert torch.equal(alone, together)

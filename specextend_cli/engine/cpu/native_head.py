@@ -104,7 +104,7 @@ class NativeHead(ForwardBackend[HeadOutput]):
         keep = min(inputs.logits_to_keep or n, n)
         logits = torch.empty(keep, self._draft_vocabulary)
         after = torch.empty(n, self._model.hidden, dtype=self._dtype)
-        keys, values = cache.buffer[0], cache.buffer[1]
+        keys, values = cache.buffers[0]
         step = Step(
             rows=n,
             sequences=1,
@@ -115,7 +115,7 @@ class NativeHead(ForwardBackend[HeadOutput]):
             keys=keys.data_ptr(),
             values=values.data_ptr(),
             by_layer=keys.stride(0),
-            by_head=keys.stride(1),
+            by_head=keys.stride(2),
             seen=ctypes.addressof(seen),
             earlier=rows - n,
             tree=None if tree is None else tree.data_ptr(),
@@ -138,7 +138,7 @@ def _trial(head: EagleHead) -> Tensor:
 
     tokens, states = torch.arange(4) % head.embedding.num_embeddings, random(4, config.hidden)
     cache, found = head.new_cache(rows + 4), []
-    cache.append([random(2, config.layers, config.kv_heads, rows, config.head_dim)])
+    cache.append([random(2, config.layers, 1, config.kv_heads, rows, config.head_dim)])
     tree = torch.tensor([[True, True, False, False], [False, False, True, False], [True, False, False, True]])
     for at, mask in ((torch.arange(1), None), (torch.arange(1, 4), tree)):
         cache.reserve(len(at))

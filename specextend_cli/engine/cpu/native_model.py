@@ -15,9 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.attention.function import ForwardContext, LayerQueries
 from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cpu.native_weights import Weights, epsilon_of
 from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
@@ -89,7 +89,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
         self._rotation = Rotation(lambda: decoder.rotary_emb, self._dtype, kinds)
         if len(buffers := lm.new_cache(1).buffers) > 1:
             raise CannotCompileError("its layers have heads of several sizes")
-        _, _, self._kv_heads, _, self._head_dim = buffers[0].shape
+        *_, self._kv_heads, _, self._head_dim = buffers[0].shape
         self._width, self._vocabulary = self._embedding.embedding_dim, self._head.out_features
         if self._head_dim % 32:
             raise CannotCompileError(f"its heads have {self._head_dim} numbers, no multiple of 32")
@@ -138,7 +138,7 @@ class NativeModel(ForwardBackend[ModelOutput]):
     def run(self, inputs: ForwardInput) -> ModelOutput | None:
         """See `ForwardBackend`."""
         (b, n), cache, context = inputs.tokens.shape, inputs.cache, inputs.context
-        if isinstance(cache, BatchedKVCache) and isinstance(context.backend, BatchedAttention) and b <= MOST_ROWS:
+        if isinstance(cache, KVCache) and context.backend is batched and b <= MOST_ROWS:
             return self._run(inputs, cache, 0)
         if not isinstance(cache, KVCache) or not isinstance(context.backend, SplitKV):
             return None
@@ -149,24 +149,24 @@ class NativeModel(ForwardBackend[ModelOutput]):
             earlier = tree.shape[1] - n
         return self._run(inputs, cache, earlier)
 
-    def _run(self, inputs: ForwardInput, cache: KVCache | BatchedKVCache, earlier: int) -> ModelOutput:
+    def _run(self, inputs: ForwardInput, cache: KVCache, earlier: int) -> ModelOutput:
         (b, n), context = inputs.tokens.shape, inputs.context
         tokens, positions = inputs.tokens.contiguous(), inputs.positions.contiguous()
         tree = None if context.tree_mask is None else context.tree_mask.contiguous()
-        dtype, buffer = self._dtype, cache.buffer
+        dtype, buffer = self._dtype, cache.buffers[0]
         keep = n if b > 1 else min(inputs.logits_to_keep or n, n)
         logits = torch.empty(b, keep, self._vocabulary)
         layers = inputs.feature_layers
         numbers = (ctypes.c_int64 * len(layers))(*layers)
         features = torch.empty(b, n, len(layers) * self._width, dtype=dtype) if layers else None
-        slots = cache if isinstance(cache, BatchedKVCache) else None
+        slots = cache if cache.is_batch else None
         wanted = sorted(context.record)
         asked = [torch.empty(b, self._heads, n, self._head_dim, dtype=dtype) for _ in wanted]
         queries = (ctypes.c_void_p * len(self._c_layers))()
         for layer, some in zip(wanted, asked, strict=True):
             queries[layer] = some.data_ptr()
         keys, strides = buffer.data_ptr(), buffer.stride()
-        seen = ctypes.c_int64(cache.start - earlier if isinstance(cache, KVCache) else 0)
+        seen = ctypes.c_int64(cache.start - earlier)
         places = None if context.positions is None else context.positions.contiguous()
         step = Step(
             rows=n,
@@ -177,8 +177,8 @@ class NativeModel(ForwardBackend[ModelOutput]):
             keys=keys,
             values=keys + strides[0] * buffer.element_size(),
             by_layer=strides[1],
-            by_sequence=strides[2] if slots else 0,
-            by_head=strides[-3],
+            by_sequence=strides[2],
+            by_head=strides[3],
             seen=slots.lengths.data_ptr() if slots else ctypes.addressof(seen),
             leader=slots.leader.data_ptr() if slots else None,
             common=slots.common.data_ptr() if slots else None,

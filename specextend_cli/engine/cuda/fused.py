@@ -223,7 +223,7 @@ class FusedModel:
         self.is_current = self._rotary.is_current
         if len(buffers := lm.new_cache(1).buffers) > 1:
             raise CannotFuseError("its layers have heads of several sizes")
-        _, _, kv_heads, _, head_dim = buffers[0].shape
+        *_, kv_heads, _, head_dim = buffers[0].shape
         weights, width = Weights(), self._embedding.weight.shape[1]
         layers = [
             weights.layer(module, self._rotary.rope, scale, window, width, head_dim)
@@ -259,7 +259,7 @@ class FusedModel:
         states, last = {0: first}, read
 
         def attend(q: Tensor, index: int) -> Tensor:
-            k, v = cache.buffer[:, index, None, :, : cache.end]
+            k, v = cache.of_layer(index)[..., : cache.end, :]
             return context.attend(q, k, v, layers[index].scale, layers[index].window)
 
         for index, (x, normed, q) in enumerate(self._decoder.run(first, read, self._norm, inputs, attend)):

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.attention import Backend, ForwardContext
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
@@ -159,12 +159,12 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
             yield "logits", out.logits.clone()
             yield "states", out.features.clone()
             yield "queries", torch.cat([context.queries[layer].queries.flatten() for layer in sorted(record)])
-            rows = [cache.of_layer(cache.attending.index(layer))[:, :, cache.start : cache.end] for layer in lm.keeping]
+            rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.keeping]
             yield "keys", torch.cat([one.flatten() for one in rows])
             cache.rollback()
     length = cache.length
     for b in {min(batches), max(batches)} if batches else ():
-        slots = BatchedKVCache(lm.config, cache, b, length + 2 * _DIFFER + 1)
+        slots = lm.new_cache(length + 2 * _DIFFER + 1, slots=b)
         for number in range(b):
             if not lm.state_bytes:
                 cache.rollback(length - 3 * number)
@@ -172,7 +172,7 @@ def _of_model(lm: LanguageModel, batches: Sequence[int]) -> Results:
                 lm.forward(ids[number : number + 1].to(lm.device), slots.at.new_full((1,), cache.length), cache)
                 cache.commit()
             slots.add(cache, number)
-        context = ForwardContext(BatchedAttention(), slots.mask())
+        context = ForwardContext(batched, slots.mask())
         some = ids[-b:].to(lm.device)[:, None]
         out_of_batch = lm.run(ForwardInput(some, slots.lengths[:, None], slots, context))
         yield "logits in a batch", out_of_batch.logits[:, 0].clone()
@@ -206,7 +206,7 @@ def _past_windows(lm: LanguageModel) -> Results:
     cache = lm.new_cache(rows + n)
     cache.reserve(rows)
     for buffer in cache.buffers:
-        across = torch.linspace(0.1, 3, buffer.shape[4], device=lm.device)
+        across = torch.linspace(0.1, 3, buffer.shape[-1], device=lm.device)
         buffer[..., :rows, :].copy_((torch.arange(rows, device=lm.device)[:, None] * across).sin())
         buffer[1, ..., n : 2 * n, :].mul_(rows)
     cache.commit()
@@ -236,7 +236,7 @@ def _of_head(head: EagleHead, backend: Backend) -> Results:
                 out = head(ids[:n], states[:n], at, cache, ForwardContext(backend, mask))
                 yield "logits", out.logits.clone()
                 yield "states", out.states.clone()
-                yield "keys", cache.buffer[..., cache.start : cache.end, :].clone()
+                yield "keys", cache.rows(cache.start, cache.end)[0].clone()
             cache.rollback()
 
 

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, TypeAlias
 import torch
 from torch import Tensor
 
+from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.attention.function import Backend, ForwardContext, LayerQueries
 from specextend_cli.engine.attention.triton_tree import WORD, pack, triton_tree
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.fused import FusedModel
@@ -113,9 +113,9 @@ class Graphs:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
         self.step = step
         device = scratch.device
-        at = scratch.states.place() if scratch.states else ()
+        at = scratch.states.place()
         if at is None:
-            raise RuntimeError("the states of its recurrent layers differ")
+            raise RuntimeError("its recurrences are not in single precision")
         # No scratch cache of several sequences: all of them write into one.
         shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
         inputs = [
@@ -170,7 +170,7 @@ def _replay_tree(graphs: Graphs, inputs: ForwardInput, tokens: Tensor, positions
     graph = graphs.tree(n if slots == 1 else max(n, 2))  # that of one row has no mask
     if graph is None or slots > MOST_SLOTS:
         return None
-    start, end = _room(cache, n, graph.inputs.rows)
+    start, end = _room(cache, graph.inputs.rows)
     held = graph.inputs
     held.set((start, end, slots, *place_of(cache)))
     held.tokens[:n], held.positions[:n] = tokens, positions
@@ -182,13 +182,10 @@ def _replay_tree(graphs: Graphs, inputs: ForwardInput, tokens: Tensor, positions
     return graph
 
 
-def _room(cache: KVCache, n: int, rows: int) -> tuple[int, int]:
-    """The reserved rows of a forward of n tokens, with memory for the `rows` that its graph writes."""
-    start, end = cache.start, cache.end
-    if start + rows > cache.capacity:
-        cache.reserve(rows - n, computes_states=False)
-        cache.start, cache.end = start, end
-    return start, end
+def _room(cache: KVCache, rows: int) -> tuple[int, int]:
+    """The reserved rows of a forward, with memory for the `rows` that its graph writes."""
+    cache.make_room(cache.start + rows)
+    return cache.start, cache.end
 
 
 def _queries(graph: Graph, layers: Sequence[int], n: int) -> dict[int, LayerQueries]:
@@ -226,9 +223,9 @@ class GraphedModel(ForwardBackend[ModelOutput]):
 
     def run(self, inputs: ForwardInput) -> ModelOutput | None:
         """See `ForwardBackend`."""
-        if isinstance(inputs.cache, BatchedKVCache):
-            return self._run_batch(inputs, inputs.cache)
         (b, n), cache, step = inputs.tokens.shape, inputs.cache, self.graphs.step
+        if isinstance(cache, KVCache) and cache.is_batch:
+            return self._run_batch(inputs, cache)
         is_prompt = inputs.context.tree_mask is None and (n > 1 or inputs.context.record_last)
         if b == 1 and is_prompt and isinstance(step, FusedModel):
             fits = isinstance(cache, KVCache) and inputs.context.backend is triton_tree and step.is_current()
@@ -250,10 +247,10 @@ class GraphedModel(ForwardBackend[ModelOutput]):
         if graph is None or not _suits(cache, context) or not self.graphs.step.is_current():
             return None
         rows = graph.inputs.rows
-        at = cache.states.place() if cache.states else ()
+        at = cache.states.place()
         if at is None:
             return None
-        start, end = _room(cache, n, rows)
+        start, end = _room(cache, rows)
         more = [0] * (rows - n)
         positions = [position + depth for depth in tree.depths]
         words = [0] * (WORDS * n)  # as integers with a sign; no graph has more rows than a word has bits
@@ -283,24 +280,24 @@ class GraphedModel(ForwardBackend[ModelOutput]):
             self.graphs.last.fill_(row)
             self.graphs.keeping[rows]()
 
-    def takes_batch(self, cache: BatchedKVCache) -> bool:
+    def takes_batch(self, cache: KVCache) -> bool:
         """See `ForwardBackend`."""
         graph = self.graphs.batch(cache.used)
         return (
             graph is not None
             and graph.inputs.rows <= cache.slots
-            and not (cache.states and cache.place_states() is None)
+            and cache.states.place() is not None
             and self.graphs.step.is_current()
         )
 
-    def _run_batch(self, inputs: ForwardInput, cache: BatchedKVCache) -> ModelOutput | None:
+    def _run_batch(self, inputs: ForwardInput, cache: KVCache) -> ModelOutput | None:
         b, graph = cache.used, self.graphs.batch(cache.used)
-        if graph is None or not isinstance(inputs.context.backend, BatchedAttention) or not self.takes_batch(cache):
+        if graph is None or inputs.context.backend is not batched or not self.takes_batch(cache):
             return None
         held = graph.inputs
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
             held.starts.zero_()
-        if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.place_states() or ()))):
+        if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.states.place() or ()))):
             held.set(place)
             self._places[held.rows] = place
         held.tokens[:b] = inputs.tokens[:, 0]
