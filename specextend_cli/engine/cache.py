@@ -284,6 +284,16 @@ class KVCache(Cache):
         del self._rows[-1], self._prompts[-1]
         self._seat()
 
+    def _seat(self) -> None:
+        """What follows of the sequences in the slots."""
+        self.used, self.length = len(self._rows), max(self._rows, default=0)
+        self.start, self.end = self.length, self.length + 1
+        self.leader = torch.tensor([self._prompts.index(prompt) for prompt in self._prompts], dtype=torch.long)
+        self.common = torch.tensor([length for _, length in self._prompts], dtype=torch.long)
+        self.lengths = upload(self._rows, self.device)
+        self.at = torch.arange(self.used, device=self.device)
+        self.states.use(self.used)
+
     def grow(self) -> None:
         """Every sequence is one row longer."""
         self._rows = [rows + 1 for rows in self._rows]
@@ -295,13 +305,3 @@ class KVCache(Cache):
         if min(self._rows) == self.length:
             return None
         return torch.arange(self.end, device=self.device) <= self.lengths[:, None]
-
-    def _seat(self) -> None:
-        """What follows of the sequences in the slots."""
-        self.used, self.length = len(self._rows), max(self._rows, default=0)
-        self.start, self.end = self.length, self.length + 1
-        self.leader = torch.tensor([self._prompts.index(prompt) for prompt in self._prompts], dtype=torch.long)
-        self.common = torch.tensor([length for _, length in self._prompts], dtype=torch.long)
-        self.lengths = upload(self._rows, self.device)
-        self.at = torch.arange(self.used, device=self.device)
-        self.states.use(self.used)
