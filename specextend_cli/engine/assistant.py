@@ -57,7 +57,7 @@ class Assistant:
         for index, kind in enumerate(config.layer_types):
             if kind not in found:
                 raise ValueError(f"its layers attend to those of the kind {kind}, which the target has not")
-            _, heads, _, width = cache.of_layer(cache.attending.index(found[kind])).shape
+            *_, heads, _, width = cache.of_layer(found[kind]).shape
             own = int(config.per_layer_config[index].head_dim)
             if own != width or int(config.num_attention_heads) % heads:
                 raise ValueError(

@@ -15,7 +15,6 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cost_model import CostModel
@@ -65,7 +64,7 @@ def decode_batch(
     if not all(request.prompt for request in requests):
         raise ValueError("a prompt is empty")
     reader = _Reader(lm, prefill_chunk)
-    batch = _Batch(lm, requests, slots, reader.cache)
+    batch = _Batch(lm, requests, slots)
     costs = costs or CostModel()
     waiting = deque(enumerate(requests))
     reading = 0.0  # seconds of prefill since a sequence ended
@@ -133,8 +132,8 @@ class _Reader:
         self.prompts += 1
         # A cache that grows loses its rows.
         same = boundary == shared_prefix and known[:shared_prefix] == list(prompt[:shared_prefix])
-        kept = shared_prefix if same and self.cache.capacity >= len(prompt) else 0
-        kept = kept if self.cache.can_roll_back(kept) else 0
+        same = same and self.cache.capacity >= len(prompt) and self.cache.can_roll_back(shared_prefix)
+        kept = shared_prefix if same else 0
         if kept:
             self.cache.rollback(kept)
         else:
@@ -192,18 +191,12 @@ class _Batch:
     time of the GPU. A sequence that ends has one token too many computed, which nobody sees.
     """
 
-    def __init__(
-        self,
-        lm: LanguageModel,
-        requests: Sequence[BatchRequest],
-        slots: int,
-        like: KVCache,
-    ) -> None:
+    def __init__(self, lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> None:
         self.lm = lm
         self.ahead = 0 if lm.device.type == "cpu" else 1
         longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
         self.slots = lm.runner.slots(min(slots, len(requests)))
-        self.cache = BatchedKVCache(lm.config, like, self.slots, longest + self.ahead)
+        self.cache = lm.new_cache(longest + self.ahead, slots=self.slots)
         self.sampler = BatchSampler(self.slots, longest + 1 + self.ahead, lm.device)
         self.live: list[_Sequence] = []
         self._tokens = torch.zeros(self.slots, dtype=torch.long, device=lm.device)  # the last one of each
@@ -228,7 +221,7 @@ class _Batch:
     def launch(self, prompts: int) -> _Running:
         """Feed every sequence its last token, and choose the next; `prompts` were read so far."""
         lm, cache, used = self.lm, self.cache, len(self.live)
-        longest = cache.longest
+        longest = cache.length
         out = lm.run(Step(self._tokens[:used], cache.lengths, cache, sequences=used))
         cache.grow()
         choice = self.sampler.choose(out.logits)

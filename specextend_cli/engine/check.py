@@ -18,7 +18,6 @@ from torch import Tensor, nn
 
 from specextend_cli.engine.attention.function import Backend
 from specextend_cli.engine.attention.hybrid import hybrid
-from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.packed import full_weights
 from specextend_cli.engine.self_check import distances, path_by_path
@@ -137,7 +136,7 @@ def results_of_model(
         yield "logits", _centred(out.logits)
         yield "states", out.features.clone()
         yield "queries", torch.cat([out.queries[layer].queries.flatten() for layer in sorted(record)])
-        rows = [cache.of_layer(cache.attending.index(layer))[:, :, cache.start : cache.end] for layer in lm.keeping]
+        rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.keeping]
         yield "keys", torch.cat([one.flatten() for one in rows])
         cache.rollback()
 
@@ -180,9 +179,9 @@ def make_up(cache: KVCache, windows: Iterable[int | None] = ()) -> None:
     cache.reserve(rows)
     at = torch.arange(rows, device=cache.device)[:, None]
     for made in cache.rows(start, _LONG):
-        layers, heads, _, width = made.shape[1:]
+        layers, _, heads, _, width = made.shape[1:]
         across = torch.linspace(0.1, 3, width, device=cache.device)
-        each = torch.linspace(1, 4, layers * heads, device=cache.device).reshape(layers, heads, 1, 1).to(cache.dtype)
+        each = torch.linspace(1, 4, layers * heads, device=cache.device).reshape(layers, 1, heads, 1, 1).to(cache.dtype)
         waves = at * across
         drifting = 2 * (at / rows * (1 + 3 * across)).sin() + waves.cos()
         torch.mul(each, waves.sin().to(cache.dtype), out=made[0])
@@ -197,7 +196,7 @@ def _of_batches(lm: LanguageModel, cache: KVCache, ids: Tensor, batches: Sequenc
     """Logits of so many sequences, the longest what the cache has."""
     length = cache.length
     for b in batches:
-        slots = BatchedKVCache(lm.config, cache, b, length + 2 * _DIFFER + 1)
+        slots = lm.new_cache(length + 2 * _DIFFER + 1, slots=b)
         for number in range(b):
             if not lm.state_bytes:
                 cache.rollback(length - 3 * number)
@@ -251,7 +250,7 @@ def results_of_head(head: EagleHead, backend: Backend) -> Results:
                 assert out.state is not None
                 yield "logits", _centred(out.logits)
                 yield "states", out.state.clone()
-                yield "keys", cache.buffer[..., cache.start : cache.end, :].clone()
+                yield "keys", cache.rows(cache.start, cache.end)[0].clone()
             cache.rollback()
 
 

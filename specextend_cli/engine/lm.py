@@ -11,12 +11,12 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, register
+from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
-from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
+from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
 from specextend_cli.engine.check import NotOursError, compare, few_layers, results_of_model
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
@@ -123,24 +123,22 @@ class LanguageModel:
             cache = self.new_cache(2)
             for buffer in cache.buffers:
                 buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
-            queries = self.forward(two, two, cache, record=cache.attending).queries
+            queries = self.forward(two, two, cache, record=cache.places).queries
             cache.commit()
-        if set(queries) != set(cache.attending):
+        if set(queries) != set(cache.places):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
-        layers = [queries[index] for index in cache.attending]
-        found = dict(zip(cache.attending, layers, strict=True))
+        found = {index: queries[index] for index in cache.places}
         self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
-        self.scales = tuple(layer.scale for layer in layers)
+        self.scales = tuple(layer.scale for layer in found.values())
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise UnsupportedModelError(self.model, "its layers have other sliding windows than its configuration says")
         sources = key_sources(self.config)
-        kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
-        owns = zip(cache.attending, kept, strict=True)
-        self.keeping = [index for index, written in owns if written and sources[index] == index]
-        self.softmaxes = tuple(layer.softmax for layer in layers)
+        written = [index for index in cache.places if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
+        self.keeping = [index for index in written if sources[index] == index]
+        self.softmaxes = tuple(layer.softmax for layer in found.values())
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -156,9 +154,9 @@ class LanguageModel:
 
         return torch.cat((*logits, path_by_path(tree, verified) if self.state_bytes else verified(tree)))
 
-    def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache with room for `capacity` tokens before it has to grow."""
-        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
+    def new_cache(self, capacity: int, *, slots: int | None = None) -> KVCache:
+        """An empty cache with room for `capacity` tokens before it has to grow; with `slots`, that of a batch."""
+        return KVCache(self.config, slots=slots, capacity=capacity, dtype=self.dtype, device=self.device)
 
     def forward(
         self, tokens: Tensor, positions: Tensor, cache: KVCache, tree_mask: Tensor | None = None, **asked: Any
@@ -182,13 +180,14 @@ class LanguageModel:
         """
         cache = step.cache
         step.upload()
-        if isinstance(cache, BatchedKVCache):
-            step.backend, step.tree_mask = BatchedAttention(), cache.mask()
-        if isinstance(cache, KVCache) and cache.states:
+        is_ours = isinstance(cache, KVCache)  # or that of a captured forward
+        if is_ours and cache.is_batch:
+            step.backend, step.tree_mask = batched, cache.mask()
+        elif is_ours and cache.states:
             if step.tree is not None and not step.tree.is_chain:
                 raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
             cache.states.reserve(len(step), is_chain=step.tree_mask is not None)
-        with cache.states.forward() if isinstance(cache, KVCache) else nullcontext():
+        with cache.states.forward() if is_ours else nullcontext():
             out = self.model(
                 input_ids=step.tokens.view(step.sequences, -1),
                 position_ids=step.positions.view(step.sequences, -1),
@@ -234,9 +233,10 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse("its position encoding changes with the input's length, so reading it in chunks would change the output")
     if kinds := set(getattr(config, "layer_types", None) or ()) - ATTENDS.keys():
         refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
-    if not any(attending(config)):
+    attending = row_shapes(config)
+    if not attending:
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
-    if not all(attending(config)) and (unknown := follow_tokens(model)):
+    if len(attending) < config.num_hidden_layers and (unknown := follow_tokens(model)):
         refuse(unknown)
     # The flag is a promise that several models do not make though they keep it, as their source shows.
     if not (getattr(model, "_supports_attention_backend", False) or model._can_set_attn_implementation()):

@@ -68,7 +68,7 @@ class Step(ForwardContext):
 
     def reserve(self) -> None:
         """Rows of the cache for its rows; those of a batch, and of training's cache, need no reservation."""
-        if isinstance(self.cache, KVCache):
+        if isinstance(self.cache, KVCache) and not self.cache.is_batch:
             self.cache.reserve(len(self))
 
     def upload(self) -> None:

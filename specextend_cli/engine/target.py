@@ -95,7 +95,7 @@ class Target:
     def attention_in(self, layer: int, node: int) -> Tensor:
         """The same in one recorded layer, which counts from the first."""
         queries, scale, window, softmax = self._queries[layer]
-        keys = self.cache.keys(layer)
+        keys = self.cache.of_layer(layer)[0, 0, :, : self.length]
         grouped = queries[:, node].reshape(keys.shape[0], -1, keys.shape[2])
         # Keys times queries: CPUs multiply a tall matrix two to four times as fast as a wide one.
         products = torch.matmul(keys, grouped.transpose(1, 2)).transpose(1, 2)

@@ -110,10 +110,10 @@ def test_only_a_working_set_is_seen_where_one_is_chosen() -> None:
     assert drafter.is_restricted
     before = drafter.propose(CHAIN)
     hidden = [at for at in range(120) if at not in seen]
-    keys = target.cache.of_layer(target.cache.attending.index(drafter.assistant.sources["full_attention"]))
-    keys[:, :, hidden] = torch.nan
+    keys = target.cache.of_layer(drafter.assistant.sources["full_attention"])
+    keys[..., hidden, :] = torch.nan
     assert drafter.propose(CHAIN).tokens == before.tokens
-    keys[:, :, seen[-1]] = torch.nan
+    keys[..., seen[-1], :] = torch.nan
     assert drafter.propose(CHAIN).tokens == [last]
     assert "not numbers" in str(drafter.failure)
     assert not drafter.retrieves

@@ -427,7 +427,7 @@ def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> Non
     target = Target(captured.lm)
     run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"), new=4)
     captured.check()
-    memory = weakref.ref(target.cache.buffer)
+    memory = weakref.ref(target.cache.buffers[0])
     del target
     gc.collect()
     assert memory() is None
@@ -441,7 +441,7 @@ def test_after_an_interruption_drafts_write_to_no_other_cache(
     before = DRAFTERS["eagle3"](target, retrieval)
     assert isinstance(before, EagleDrafter)
     captured.prepare(before)
-    made, other = EagleDrafter(before.head, target, retrieval), before.working.cache.buffer.fill_(torch.nan)
+    made, other = EagleDrafter(before.head, target, retrieval), before.working.cache.buffers[0].fill_(torch.nan)
     with monkeypatch.context() as patch:
         patch.setattr(draft_graphs, "upload", Mock(side_effect=KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

@@ -70,7 +70,7 @@ def test_every_drafter_and_policy_by_our_kernels(kernels: str, drafter: str, pol
     target, retrieval = Target(LanguageModel(four_bit(made=broad))), small(policy)
     if layers == "ours":
         use_natively(target.lm)
-    assert fits(target.cache.buffer.shape[-1], target.lm.dtype, target.lm.device)
+    assert fits(target.cache.buffers[0].shape[-1], target.lm.dtype, target.lm.device)
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_full_weights()
 
 

@@ -76,7 +76,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     head = four_bit(name)
     use_natively(head, exact=True)
     config = head.config
-    cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
+    cached = torch.randn(2, config.layers, 1, config.kv_heads, 37, config.head_dim)
     states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.embedding, (9,))
     own = torch.eye(3, dtype=torch.bool)
     masks = [None, torch.ones(5, 5, dtype=torch.bool).tril(), torch.cat((torch.rand(3, 6) < 0.5, own), 1)]
@@ -96,7 +96,7 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
             assert forward.state is not None
             out += [forward.logits, forward.state, cache.rows(cache.start, cache.end)[0].clone()]
             if at.start == 1:
-                cache.buffer[..., cache.end, :] = 0.5
+                cache.buffers[0][..., cache.end, :] = 0.5
         return out
 
     ours = found()
@@ -112,7 +112,7 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
     head = four_bit(name)
     use_natively(head, exact=True)
     config = head.config
-    cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
+    cached = torch.randn(2, config.layers, 1, config.kv_heads, 37, config.head_dim)
     tokens = torch.randint(0, config.embedding, (3,))
     width = len(config.feature_layers) * config.target_hidden
     features = torch.randn(3, width)

@@ -16,7 +16,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from specextend_cli.bench.models import stretched
 from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.lm import LanguageModel
@@ -195,11 +194,10 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(name: str, kernels: str) -
         alone,
     )
     target.cache.rollback(250)
-    slots = BatchedKVCache(lm.config, target.cache, 3, 300)
+    slots = lm.new_cache(300, slots=3)
     for length in (250, 250, 250):
         target.cache.rollback(length)
         slots.add(target.cache, length)
-    slots._set([250, 250, 250])
     for step in range(5):
         asked = torch.tensor([tokens[250 + step], 7 + step, tokens[250 + step]])
         out = lm.run(Step(asked, slots.lengths, slots, sequences=3))
@@ -217,7 +215,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
     long, other = prompt(1028), prompt(700, seed=3)  # windows begin before the last 256 shared rows end
     slots, plain = {}, []
     for shared in (False, True):
-        cache = slots[shared] = BatchedKVCache(made.lm.config, made.lm.new_cache(1), 5, 1200)
+        cache = slots[shared] = made.lm.new_cache(1200, slots=5)
         for number, tokens in enumerate((long, other, long, long, other)):
             target = Target(made.lm)
             target.begin(len(tokens))

@@ -186,7 +186,7 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
     net = tiny(name)
     lm = LanguageModel(net)
     target, tokens = Target(lm, score_layers=(0, -1)), torch.tensor(prompt(90))
-    attending = target.cache.attending
+    attending = list(target.cache.places)
     assert target.score_layers == {attending[0], attending[-1]}
     target.begin(100)
     target.prefill(tokens[:60])
@@ -201,7 +201,7 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
 def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     lm = model("qwen3.5")
     cache = lm.new_cache(256)
-    assert cache.buffer.shape[1] == 1
+    assert cache.buffers[0].shape[1] == 1
     assert lm.state_bytes == read_in_order(lm, prompt(40)).states.nbytes
     row = cache.nbytes // cache.capacity
     assert slots_for(lm, 100, 3 * (100 * row + lm.state_bytes)) == 3

@@ -148,14 +148,14 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     working.show(chosen)
 
     half = rotary_frequencies(lm)
-    keys = working.full.buffer[0][:, :, chosen]
+    keys = working.full.buffers[0][0, ..., chosen, :]
     pairs = torch.complex(keys[..., : len(half)], keys[..., len(half) : 2 * len(half)])
     plain = pairs * torch.polar(torch.ones(len(chosen), len(half)), -chosen[:, None] * half)
     again = plain * torch.polar(torch.ones(len(chosen), len(half)), torch.arange(len(chosen))[:, None] * half)
     expected = torch.cat((again.real, again.imag, keys[..., 2 * len(half) :]), -1)
     (shown,) = working.cache.rows(0, len(chosen))
     assert torch.allclose(shown[0], expected, atol=1e-5)
-    assert torch.equal(shown[1], working.full.buffer[1][:, :, chosen])
+    assert torch.equal(shown[1], working.full.buffers[0][1, ..., chosen, :])
 
 
 def test_the_visible_positions_follow_the_sequence() -> None:

@@ -153,7 +153,7 @@ class Ceilings(NamedTuple):
 
     def floor(self, lm: LanguageModel, length: int, nodes: int) -> float:
         """Seconds of a step of `nodes` nodes after `length` tokens: reading and multiplying can overlap."""
-        rows = row_shapes(lm.config)
+        rows = row_shapes(lm.config).values()
         linear = [module for module in lm.model.modules() if isinstance(module, nn.Linear)]
         products = sum(2 * module.in_features * module.out_features for module in linear)
         attention = 4 * int(lm.config.num_attention_heads) * sum(width for _, width in rows) * length

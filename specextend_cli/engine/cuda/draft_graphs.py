@@ -134,9 +134,8 @@ class DraftGraphs(WholeDrafts):
         """Run the smallest graph that reads `tokens` [n] and what is before them; `room`: rows for what follows."""
         n = len(tokens)
         bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= n)
-        cache.reserve(bucket + room)
-        start = cache.start
-        cache.rollback()
+        start = cache.length
+        cache.make_room(start + bucket + room)
         self._set_place(cache)
         (inputs, before, numbers), replay = self._first[bucket]
         # No upload: what varies are two numbers, and numbers are arguments of a launch.

@@ -211,7 +211,7 @@ class FusedModel:
         states, last = {0: first}, read
 
         def attend(q: Tensor, index: int) -> Tensor:
-            k, v = cache.buffer[:, index, None, :, : cache.end]
+            k, v = cache.of_layer(index)[..., : cache.end, :]
             return prompt.attend(q, k, v, layers[index].scale, layers[index].window)
 
         for index, (x, normed, q) in enumerate(self._layers.run(first, read, self._norm, inputs, attend)):

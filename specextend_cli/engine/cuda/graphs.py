@@ -19,7 +19,6 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.function import Backend, LayerQueries
 from specextend_cli.engine.attention.triton_tree import WORD, pack, triton_tree
-from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.fused import FusedModel
@@ -113,9 +112,9 @@ class Graphs:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
         self.step = step
         device = scratch.device
-        at = scratch.states.place() if scratch.states else ()
+        at = scratch.states.place()
         if at is None:
-            raise RuntimeError("the states of its recurrent layers differ")
+            raise RuntimeError("its recurrences are not in single precision")
         # No scratch cache of several sequences: all of them write into one.
         shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
         inputs = [
@@ -167,7 +166,7 @@ def _replay(graphs: Graphs, step: Step) -> Graph | None:
     graph = graphs.for_tree(step, n if slots == 1 else max(n, 2))  # that of one row has no mask
     if graph is None or slots > MOST_SLOTS or (mask is None and n > 1):
         return None
-    start, end = _room(cache, n, graph.inputs.rows)
+    start, end = _room(cache, graph.inputs.rows)
     held = graph.inputs
     held.set((start, end, slots, *place_of(cache)))
     held.tokens[:n], held.positions[:n] = step.tokens, step.positions
@@ -179,13 +178,10 @@ def _replay(graphs: Graphs, step: Step) -> Graph | None:
     return graph
 
 
-def _room(cache: KVCache, n: int, rows: int) -> tuple[int, int]:
-    """The reserved rows of a forward of n tokens, with memory for the `rows` that its graph writes."""
-    start, end = cache.start, cache.end
-    if start + rows > cache.capacity:
-        cache.reserve(rows - n)
-        cache.start, cache.end = start, end
-    return start, end
+def _room(cache: KVCache, rows: int) -> tuple[int, int]:
+    """The reserved rows of a forward, with memory for the `rows` that its graph writes."""
+    cache.make_room(cache.start + rows)
+    return cache.start, cache.end
 
 
 def _queries(graph: Graph, layers: Sequence[int], n: int) -> dict[int, LayerQueries]:
@@ -231,7 +227,7 @@ class GraphedModel(Runner):
     def run(self, step: Step) -> Output:
         """See `Runner`. Prompts are read by the fused layers, launch by launch; what has no graph, by the model."""
         cache, n, graph = step.cache, len(step), None
-        if isinstance(cache, BatchedKVCache):
+        if cache.is_batch:
             return self._run_batch(step, cache)
         is_prompt = step.tree is None and step.tree_mask is None and (n > 1 or step.record_last)
         body = self.graphs.step
@@ -253,11 +249,11 @@ class GraphedModel(Runner):
         One upload, from which the tree's nodes are read as well, and one launch.
         """
         n, graph = len(tree), self.graphs.for_tree(step, len(tree))
-        at = cache.states.place() if cache.states and graph else ()
+        at = cache.states.place() if graph else None
         if graph is None or at is None:
             return None
         rows = graph.inputs.rows
-        start, end = _room(cache, n, rows)
+        start, end = _room(cache, rows)
         more = [0] * (rows - n)
         positions = [step.root + depth for depth in tree.depths]
         words = [0] * (WORDS * n)  # as integers with a sign; no graph has more rows than a word has bits
@@ -286,15 +282,15 @@ class GraphedModel(Runner):
             self.graphs.last.fill_(row)
             self.graphs.keeping[rows]()
 
-    def _run_batch(self, step: Step, cache: BatchedKVCache) -> Output:
+    def _run_batch(self, step: Step, cache: KVCache) -> Output:
         b, graph = cache.used, self.graphs.batch(cache.used)
         fits = graph is not None and graph.inputs.rows <= cache.slots and self.graphs.step.is_current()
-        if graph is None or not fits or (cache.states and cache.place_states() is None):
+        if graph is None or not fits or cache.states.place() is None:
             return self._stock.run(step)
         held = graph.inputs
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
             held.starts.zero_()
-        if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.place_states() or ()))):
+        if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.states.place() or ()))):
             held.set(place)
             self._places[held.rows] = place
         held.tokens[:b] = step.tokens

@@ -8,7 +8,7 @@ told that there is no state, so that they call the same functions for one token 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from typing import Any
 
@@ -19,7 +19,7 @@ from transformers.cache_utils import Cache, LinearAttentionCacheLayerMixin
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block
-from specextend_cli.engine.cache import BufferLayer, attending
+from specextend_cli.engine.cache import BufferLayer
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.step import Body, Recorded, Recurrence, StepInputs, StepOutput
 from specextend_cli.engine.head import EagleHead
@@ -34,7 +34,7 @@ class _Placed:
     """The attention `Backend` of one captured forward, and what its cache's layers tell it."""
 
     def __init__(
-        self, inputs: StepInputs, like: Tensor, windows: Sequence[int | None], attending: Sequence[int]
+        self, inputs: StepInputs, like: Tensor, windows: Sequence[int | None], attending: Iterable[int]
     ) -> None:
         """`like` is a tensor of the cache's number format; `windows` are the layers'; `attending` ones ask in turn."""
         self.inputs, self.like, self.windows = inputs, like, windows
@@ -107,7 +107,7 @@ class _State(LinearAttentionCacheLayerMixin):
         """What the convolution sees at each row, [rows, channels, size], for new inputs [b, channels, n]."""
         now = RUNNING.get()
         assert now is not None
-        now.layer = self
+        now.append(self)
         self.recorded = Recorded(conv_states, int(kwargs["conv_kernel_size"]), None)
         seen = ops.convolution_inputs(*self.recorded[:2], self.state_index, self.inputs.more, self.inputs.words)
         assert seen is not None
@@ -139,8 +139,7 @@ class StockModel:
     """A language model's `Body`."""
 
     def __init__(self, lm: LanguageModel) -> None:
-        cache = lm.new_cache(0)
-        self._lm, self._attending, self._places = lm, cache.attending, cache.places
+        self._lm, self._places = lm, lm.new_cache(0).places
         self._like = torch.empty(1, dtype=lm.dtype, device=lm.device)
         self._decoder: Any = lm.model.get_decoder()
         self._rotary = getattr(self._decoder, "rotary_emb", None)
@@ -151,11 +150,11 @@ class StockModel:
 
     def __call__(self, inputs: StepInputs) -> StepOutput:
         """See `Body`."""
-        placed = _Placed(inputs, self._like, self._lm.windows, self._attending)
-        places, indices = iter(self._places), itertools.count()
+        placed = _Placed(inputs, self._like, self._lm.windows, self._places)
+        indices = itertools.count()
         layers: list[Any] = [
-            _Layer(placed, *next(places)) if attends else _State(inputs, next(indices))
-            for attends in attending(self._lm.config)
+            _Layer(placed, *self._places[number]) if number in self._places else _State(inputs, next(indices))
+            for number in range(self._lm.layers)
         ]
         states = [layer for layer in layers if isinstance(layer, _State)]
         cache = Cache(layers=layers)

@@ -17,7 +17,6 @@ from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention.split_kv import SplitKV
-from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.check import NotOursError, few_layers, results_of_head, results_of_model, use
 from specextend_cli.engine.decoder import Decoder, DecoderLayer, Norm
 from specextend_cli.engine.head import EagleHead
@@ -106,13 +105,13 @@ class NativeRunner(Runner):
         """See `Runner`. Trees of many rows, long working sets and other attention are left to the model's modules."""
         step.upload()
         cache, b, tree = step.cache, step.sequences, step.tree_mask
-        n, is_batch = len(step) // b, isinstance(cache, BatchedKVCache)
+        n, is_batch = len(step) // b, cache.is_batch
         is_wide = n > MOST_ROWS and (self._is_head or tree is not None or step.key_positions is not None)
         earlier = 0 if is_batch else tree.shape[1] - n if tree is not None else cache.start - cache.length
         is_odd = self._is_head and (cache.length == 0 or earlier + n != cache.end - cache.length)
         if is_wide or is_odd or b > MOST_ROWS or not isinstance(step.backend, SplitKV):
             return self._stock.run(step)
-        decoder, buffer, layers = self.decoder, cache.buffer, step.feature_layers
+        decoder, buffer, layers = self.decoder, cache.buffers[0], step.feature_layers
         keep = n if b > 1 else min(step.logits_to_keep or n, n)
         logits = torch.empty(b * keep, decoder.head.out_features)
         features = torch.empty(b * n, len(layers) * decoder.hidden, dtype=decoder.dtype) if layers else None
@@ -147,8 +146,8 @@ class NativeRunner(Runner):
             keys=buffer.data_ptr(),
             values=buffer.data_ptr() + strides[0] * buffer.element_size(),
             by_layer=strides[1],
-            by_sequence=strides[2] if is_batch else 0,
-            by_head=strides[-3],
+            by_sequence=strides[2],
+            by_head=strides[3],
             earlier=earlier,
             keep=keep,
             feature_count=len(layers),
