@@ -149,7 +149,7 @@ def test_few_layers_are_the_first_and_last() -> None:
         chosen = [layers.index(layer) for layer in lm.model.get_decoder().layers]
         assert chosen == [0, 1, 3, 5, 6]
         assert set(lm.windows) == set(before)
-        assert lm.new_cache(1).buffer.shape[1] == len(chosen) == lm.layers
+        assert lm.new_cache(1).buffers[0].shape[1] == len(chosen) == lm.layers
     assert list(lm.model.get_decoder().layers) == layers
     assert lm.windows == before
     assert [layer.self_attn.layer_idx for layer in layers] == list(range(7))

@@ -72,10 +72,10 @@ class NativeRunner(Runner):
             raise NotOursError(f"there is no native forward for {decoder.dtype} or heads of {decoder.head_dim} numbers")
         if decoder.head.bias is not None:
             raise NotOursError("its output layer has a bias")
-        self._rotation = Rotation(decoder.rope, decoder.dtype, decoder.kinds)
-        self._softmaxes = [SoftmaxOptions(layer.cap or None) for layer in decoder.layers]
-        self._layers = (Layer * len(decoder.layers))(*map(structures.layer, decoder.layers))
-        self._model = Model(
+        self._rotation: Rotation = Rotation(decoder.rope, decoder.dtype, decoder.kinds)
+        self._softmaxes: list[SoftmaxOptions] = [SoftmaxOptions(layer.cap or None) for layer in decoder.layers]
+        self._layers: Any = (Layer * len(decoder.layers))(*map(structures.layer, decoder.layers))
+        self._model: Model = Model(
             bf16=int(decoder.dtype == torch.bfloat16),
             exact=int(exact and decoder.dtype == torch.float32),
             layers=len(decoder.layers),
