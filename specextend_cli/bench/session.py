@@ -85,5 +85,5 @@ def _settings(options: Options, models: Models, decoding: Decoding, *, layers: b
         "retrieval": {**asdict(retrieval), "layers": list(retrieval.layers)},
         "tree": asdict(models.tree),
         "attention": models.lm.attention,
-        "layers": "ours" if layers and models.lm.forward_backend is not None else "transformers'",
+        "layers": "ours" if layers and models.lm.runner is not models.lm.stock else "transformers'",
     }

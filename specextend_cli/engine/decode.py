@@ -14,7 +14,7 @@ from specextend_cli.engine.cuda.capture import turn
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafting import Drafting
-from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Step
+from specextend_cli.engine.events import Accepted, Event, Finished, Prefilled, Prefilling
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -63,7 +63,7 @@ def decode(
     yield Prefilled(len(prompt), perf_counter() - started)
     yield from drafting.first_events()
     new, reason = stop(tokens)
-    yield Step(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0)
+    yield Accepted(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0)
 
     while reason is None:
         with turn(target.lm.device):
@@ -77,7 +77,7 @@ def decode(
             drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
             seconds = drafting.learn(path)
         new, reason = stop(tokens)
-        yield Step(tuple(new), len(prompt) + stop.count, len(tree), *seconds)
+        yield Accepted(tuple(new), len(prompt) + stop.count, len(tree), *seconds)
         yield from drafting.events(path, ended=reason is not None)
     yield Finished(reason, stop.count)
 
@@ -101,6 +101,7 @@ def _prefill(
         yield Prefilling(start, len(prompt), perf_counter() - started)
         ids = upload(prompt[start:end], target.lm.device)
         wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
-        logits, features = target.prefill(ids, features=wanted)
-        drafter.observe(prompt[start:end], features, ids)
+        out = target.prefill(ids, features=wanted)
+        drafter.observe(prompt[start:end], out.features, ids)
+        logits = out.logits
     return logits

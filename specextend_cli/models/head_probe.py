@@ -11,11 +11,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 
 DEPTH = 3  # tokens that are drafted at every position
 MARGIN = 0.02  # of agreement by which another reading has to be better than the first: chance alone makes half of it
@@ -45,7 +45,7 @@ def agreements(
     """
     layers = sorted({layer for reading in readings for layer in reading.feature_layers})
     positions = torch.arange(len(tokens), device=tokens.device)
-    out = target.forward(tokens, positions, target.new_cache(len(tokens)), features=layers)
+    out = target.forward(tokens, positions, target.new_cache(len(tokens)), feature_layers=layers)
     assert out.features is not None
     states = dict(zip(layers, out.features.split(head.config.target_hidden, -1), strict=True))
     chosen, stock, shares = out.logits.argmax(-1), head.config, []
@@ -67,10 +67,10 @@ def _agreement(head: EagleHead, features: Tensor, tokens: Tensor, chosen: Tensor
     for depth in range(DEPTH):
         # Row i has read the text up to token i + 1 + depth, the last `depth` of them behind its own states.
         read = slice(1 + depth, 1 + depth + rows)
-        cache.reserve(rows)
         positions = torch.arange(depth, depth + rows, device=device)
-        out = head(tokens[read], states[:rows], positions, cache, ForwardContext(backend, mask))
+        out = head.run(Step(tokens[read], positions, cache, mask, backend=backend, states=states[:rows]))
+        assert out.state is not None
         agreed.append(head.vocabulary[out.logits.argmax(-1)] == chosen[read])
-        states, rows = out.states, rows - 1
+        states, rows = out.state, rows - 1
         mask = torch.cat((mask[:rows], torch.eye(rows, dtype=torch.bool, device=device)), 1)
     return sum(float(level.float().mean()) for level in agreed) / DEPTH

@@ -102,6 +102,7 @@ def load_language_model(
     """
     import torch
 
+    from specextend_cli.engine import native
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.models.load import load_model
 
@@ -110,9 +111,10 @@ def load_language_model(
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
     made = isinstance(preset.target.source, (GgufSource, OllamaSource))  # then the preset's name is no argument
     name = "" if path in own else str(preset.target.source) if made else preset.name
+    by_library = device.type == "cpu" and native.is_loaded()  # whose own check follows
     try:
         model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name)
-        return LanguageModel(model, backend=attention)
+        return LanguageModel(model, backend=attention, is_checked_long=not by_library)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
 

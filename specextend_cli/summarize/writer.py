@@ -212,5 +212,5 @@ def load_writer(
     yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
     generator.drafter, generator.draft_gate = drafter, DraftGate(shape)
     generator.prefill_chunk = loading.prefill_step(preset, device, engine)
-    generator.batch_size = lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size
+    generator.batch_size = lm.runner.batch_size(batch_size)
     return generator

@@ -156,4 +156,4 @@ def test_batches_are_timed_by_graphs(pretend: PretendDevice, monkeypatch: pytest
     assert [row["sequences"] for row in found] == [1, 3]
     assert all(row["tokens/s in all"] > 0 and row[LATER] == 0 for row in found)
     assert {1, 4} <= set(captured.rows)
-    assert models.lm.forward_backend is None
+    assert models.lm.runner is models.lm.stock

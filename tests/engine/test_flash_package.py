@@ -138,7 +138,7 @@ def test_prompts_through_windows_are_read_in_one_piece(
     windows.clear()
     for context, how in (
         (ForwardContext(made, tree), there),
-        (ForwardContext(made, positions=at), there),
+        (ForwardContext(made, key_positions=at), there),
         (ForwardContext(made), capped),
     ):
         context.attend(q, k, v, 0.2, 16, how)

@@ -17,7 +17,7 @@ from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, NgramDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -86,7 +86,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     refused = use_checked_graphs(target, made, SHAPE, batch=3, capture=rehearsal)
     expected = {"the model keeps transformers' layers"} if layers == "stock" else set()
     assert set(refused) == expected
-    backend: Any = lm.forward_backend
+    backend: Any = lm.runner
     assert type(backend.graphs.step) is (StockModel if layers == "stock" else FusedModel)
     assert (backend.drafts is None) == (name in RECURRENT)
     captures = rehearsal.captures
@@ -98,7 +98,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     texts = [prompt(60, seed=n)[:n] for n in lengths]
     requests = [BatchRequest(text, Stop(6 + number)) for number, text in enumerate(texts)]
     for number, event in decode_batch(lm, requests, slots=3):
-        tokens[number].extend(event.tokens if isinstance(event, Step) else ())
+        tokens[number].extend(event.tokens if isinstance(event, Accepted) else ())
     assert tokens == [generate(tiny(name), text, 6 + number) for number, text in enumerate(texts)]
     assert rehearsal.replays == 7
     assert rehearsal.captures == captures
@@ -115,7 +115,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     refused = use_checked_graphs(target, made, SHAPE, capture=rehearsal)
     kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft head")}
     assert set(refused) == (kept if layers == "stock" else set()), refused
-    backend: Any = head.forward_backend
+    backend: Any = head.runner
     assert type(backend.graphs.step) is (StockHead if layers == "stock" else FusedHead)
     captures = rehearsal.captures
     for drafts in (backend.drafts, None):

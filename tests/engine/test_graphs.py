@@ -14,7 +14,6 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, decode_batch
@@ -26,7 +25,7 @@ from specextend_cli.engine.cuda.step import MOST_SLOTS
 from specextend_cli.engine.cuda.stock import _Placed
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model, model_drafters
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -229,7 +228,7 @@ def test_more_pending_tokens_than_a_graph_reads(
         written, accepted = [], []
         gate = Rarely(SHAPE, enabled=False)
         for event in decode(target, made, prompt(), stop=Stop(180), retrieval=retrieval, gate=gate):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 written.extend(event.tokens)
                 accepted.append(len(event.tokens))
         assert written == by_generate(180)
@@ -248,7 +247,7 @@ def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, p
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     without, made = found, LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
     assert "drafts are grown level by level" not in captured.prepare(made)
-    assert made.lm.forward_backend is not None
+    assert made.lm.runner is not made.lm.stock
     found = noted(made)
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     for one, other in zip(found, without, strict=True):
@@ -281,7 +280,7 @@ def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, d
     for _ in range(3):
         captured.forget()
         events = decode(target, made, LONG, stop=Stop(NEW), retrieval=retrieval, gate=gate, prefill_chunk=64)
-        assert [token for event in events if isinstance(event, Step) for token in event.tokens] == by_generate(NEW)
+        assert [token for event in events if isinstance(event, Accepted) for token in event.tokens] == by_generate(NEW)
         captured.check()
 
 
@@ -299,7 +298,7 @@ def emitted(lm: LanguageModel, slots: int) -> list[list[int]]:
     ]
     tokens: list[list[int]] = [[] for _ in requests]
     for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             tokens[number] += event.tokens
     return tokens
 
@@ -370,29 +369,27 @@ def chain(n: int) -> Tensor:
 def test_other_shapes_run_on_the_model_itself(captured: Captured, layers: str) -> None:
     lm, replays = captured.lm, captured.taken
     tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
-    in_order = ForwardContext(triton_tree)
     wide = torch.ones(4, MOST_SLOTS + 1, dtype=torch.bool)
     wide[:, -4:] = chain(4)
     branch = torch.tensor([[False, False, True, True]])
-    first_of_prompt = ForwardContext(triton_tree, record=frozenset((0,)), record_last=True)
-    cases: Sequence[tuple[int, ForwardContext, bool, bool]] = (  # tokens, context, committed, replayed
-        (150, in_order, True, False),  # a prompt
-        (40, in_order, True, False),  # a piece of one
-        (1, first_of_prompt, True, False),  # its last one, whose queries are kept
-        (33, ForwardContext(triton_tree, chain(33)), True, True),  # all rows that there are
-        (33, ForwardContext(triton_tree, chain(33)), False, True),  # the cache grows by those that the graph has more
-        (1, ForwardContext(reference), False, False),  # another back end
-        (65, ForwardContext(triton_tree, chain(65)), True, False),  # more rows than any graph has
-        (4, ForwardContext(triton_tree, chain(4)), True, True),
-        (4, ForwardContext(triton_tree, wide), False, False),  # more rows of a tree than a mask has bits
-        (1, ForwardContext(triton_tree, branch), False, True),  # one node, which does not see all of the tree
+    cases: Sequence[tuple[int, dict[str, Any], bool, bool]] = (  # tokens, what is asked, committed, replayed
+        (150, {}, True, False),  # a prompt
+        (40, {}, True, False),  # a piece of one
+        (1, {"record": (0,), "record_last": True}, True, False),  # its last one, whose queries are kept
+        (33, {"tree_mask": chain(33)}, True, True),  # all rows that there are
+        (33, {"tree_mask": chain(33)}, False, True),  # the cache grows by those that the graph has more
+        (1, {"backend": reference}, False, False),  # another back end
+        (65, {"tree_mask": chain(65)}, True, False),  # more rows than any graph has
+        (4, {"tree_mask": chain(4)}, True, True),
+        (4, {"tree_mask": wide}, False, False),  # more rows of a tree than a mask has bits
+        (1, {"tree_mask": branch}, False, True),  # one node, which does not see all of the tree
     )
 
     def logits(*, with_graphs: bool) -> list[Tensor]:
         cache, found = lm.new_cache(256), []
-        for n, context, is_kept, is_replayed in cases:
+        for n, asked, is_kept, is_replayed in cases:
             replays.replays = 0
-            out = lm.forward(tokens[:n], cache.length + positions[:n], cache, context=context)
+            out = lm.forward(tokens[:n], cache.length + positions[:n], cache, **{"backend": triton_tree, **asked})
             assert (cache.start, cache.end) == (cache.length, cache.length + n)
             assert replays.replays == (with_graphs and is_replayed)
             found.append(out.logits.clone())
@@ -432,7 +429,7 @@ def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> Non
     target = Target(captured.lm)
     run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"), new=4)
     captured.check()
-    memory = weakref.ref(target.cache.buffer)
+    memory = weakref.ref(target.cache.buffers[0])
     del target
     gc.collect()
     assert memory() is None

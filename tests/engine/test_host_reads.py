@@ -15,7 +15,7 @@ from specextend_cli.engine.cuda import fused
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
@@ -84,7 +84,7 @@ def steps(
     ):
         meter.add(event)
         chosen |= isinstance(event, Retrieved)
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             count += 1
             if count > 3:
                 yield Counted(chosen, Counter(device.reads), Counter(device.uploads), Counter(device.waits))
@@ -194,7 +194,7 @@ def test_a_step_of_a_batch_is_not_read_behind_the_next(pretend: PretendDevice, m
     monkeypatch.setattr(Download, "__init__", noting("sent", Download.__init__))
     monkeypatch.setattr(Download, "tolist", noting("read", Download.tolist))
     requests = [BatchRequest(prompt(20), Stop(8), Sampling()) for _ in range(4)]
-    tokens = [event.tokens for _, event in decode_batch(lm, requests, slots=4) if isinstance(event, Step)]
+    tokens = [event.tokens for _, event in decode_batch(lm, requests, slots=4) if isinstance(event, Accepted)]
     assert len(tokens) == 4 * 8
     assert min(map(min, tokens)) >= 0
     assert told[told.index("sent") - 1 :] == ["launched", "sent", *["launched", "sent", "read"] * 7, "read"]
@@ -214,7 +214,7 @@ def test_a_step_of_a_batch_reads_once(
     requests = [BatchRequest(prompt(20 + n), Stop(8), replace(kinds[n % len(kinds)], seed=n)) for n in range(16)]
     found = []
     for number, event in decode_batch(lm, requests, slots=16):
-        if isinstance(event, Step) and event.nodes and number == 0:  # the first one of a step
+        if isinstance(event, Accepted) and event.nodes and number == 0:  # the first one of a step
             found.append((pretend.reads.total(), pretend.uploads.total(), pretend.waits.total()))
             pretend.forget()
     assert len(found) == 7

@@ -12,7 +12,7 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.lm import LMDrafter
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Schedule, working_set
 from specextend_cli.engine.stop import Stop
@@ -93,7 +93,7 @@ def test_working_sets_are_chosen_when_the_gate_affords_it(every: int) -> None:
     gate.every = every
     drafter = LMDrafter(lm, target, config)
     events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, gate=gate))
-    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
     assert steps > 4
     assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every
 
@@ -110,7 +110,7 @@ def test_a_set_is_chosen_again_only_where_it_leaves_something_out(
     drafter = LMDrafter(target.lm if is_self else LanguageModel(tiny()), target, config)
     events = list(decode(target, drafter, prompt(length), stop=Stop(14), retrieval=config, gate=gate))
     chosen = sum(isinstance(event, Retrieved) for event in events)
-    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
     assert {"never": chosen == 1, "later": 1 < chosen < steps, "always": chosen == steps}[chosen_again]
 
 
@@ -148,14 +148,14 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     working.show(chosen)
 
     half = rotary_frequencies(lm)
-    keys = working.full.buffer[0][:, :, chosen]
+    keys = working.full.buffers[0][0, ..., chosen, :]
     pairs = torch.complex(keys[..., : len(half)], keys[..., len(half) : 2 * len(half)])
     plain = pairs * torch.polar(torch.ones(len(chosen), len(half)), -chosen[:, None] * half)
     again = plain * torch.polar(torch.ones(len(chosen), len(half)), torch.arange(len(chosen))[:, None] * half)
     expected = torch.cat((again.real, again.imag, keys[..., 2 * len(half) :]), -1)
     (shown,) = working.cache.rows(0, len(chosen))
     assert torch.allclose(shown[0], expected, atol=1e-5)
-    assert torch.equal(shown[1], working.full.buffer[1][:, :, chosen])
+    assert torch.equal(shown[1], working.full.buffers[0][1, ..., chosen, :])
 
 
 def test_the_visible_positions_follow_the_sequence() -> None:

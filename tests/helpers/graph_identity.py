@@ -20,10 +20,10 @@ SHAPE = TreeShape(nodes=12, depth=4, width=3, threshold=0.0)
 
 def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
     """Let the models run themselves again."""
-    lm.forward_backend = None
+    lm.runner = lm.stock
     for one in model_drafters(drafter) if drafter else ():
         if isinstance(one, ModelDrafter):
-            one.model.forward_backend = None
+            one.model.runner = one.model.stock
 
 
 def use_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,7 +43,7 @@ def check_identity(
     made = DRAFTERS[drafter](target, retrieval)
     refused = use_checked_graphs(target, made, SHAPE, batch=2, capture=capture)
     assert set(refused.values()) <= {"some of its layers are recurrent"}, refused
-    assert target.lm.forward_backend is not None
+    assert target.lm.runner is not target.lm.stock
     written, meter = run(target, made, prompt(length), retrieval, new=new, shape=SHAPE)
     assert written == generate(tiny(name).to(device), prompt(length), new)
     assert meter.accepted_lengths == without.accepted_lengths

@@ -18,9 +18,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
+from specextend_cli.engine.native.runner import use_natively
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
@@ -103,8 +103,8 @@ def test_a_working_set_turns_the_keys_of_a_text_part(positions: str, tmp_path: P
 def test_the_native_forward_takes_it(name: str, library: Library, tmp_path: Path) -> None:
     library.load()
     lm = LanguageModel(load_model(save(whole(name), tmp_path)), backend="split")
-    run_natively(lm)
-    assert lm.forward_backend is not None
+    use_natively(lm)
+    assert lm.runner is not lm.stock
     target = Target(lm)
     assert run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))[0] == list(
         by_generate(name)

@@ -46,7 +46,7 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.models.presets import load_preset
@@ -251,7 +251,7 @@ def decoded(target: Target, drafter: Drafter, case: Case, draft: Draft) -> Recor
     for event in decode(target, drafter, case.tokens, stop=stop, gate=gate, **options):
         if isinstance(event, Retrieved):
             record["sets"].append(int(event.positions.sum()))
-        elif isinstance(event, Step):
+        elif isinstance(event, Accepted):
             record["tokens"] += event.tokens
             if event.nodes:  # the first token comes from prefill
                 record["accepted"].append(event.accepted)

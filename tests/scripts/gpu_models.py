@@ -26,17 +26,17 @@ from specextend_cli.engine.attention.flash_package import flash_attn, is_install
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.batch import BatchRequest, decode_batch
-from specextend_cli.engine.cache import KVCache, row_shapes
+from specextend_cli.engine.cache import row_shapes
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import Drafter, EagleDrafter
-from specextend_cli.engine.events import Step
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, accept, root
@@ -161,7 +161,7 @@ class Ceilings(NamedTuple):
 
     def floor(self, lm: LanguageModel, length: int, nodes: int) -> float:
         """Seconds of a step of `nodes` nodes after `length` tokens: reading and multiplying can overlap."""
-        rows = row_shapes(lm.config)
+        rows = row_shapes(lm.config).values()
         linear = [module for module in lm.model.modules() if isinstance(module, nn.Linear)]
         products = sum(2 * module.in_features * module.out_features for module in linear)
         attention = 4 * int(lm.config.num_attention_heads) * sum(width for _, width in rows) * length
@@ -173,7 +173,7 @@ class Ceilings(NamedTuple):
         """Seconds of a prompt's products; a token sees half of the keys on average, and one needs logits."""
         linear = [module for module in lm.model.get_decoder().modules() if isinstance(module, nn.Linear)]
         products = sum(2 * module.in_features * module.out_features for module in linear)
-        attention = 4 * int(lm.config.num_attention_heads) * sum(width for _, width in row_shapes(lm.config))
+        attention = 4 * int(lm.config.num_attention_heads) * sum(width for _, width in row_shapes(lm.config).values())
         return length * (products + attention * length / 2) / self.arithmetic
 
 
@@ -361,15 +361,14 @@ class SyntheticModels:
 
 
 @dataclass
-class _FusedReader(ForwardBackend[ModelOutput]):
+class _FusedReader(Runner):
     """Prompts by the fused forward and any attention back end; `GraphedModel` takes the default one only."""
 
     model: FusedModel
 
-    def run(self, inputs: ForwardInput) -> ModelOutput:
-        """See `ForwardBackend`."""
-        assert isinstance(inputs.cache, KVCache)
-        return self.model.read(inputs, inputs.cache)
+    def run(self, step: Step) -> Output:
+        """See `Runner`."""
+        return self.model.read(step, step.cache)
 
 
 @torch.inference_mode()
@@ -386,10 +385,10 @@ def prompts(models: SyntheticModels, ceilings: Ceilings, length: int, *, fused: 
         kernels["memory-efficient"] = partial(hybrid, kernel="efficient")
         kernels |= {"flash-attn": flash_attn} if is_installed() else {}
     prompt = torch.arange(length).remainder(sizes.vocabulary).tolist()
-    reader = _FusedReader(FusedModel(lm)) if fused else None
+    reader = _FusedReader(FusedModel(lm)) if fused else lm.stock
     for name, target.prefill_backend in kernels.items():
         spent, result = None, ""
-        lm.forward_backend = reader
+        lm.runner = reader
         try:
             call = partial(read, target, prompt, sizes.piece, room=0)
             call()  # warms up
@@ -397,7 +396,7 @@ def prompts(models: SyntheticModels, ceilings: Ceilings, length: int, *, fused: 
         except Exception as error:  # what a kernel does not take, each says in its own way
             result = f"{type(error).__name__}: {error}".splitlines()[0]
         finally:
-            lm.forward_backend = None
+            lm.runner = lm.stock
         floor = ceilings.reading(lm, length)
         row: dict[str, Cell] = {"model": sizes.model, "prompt (tokens)": length, "attention": name, "seconds": spent}
         yield {**row, "floor (s)": floor, "result": result}
@@ -454,7 +453,7 @@ def _tokens_per_second(models: SyntheticModels, b: int) -> float:
     requests = [BatchRequest(prompt, Stop(TOKENS), Sampling(repetition_penalty=1.05)) for prompt in prompts]
     tokens, started, ended = 0, 0.0, 0.0
     for _, event in decode_batch(models.lm, requests, slots=b, prefill_chunk=4096):
-        if isinstance(event, Step) and event.nodes:
+        if isinstance(event, Accepted) and event.nodes:
             tokens, ended = tokens + len(event.tokens), perf_counter()
             started = started or ended
     return (tokens - b) / (ended - started)

@@ -14,7 +14,7 @@ from specextend_cli.engine.attention import hybrid
 from specextend_cli.engine.cuda import capture as capture_module
 from specextend_cli.engine.cuda import graph_check
 from specextend_cli.engine.cuda.capture import CaptureFailedError
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import DeviceError, FitError
 from specextend_cli.runtime.loading_thread import Stage
@@ -25,11 +25,11 @@ from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text
 
 
-def told(preset: Path, device: str, **options: object) -> tuple[list[str], list[Step]]:
+def told(preset: Path, device: str, **options: object) -> tuple[list[str], list[Accepted]]:
     """The chunk summaries and the summary, and the steps that wrote them."""
     events = run(preset, device, **options)
     summary = events[-1].summary
-    return [*summary.chunk_summaries, summary.text], [event for event in events if isinstance(event, Step)]
+    return [*summary.chunk_summaries, summary.text], [event for event in events if isinstance(event, Accepted)]
 
 
 def run(preset: Path, device: str, *, length: int = 30, **options: object) -> list[Any]:

@@ -22,8 +22,8 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.ops import Level
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Step, StepInputs, place_of
-from specextend_cli.engine.forward import WholeDrafts
+from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Body, StepInputs, place_of
+from specextend_cli.engine.step import WholeDrafts
 from specextend_cli.engine.tree import DraftTree, read
 
 PENDING_BUCKETS = (16, 8, 4, 2, 1)
@@ -38,7 +38,7 @@ class DraftModel(NamedTuple):
     it knows those below `tokens`, and proposes those below `most`.
     """
 
-    step: Step
+    step: Body
     tokens: int
     most: int
     vocabulary: Tensor | None = None
@@ -112,9 +112,8 @@ class DraftGraphs(WholeDrafts):
         More than any graph reads, as after plain steps or a prompt, are read in pieces: the last one's output stays.
         """
         n, most = len(tokens), max(PENDING_BUCKETS)
-        cache.reserve(n + most + room)
-        start = cache.start
-        cache.rollback()
+        start = cache.length
+        cache.make_room(start + n + most + room)
         for at in range(0, n, most):
             size = min(n - at, most)
             bucket = next(m for m in reversed(PENDING_BUCKETS) if m >= size)

@@ -17,7 +17,6 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.triton_tree import WORD
-from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 
 WORDS = 2
@@ -27,20 +26,20 @@ PLACE = 7
 """Integers of `place_of` of each buffer."""
 
 
-def place_of(cache: KVCache | BatchedKVCache, *, windowed: bool = True) -> tuple[int, ...]:
+def place_of(cache: KVCache, *, windowed: bool = True) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
     Of each of its buffers, the address of the first key; then, in numbers of the cache's format, the distances from a
-    key to its value, and from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where
-    the positions of the first rows lie and how many there are, for windows; zeros where row i is at position i, and
-    where no layer is `windowed`.
+    key to its value, and from one layer, sequence and head to the next: 0 to the next sequence where there is no batch.
+    Rows of a head lie side by side. Last, where the positions of the first rows lie and how many there are, for
+    windows; zeros where row i is at position i, and where no layer is `windowed`.
     """
-    positions = cache.positions if isinstance(cache, KVCache) and windowed else None
+    positions = cache.positions if windowed else None
     known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
     found: tuple[int, ...] = ()
     for buffer in cache.buffers:
-        by_kind, by_layer, *by_sequence, by_head, _, _ = buffer.stride()
-        found += (buffer.data_ptr(), by_kind, by_layer, by_sequence[0] if by_sequence else 0, by_head, *known)
+        by_kind, by_layer, by_sequence, by_head, _, _ = buffer.stride()
+        found += (buffer.data_ptr(), by_kind, by_layer, by_sequence if cache.is_batch else 0, by_head, *known)
     return found
 
 
@@ -126,7 +125,7 @@ class StepOutput(NamedTuple):
     recorded: tuple[Recorded, ...] = ()
 
 
-class Step(Protocol):
+class Body(Protocol):
     """Computes a forward so that it can be captured: no host reads, no allocations that depend on data."""
 
     def __call__(self, inputs: StepInputs) -> StepOutput:

@@ -170,7 +170,7 @@ def rotary_frequencies(lm: LanguageModel) -> Tensor:
             cache = lm.new_cache(1)
             token = torch.zeros(1, dtype=torch.long, device=lm.device)
             lm.forward(token, token + position, cache, logits_to_keep=1)
-            keys.append([buffer[0, :, :, :1].float() for buffer in cache.buffers])
+            keys.append([buffer[0, ..., :1, :].float() for buffer in cache.buffers])
         angles = distance * frequencies.float()[None]
         both = zip(*keys, strict=True)
         if all(torch.allclose(rotate(a, angles), b, rtol=0, atol=0.02 * float(b.abs().max())) for a, b in both):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
 from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
@@ -58,8 +57,9 @@ class LMDrafter(ModelDrafter):
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
         self._forward(tokens, positions, cache)
 
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
-        return self._shared(self.lm.forward(tokens, positions, self.working.cache, context=context).logits)
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, tree_mask: Tensor) -> Tensor:
+        backend = self.target.lm.backend
+        return self._shared(self.lm.forward(tokens, positions, self.working.cache, tree_mask, backend=backend).logits)
 
     def _shared(self, logits: Tensor) -> Tensor:
         """Of the tokens that the target has."""
