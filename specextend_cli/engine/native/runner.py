@@ -39,6 +39,7 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
 
     For `exact` see `NativeRunner`. A language model is compared on few layers.
     """
+    model.runner = model.stock  # what is expected is what its own modules give
     make = partial(NativeRunner, model, exact=exact)
     rounds = None if exact else torch.bfloat16
     if isinstance(model, EagleHead):
