@@ -39,15 +39,17 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
 
     For `exact` see `NativeRunner`. A language model is compared on few layers.
     """
+    model.runner = model.stock  # what is expected is what its own modules give
     make = partial(NativeRunner, model, exact=exact)
     rounds = None if exact else torch.bfloat16
     if isinstance(model, EagleHead):
-        expected = list(results_of_head(model, reference))
-        use(model, make, partial(results_of_head, model), SplitKV(), expected, rounds)
+        with on_threads(probing_threads(model)):
+            expected = list(results_of_head(model, reference))
+            use(model, make, partial(results_of_head, model), SplitKV(), expected, rounds)
         return
     Decoder.of(model)  # or there are no few layers of it
+    results = partial(results_of_model, model, batches=(2,))
     with on_threads(probing_threads(model.model)), few_layers(model):
-        results = partial(results_of_model, model, batches=(2,))
         use(model, make, results, model.backend, list(results(reference)), rounds)
     model.runner = make()
     model.exact_rows = _WORTH_ROWS
