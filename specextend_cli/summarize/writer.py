@@ -96,7 +96,7 @@ class TextGenerator:
         The text ends before a sentence that begins to repeat others, and before one that `max_tokens` cuts off.
         """
         stream = TextStream(self.tokenizer)
-        with _computing(self.target.lm.device, len(prompt.tokens)):
+        with _computing(self.target, len(prompt.tokens)):
             for event in decode(
                 self.target,
                 self.drafter,
@@ -122,7 +122,7 @@ class TextGenerator:
             )
             for prompt, stream in zip(prompts, streams, strict=True)
         ]
-        with _computing(self.target.lm.device, max(len(prompt.tokens) for prompt in prompts)):
+        with _computing(self.target, max(len(prompt.tokens) for prompt in prompts)):
             for number, event in decode_batch(
                 self.target.lm,
                 requests,
@@ -161,7 +161,7 @@ class TextGenerator:
 
 
 @contextmanager
-def _computing(device: torch.device, tokens: int) -> Iterator[None]:
+def _computing(target: Target | TransformersTarget, tokens: int) -> Iterator[None]:
     """FitError, DeviceError: memory, or the GPU, fails while prompts of at most so many tokens are continued."""
     try:
         yield
@@ -172,7 +172,7 @@ def _computing(device: torch.device, tokens: int) -> Iterator[None]:
             fix="a preset with a smaller model or chunk: specextend models list",
         ) from error
     except RuntimeError:
-        check_alive(device)
+        check_alive(target.lm.device)
         raise
 
 
