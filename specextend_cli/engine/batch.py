@@ -18,6 +18,7 @@ from torch import Tensor
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cost_model import CostModel
+from specextend_cli.engine.cuda.capture import turn
 from specextend_cli.engine.decode import prefill_chunks
 from specextend_cli.engine.events import Accepted, Event, Finished, Prefilled, Prefilling, Reason
 from specextend_cli.engine.lm import LanguageModel
@@ -146,11 +147,12 @@ class _Reader:
                 continue
             yield Prefilling(start, len(prompt), perf_counter() - started)
             at = slice(start, end)
-            out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
+            with turn(self.lm.device):
+                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
+                self.logits = out.logits.clone()  # they may lie in a graph's memory
             self.cache.commit()
             if end == shared_prefix:
                 self.cache.mark()
-            self.logits = out.logits.clone()  # they may lie in a graph's memory
         self._known = asked
         yield Prefilled(len(prompt), perf_counter() - started)
 
@@ -222,8 +224,9 @@ class _Batch:
         """Feed every sequence its last token, and choose the next; `prompts` were read so far."""
         lm, cache, used = self.lm, self.cache, len(self.live)
         longest = cache.length
-        out = lm.run(Step(self._tokens[:used], cache.lengths, cache, sequences=used))
-        cache.grow()
-        choice = self.sampler.choose(out.logits)
+        with turn(lm.device):
+            out = lm.run(Step(self._tokens[:used], cache.lengths, cache, sequences=used))
+            cache.grow()
+            choice = self.sampler.choose(out.logits)
         self._tokens[:used] = choice
         return _Running(tuple(self.live), prompts, longest, Download(choice))

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import Retrieval, Sampling
+from specextend_cli.engine.cuda.capture import turn
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafting import Drafting
@@ -65,15 +66,16 @@ def decode(
     yield Accepted(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0)
 
     while reason is None:
-        tree = drafting.draft(tokens[-1])
-        out = target.verify(tree, features=drafter.feature_layers, record=drafting.is_choosing)
-        choice = sampler.choose(out.logits, tree)  # the target's token behind every node
-        path, tokens = accept(tree, choice)  # the nodes that equal it, root first, and the token behind the last
-        kept = target.keep(path)
-        ids = choice[kept]
-        sampler.commit(tokens, ids)
-        drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
-        seconds = drafting.learn(path)
+        with turn(target.lm.device):
+            tree = drafting.draft(tokens[-1])
+            out = target.verify(tree, features=drafter.feature_layers, record=drafting.is_choosing)
+            choice = sampler.choose(out.logits, tree)  # the target's token behind every node
+            path, tokens = accept(tree, choice)  # the nodes that equal it, root first, and the token behind the last
+            kept = target.keep(path)
+            ids = choice[kept]
+            sampler.commit(tokens, ids)
+            drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
+            seconds = drafting.learn(path)
         new, reason = stop(tokens)
         yield Accepted(tuple(new), len(prompt) + stop.count, len(tree), *seconds)
         yield from drafting.events(path, ended=reason is not None)

@@ -22,6 +22,7 @@ from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
 
@@ -97,6 +98,7 @@ class LanguageModel:
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # Triton's errors have no common class
+            check_alive(self.device)
             self.refused[name] = getattr(error, "why", None) or f"{type(error).__name__}: {error}"
             return False
         return True
@@ -253,6 +255,7 @@ def refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+        check_alive(model.device)
         raise UnsupportedModelError(model, f"{what}: {str(error)[:200]}") from error
 
 

@@ -17,7 +17,7 @@ from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSo
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
 from specextend_cli.runtime.draft_heads import load_eagle, with_head
-from specextend_cli.runtime.graphs import are_wanted
+from specextend_cli.runtime.graphs import VARIABLE, are_wanted
 from specextend_cli.runtime.options import Engine
 
 if TYPE_CHECKING:
@@ -260,7 +260,9 @@ def check_memory(preset: Preset, device: torch.device, options: Engine, *, conte
     if total > HEADROOM * free_memory(device):
         gc.collect()  # what was closed: models and what runs them hold each other
     if total > HEADROOM * (free := free_memory(device)):
-        raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
+        why = f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}"
+        fits_without = graphs and need.total <= HEADROOM * free
+        raise _too_large(preset, why, fix=f"{VARIABLE}=0 runs it without CUDA graphs" if fits_without else "")
 
 
 def prefill_step(preset: Preset, device: torch.device, options: Engine) -> int:
@@ -272,10 +274,9 @@ def prefill_step(preset: Preset, device: torch.device, options: Engine) -> int:
     return next(steps, PREFILL)
 
 
-def _too_large(preset: Preset, why: str) -> FitError:
-    return FitError(
-        f"preset {preset.name} does not fit into memory", why=why, fix="specextend models list shows those that fit"
-    )
+def _too_large(preset: Preset, why: str, *, fix: str = "") -> FitError:
+    fix = fix or "specextend models list shows those that fit"
+    return FitError(f"preset {preset.name} does not fit into memory", why=why, fix=fix)
 
 
 def end_tokens(lm: LanguageModel | TransformersModel) -> frozenset[int]:

@@ -21,6 +21,7 @@ from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
@@ -95,7 +96,7 @@ class TextGenerator:
         The text ends before a sentence that begins to repeat others, and before one that `max_tokens` cuts off.
         """
         stream = TextStream(self.tokenizer)
-        with _enough_memory(len(prompt.tokens)):
+        with _computing(self.target.lm.device, len(prompt.tokens)):
             for event in decode(
                 self.target,
                 self.drafter,
@@ -121,7 +122,7 @@ class TextGenerator:
             )
             for prompt, stream in zip(prompts, streams, strict=True)
         ]
-        with _enough_memory(max(len(prompt.tokens) for prompt in prompts)):
+        with _computing(self.target.lm.device, max(len(prompt.tokens) for prompt in prompts)):
             for number, event in decode_batch(
                 self.target.lm,
                 requests,
@@ -160,7 +161,8 @@ class TextGenerator:
 
 
 @contextmanager
-def _enough_memory(tokens: int) -> Iterator[None]:
+def _computing(device: torch.device, tokens: int) -> Iterator[None]:
+    """FitError, DeviceError: memory, or the GPU, fails while prompts of at most so many tokens are continued."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -169,6 +171,9 @@ def _enough_memory(tokens: int) -> Iterator[None]:
             why=str(error).splitlines()[0],
             fix="a preset with a smaller model or chunk: specextend models list",
         ) from error
+    except RuntimeError:
+        check_alive(device)
+        raise
 
 
 def load_writer(

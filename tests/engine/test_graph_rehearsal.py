@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
@@ -25,13 +24,10 @@ from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import (
     ARCHITECTURES,
-    COMMON,
     FAMILIES,
     RECURRENT,
-    VOCABULARY,
     by_generate,
     generate,
-    make,
     prompt,
     tiny,
 )
@@ -130,22 +126,8 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-def test_several_hidden_states_of_a_token_run_without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal = Rehearsal()
-    rehearsed(rehearsal, monkeypatch, "as they are")
-    kinds = ["sliding_attention", "full_attention"]
-    sizes = {"hidden_size_per_layer_input": 8, "laurel_rank": 8, "vocab_size_per_layer_input": VOCABULARY}
-    shared = {"num_hidden_layers": 4, "num_kv_shared_layers": 2, "layer_types": 2 * kinds}
-    config = Gemma3nTextConfig(
-        **{**COMMON, **sizes, **shared}, sliding_window=16, activation_sparsity_pattern=[0.0] * 4
-    )
-    refused = use_checked_graphs(Target(LanguageModel(make(config), backend="triton")), capture=rehearsal)
-    assert refused == {"the model runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
-    assert rehearsal.captures == 0
-
-
 OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys", "best", "advance")
-KERNELS = [(graphs, "pack"), *((ops, name) for name in (*OURS, "convolution_inputs", "recur"))]
+KERNELS = [(ops, name) for name in (*OURS, "convolution_inputs", "recur")]
 
 
 @interpreted

@@ -23,7 +23,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
-from tests.helpers.grid import but_for, pairs
+from tests.helpers.grid import pairs
 from tests.helpers.pretend_device import Pretend, PretendDevice
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_attention, replace_kernels
@@ -97,25 +97,19 @@ GREEDY = ("none", "lm", "eagle3")  # by graphs all are
 
 
 @pytest.mark.parametrize(
-    ("sampling", "drafter"),
+    ("sampling", "drafter", "gate"),
     [
-        *(pytest.param(SAMPLED, name, marks=() if name in QUICK else pytest.mark.full) for name in READS),
-        *(pytest.param(Sampling(), name, marks=pytest.mark.full) for name in GREEDY),
+        *(pytest.param(SAMPLED, name, False, marks=() if name in QUICK else pytest.mark.full) for name in READS),
+        *(pytest.param(Sampling(), name, False, marks=pytest.mark.full) for name in GREEDY),
+        *(pytest.param(Sampling(), name, True, marks=() if name == "eagle3" else pytest.mark.full) for name in READS),
     ],
 )
-def test_reads_and_uploads_of_a_step(pretend: PretendDevice, sampling: Sampling, drafter: str) -> None:
-    found = list(steps(pretend, drafter, sampling))
+def test_reads_and_uploads_of_a_step(pretend: PretendDevice, sampling: Sampling, drafter: str, gate: bool) -> None:
+    """The gate reads nothing."""
+    found = list(steps(pretend, drafter, sampling, gate=gate))
     assert len(found) > 5
-    assert drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
+    assert gate or drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
     for one in found:
-        assert one.reads.total() <= READS[drafter], one
-        assert one.uploads.total() <= 2, one
-        assert not one.waits
-
-
-@pytest.mark.parametrize("drafter", but_for(("eagle3",), READS))
-def test_the_gate_reads_nothing(pretend: PretendDevice, drafter: str) -> None:
-    for one in steps(pretend, drafter, Sampling(), gate=True):
         assert one.reads.total() <= READS[drafter], one
         assert one.uploads.total() <= 2, one
         assert not one.waits
@@ -130,8 +124,8 @@ def graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Repeated:
     return Repeated()
 
 
-BY_GRAPHS = {**dict.fromkeys(READS, 2), "none": 1, "ngram": 1}
-"""Uploads of a step at most, as without: the tree in one piece, and the path that was accepted, where rows move."""
+BY_GRAPHS = {name: reads + 1 - (name in ("none", "ngram")) for name, reads in READS.items()}
+"""Uploads of a step at most: the tree, what each model reads, and the path that was accepted, where rows move."""
 
 
 @pairs(("self", "eagle3"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))

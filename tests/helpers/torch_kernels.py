@@ -20,7 +20,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import Window
-from specextend_cli.engine.cuda import graphs, ops
+from specextend_cli.engine.cuda import ops
 from specextend_cli.engine.cuda.ops import Level, Norm, Rope
 from specextend_cli.engine.cuda.step import WORDS, Recurrence, StepInputs
 from tests.helpers.pretend_device import Pretend
@@ -33,7 +33,6 @@ def replace_kernels(
     ours = (add_norm, rope_and_store, store, gated, attend_placed, first_keys, best, advance, convolution_inputs, recur)
     for kernel in ours:
         monkeypatch.setattr(ops, kernel.__name__, wrap(on_host(kernel)))
-    monkeypatch.setattr(graphs, "pack", wrap(on_host(pack)))
 
 
 def replace_attention(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -210,14 +209,6 @@ def first_keys(window: int, n: int, place: Tensor, lengths: Tensor, words: Tenso
             seen += [before + slot for depth, slot in enumerate(path) if root + depth > own - window]
             first[sequence, row] = seen[0]
     return first
-
-
-def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
-    n, tree = mask.shape
-    words = torch.zeros(n, -(-tree // 64), dtype=torch.long) if out is None else out.zero_()
-    for slot in range(tree):
-        words[:n, slot // 64] |= mask[:, slot].long() << slot % 64
-    return words
 
 
 def best(

@@ -125,7 +125,6 @@ def launches(arch: int) -> Iterator[Launch]:
         yield Launch("first_keys", torch.float32, 0, tuple(sizes.items()), warps=1)
     yield from _of_states()
     yield from _of_drafts()
-    yield Launch("pack_mask", torch.float32, 64, (("mask_t", 1),), warps=1)
 
 
 def _of_states() -> Iterator[Launch]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from specextend_cli.engine.attention.hybrid import through_window
+from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block, blocks
 
 NAME = "specextend"
-_READS_WINDOWS = "reads_windows"
 
 
 class Backend(Protocol):
@@ -28,31 +28,6 @@ class Backend(Protocol):
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
         """Attend."""
-
-
-class ReadsWindows(Protocol):
-    """Attends with a prompt's queries, the last of all keys, of which each sees the newest `window`, its own included.
-
-    q [1, H, n, d]; k, v [1, H_kv, T, d] -> [1, H, n, d], or None where it cannot.
-    """
-
-    def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
-    ) -> Tensor | None:
-        """Attend."""
-
-
-B = TypeVar("B", bound=Backend)
-
-
-def reading_windows(read: ReadsWindows) -> Callable[[B], B]:
-    """Let `read` attend in a back end's place, which is else given a prompt in blocks with masks (`windows.py`)."""
-
-    def mark(backend: B) -> B:
-        setattr(backend, _READS_WINDOWS, read)
-        return backend
-
-    return mark
 
 
 class LayerQueries(NamedTuple):
@@ -91,15 +66,14 @@ class ForwardContext:
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
-        """One layer's attention by the back end, through a window."""
+        """One layer's attention by the back end, through a window: a prompt's by torch's kernel, if there is one."""
         backend = self.backend
         assert backend is not None
         if window is None:
             return backend(q, k, v, scale, self._mask_of(q), softmax)
-        read: ReadsWindows | None = getattr(backend, _READS_WINDOWS, None)
         is_prompt = self.tree_mask is None and self.key_positions is None and q.shape[2] > 1
-        if read is not None and is_prompt and k.shape[2] > window:
-            out = read(q, k, v, scale, window, softmax)
+        if is_prompt and k.shape[2] > window and (window, q.shape[2]) not in self.blocks:
+            out = None if backend is reference else through_window(q, k, v, scale, window, softmax)
             if out is not None:
                 return out
         parts = [

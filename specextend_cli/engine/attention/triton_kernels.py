@@ -287,15 +287,3 @@ def first_keys(
         hidden += tl.sum((inside & (position <= unseen)).to(tl.int64), 0)
     first = tl.where(path > window, prefix + oldest, hidden)
     tl.store(firsts + sequence * tl.num_programs(0) + row, first.to(tl.int32))
-
-
-@triton.jit(do_not_specialize=["n", "tree", "mask_n"])  # type: ignore[untyped-decorator]
-def pack_mask(
-    mask: tl.tensor, words: tl.tensor, n: tl.tensor, tree: tl.tensor, mask_n: tl.tensor, mask_t: tl.tensor
-) -> None:
-    """Grid (rows, words): 64 booleans of a row into one word; zeros where the mask [n, tree] has no more."""
-    row, word = tl.program_id(0), tl.program_id(1)
-    bit = tl.arange(0, 64)
-    slot = word * 64 + bit
-    seen = tl.load(mask + row * mask_n + slot * mask_t, mask=(slot < tree) & (row < n), other=0)
-    tl.store(words + row * tl.num_programs(1) + word, tl.sum((seen != 0).to(tl.int64) << bit.to(tl.int64), 0))

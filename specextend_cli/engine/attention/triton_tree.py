@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from specextend_cli.engine.attention.flash_package import flash_attn, reads_prompts
-from specextend_cli.engine.attention.function import reading_windows
-from specextend_cli.engine.attention.hybrid import hybrid, through_window
+from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
@@ -38,14 +38,6 @@ class Window(NamedTuple):
     first: Tensor
 
 
-def _read_through_window(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
-) -> Tensor | None:
-    """See `ReadsWindows`. What the kernel does not take goes to torch's."""
-    return None if _takes(q, None) else through_window(q, k, v, scale, window, softmax)
-
-
-@reading_windows(_read_through_window)
 def triton_tree(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
@@ -202,16 +194,16 @@ def _launch(
 
 
 def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
-    """A mask [n, t] (bool) as bits [n, ceil(t / 64)] (int64): bit j of word w is node 64 w + j. One launch.
+    """A mask [n, t] (bool) as bits [n, ceil(t / 64)] (int64): bit j of word w is node 64 w + j.
 
     `out` may have more rows and words, which become zeros.
     """
-    from specextend_cli.engine.attention.triton_kernels import pack_mask
-
-    n, tree = mask.shape
-    words = torch.empty(n, -(-tree // WORD), dtype=torch.int64, device=mask.device) if out is None else out
-    pack_mask[tuple(words.shape)](mask, words, n, tree, *mask.stride(), num_warps=1)
-    return words
+    bits = pad(mask, (0, -mask.shape[1] % WORD)).unflatten(1, (-1, WORD)).long()
+    words: Tensor = (bits << torch.arange(WORD, device=mask.device)).sum(-1)
+    if out is None:
+        return words
+    out.zero_()[: len(words), : words.shape[1]] = words
+    return out
 
 
 def _takes(q: Tensor, tree_mask: Tensor | None) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import torch
@@ -27,18 +28,8 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.step import Output, Step
 
-_JOINED = "_joined_weight"
-
-
-@dataclass(frozen=True)
-class _Linear:
-    """A matrix [outputs, inputs] and its bias."""
-
-    weight: Tensor
-    bias: Tensor | None
-
-    def __call__(self, x: Tensor) -> Tensor:
-        return linear(x, self.weight, self.bias)
+_Linear: TypeAlias = Callable[[Tensor], Tensor]
+"""Rows [n, inputs] times a matrix [outputs, inputs], and its bias."""
 
 
 @dataclass(frozen=True)
@@ -85,7 +76,10 @@ def _norm(norm: decoder.Norm | None) -> Norm | None:
 
 
 def _join(*modules: nn.Linear) -> _Linear:
-    """One matrix with the rows of all, which the modules keep as views of it: no weight is held twice."""
+    """One matrix with the rows of all, which the modules keep as views of it: no weight is held twice.
+
+    Nothing else holds it, so that modules may be moved, cast and read again.
+    """
     for module in modules:
         if type(module.weight.data) is not Tensor or not module.weight.is_floating_point():
             raise NotOursError("its weights are quantized")
@@ -93,15 +87,12 @@ def _join(*modules: nn.Linear) -> _Linear:
     if len(biases) not in (0, len(modules)):
         raise NotOursError("only some of its projections have a bias")
     if len(modules) == 1:
-        return _Linear(modules[0].weight.data, modules[0].bias)
+        return partial(linear, weight=modules[0].weight.data, bias=modules[0].bias)
     with torch.inference_mode(False), torch.no_grad():  # the modules stay what they are to those who train them
-        joined = vars(modules[0]).get(_JOINED)  # by an earlier check
-        if joined is None or joined.data_ptr() != modules[0].weight.data_ptr():
-            joined = torch.cat([module.weight.data for module in modules])
-            for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
-                module.weight.data = rows
-            vars(modules[0])[_JOINED] = joined
-        return _Linear(joined, torch.cat([bias.data for bias in biases]) if biases else None)
+        joined = torch.cat([module.weight.data for module in modules])
+        for module, rows in zip(modules, joined.split([m.out_features for m in modules]), strict=True):
+            module.weight.data = rows
+        return partial(linear, weight=joined, bias=torch.cat([bias.data for bias in biases]) if biases else None)
 
 
 class Rotary:

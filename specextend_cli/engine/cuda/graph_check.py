@@ -16,17 +16,10 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.check import NotOursError, Results, results_of_head, results_of_model, use
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cuda.capture import Capture, CaptureFailedError, cuda_graph, turn
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
-from specextend_cli.engine.cuda.graphs import (
-    BATCH_BUCKETS,
-    CAPTURING,
-    Capture,
-    GraphedHead,
-    GraphedModel,
-    cuda_graph,
-    tree_buckets,
-)
+from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel, tree_buckets
 from specextend_cli.engine.cuda.step import MOST_SLOTS, Body
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
@@ -36,6 +29,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.self_check import disagreement
 from specextend_cli.engine.step import Runner
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.transfer import check_alive
 
 _PROMPT = 159  # tokens before a draft
 _COMMON = 0.5  # of a draft's nodes in half precision: rounding may expand another one of two that are nearly equal
@@ -53,20 +47,23 @@ def use_checked_graphs(
     """Let the target and the models that draft for it replay graphs, where their results stay the same.
 
     All graphs are captured now: for trees of any size, batches of up to `batch` sequences, and whole drafts of `shape`.
-    Threads do so one after the other; meanwhile none may decode on the same device, since graphs share memory.
-    Returns what does not run as it could, in words, and why.
+    Returns what does not run as it could, in words, and why. After a capture that was broken off no other is tried.
+    DeviceError: the GPU has failed.
     """
-    lm = target.lm
+    lm, refused = target.lm, dict[str, str]()
     batches = tuple(b for b in BATCH_BUCKETS if b // 2 < batch)
-    with CAPTURING:
-        refused = _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
-        for one in model_drafters(drafter) if drafter else ():
-            if isinstance(one, EagleDrafter):
-                refused |= _use_for_head(one.head, lm.backend, capture)
-            elif isinstance(one, LMDrafter) and not one.is_self:
-                refused |= _use_for_model(one.lm, "the draft model", (), capture)
-            if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
-                refused["drafts are grown level by level"] = why
+    with turn(lm.device):
+        try:
+            refused |= _use_for_model(lm, "the model", batches, capture, nodes=None if shape is None else shape.nodes)
+            for one in model_drafters(drafter) if drafter else ():
+                if isinstance(one, EagleDrafter):
+                    refused |= _use_for_head(one.head, lm.backend, capture)
+                elif isinstance(one, LMDrafter) and not one.is_self:
+                    refused |= _use_for_model(one.lm, "the draft model", (), capture)
+                if shape is not None and (why := _use_for_drafts(target, one, shape, capture)):
+                    refused["drafts are grown level by level"] = why
+        except CaptureFailedError as error:
+            refused["no further CUDA graph is captured"] = str(error)
     return refused
 
 
@@ -75,46 +72,52 @@ def _use_for_model(
 ) -> dict[str, str]:
     if getattr(lm.config, "altup_num_inputs", 1) > 1:
         return {f"{name} runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
-    steps: list[Callable[[], Body]] = [lambda: FusedModel(lm), lambda: StockModel(lm)]
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     results = partial(results_of_model, lm, nodes=tree_buckets(lm, nodes), batches=batches)
-    return _first_right(lm, name, steps, graphs, results, lm.backend)
+    return _first_right(lm, name, (FusedModel, StockModel), graphs, results, lm.backend)
 
 
 def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[str, str]:
-    steps: list[Callable[[], Body]] = [lambda: FusedHead(head), lambda: StockHead(head)]
     graphs, results = partial(GraphedHead, head, capture=capture), partial(results_of_head, head)
-    return _first_right(head, "the draft head", steps, graphs, results, backend)
+    return _first_right(head, "the draft head", (FusedHead, StockHead), graphs, results, backend)
 
 
 def _first_right(
     model: Any,
     name: str,
-    steps: Sequence[Callable[[], Body]],
+    bodies: Sequence[Callable[[Any], Body]],
     graphs: Callable[[Body], Runner],
     results: Callable[[Backend], Results],
     backend: Backend,
 ) -> dict[str, str]:
-    """Use the `graphs` of the first step by which `results` are the model's own; why others are not."""
+    """Use the graphs of the first of `bodies` by which `results` are the model's own; why others are not."""
     refused = dict[str, str]()
     kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
     model.runner = model.stock
     try:
         expected = list(results(reference))
-        for kind, step in zip(kinds, steps, strict=True):
-            try:
-                use(model, lambda step=step: graphs(step()), results, backend, expected)  # type: ignore[misc]
-            except torch.OutOfMemoryError:  # noqa: PERF203 - there are two
-                raise
-            except NotOursError as error:
-                refused[kind] = str(error)
-            except Exception as error:  # Triton's errors have no common class
-                refused[kind] = f"{type(error).__name__}: {error}"
-            else:
-                break
     except torch.OutOfMemoryError as error:
-        refused[kinds[-1]] = f"memory: {error}"
+        return {kinds[-1]: f"memory: {error}"}
+    for kind, body in zip(kinds, bodies, strict=True):
+        try:
+            use(model, lambda body=body: graphs(body(model)), results, backend, expected)  # type: ignore[misc]
+        except NotOursError as error:  # noqa: PERF203 - there are two
+            refused[kind] = str(error)
+        except Exception as error:  # Triton's errors have no common class
+            refused[kind] = _survived(error, expected[0][1].device)
+            if isinstance(error, torch.OutOfMemoryError):
+                return refused | {kinds[-1]: f"memory: {error}"}
+        else:
+            break
     return refused
+
+
+def _survived(error: Exception, device: torch.device) -> str:
+    """An error that speaks against graphs, in words. Raises one after which nothing else is to be tried."""
+    check_alive(device)
+    if isinstance(error, CaptureFailedError):
+        raise error
+    return f"{type(error).__name__}: {error}"
 
 
 def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, capture: Capture) -> str:
@@ -135,7 +138,8 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
             size = disagreement(ours, theirs, target.lm.dtype)
             why = "" if size is None else f"its scores differ from those without, by {size:.0%} of their size"
     except Exception as error:  # Triton's errors have no common class
-        why = f"{type(error).__name__}: {error}"
+        backend.drafts = None
+        why = _survived(error, target.lm.device)
     if why:
         backend.drafts = None
     return why

@@ -7,12 +7,9 @@ graph keeps the states and queries of all layers, so what a drafter or a working
 
 from __future__ import annotations
 
-import gc
-import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from functools import cache, partial
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,6 +18,7 @@ from specextend_cli.engine.attention.function import Backend, LayerQueries
 from specextend_cli.engine.attention.triton_tree import WORD, pack, triton_tree
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Body, Recorded, StepInputs, StepOutput, place_of
 from specextend_cli.engine.head import EagleHead
@@ -32,60 +30,6 @@ TREE_BUCKETS: tuple[int, ...] = (64, 32, 16, 12, 8, 4, 2, 1)
 """Nodes of a forward's rows, in the order of their capture."""
 BATCH_BUCKETS = (32, 16, 8, 4, 2)
 """Sequences; one is a tree with one node."""
-
-
-Capture: TypeAlias = Callable[[Callable[[], Any], torch.device], tuple[Any, Callable[[], None]]]
-"""Takes a function; gives what it returns, and a replay that computes it again in place. Raises where it cannot."""
-
-
-def cuda_graph(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-    """The `Capture` of CUDA. The first replay computes what it returned.
-
-    All graphs share one memory pool: they run one after the other, so what one computes on the way may lie where
-    another does, and two threads must not run them at once. Captured in descending order of size, the smaller ones need
-    memory of their own for results only.
-    """
-    with torch.cuda.device(device):
-        here, side = torch.cuda.current_stream(), _side_stream(device)
-        side.wait_stream(here)
-        try:
-            with torch.cuda.stream(side):  # compiles kernels and allocates workspaces, which a capture must not do
-                body()
-            here.wait_stream(side)
-            graph = torch.cuda.CUDAGraph()
-            with torch.cuda.graph(graph, pool=_pool(device), stream=side, capture_error_mode="thread_local"):
-                out = body()
-        finally:  # a capture that fails may leave its stream as the current one
-            torch.cuda.set_stream(here)
-        return out, graph.replay
-
-
-@cache
-def _side_stream(device: torch.device) -> torch.cuda.Stream:
-    """One stream for all captures: every stream keeps a workspace of its own for good."""
-    return torch.cuda.Stream(device)
-
-
-@cache
-def _pool(device: torch.device) -> Any:
-    return torch.cuda.graph_pool_handle()
-
-
-CAPTURING = threading.Lock()
-"""Threads that capture wait for each other: they share a stream, memory, and whether garbage is collected."""
-
-
-@contextmanager
-def without_collections() -> Iterator[None]:
-    """Collecting a graph while another is captured would break the capture."""
-    was_enabled = gc.isenabled()
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 class Graph(NamedTuple):
@@ -126,7 +70,7 @@ class Graphs:
             behind = [*[0] * held.sequences, *[own] * held.sequences, own, *place_of(scratch)]
             held.set([*[0] * held.rows, *range(held.rows), *[-1] * (held.rows * WORDS), *behind, *at])
         bodies = [partial(step, held) for held in inputs]
-        with without_collections():
+        with capturing():
             graphs = [Graph(held, *capture(body, device)) for held, body in zip(inputs, bodies, strict=True)]
             # After all of them, which must not overwrite what these read: outputs.
             self.last = torch.zeros(1, dtype=torch.long, device=device)

@@ -181,6 +181,7 @@ def best_of_blocks(
     at = block * BLOCK + place
     x = tl.load(logits + source * row + at, mask=at < most, other=float("-inf")).to(tl.float32)
     top = tl.max(x, 0)
+    top = tl.where(top == float("-inf"), 0.0, top)  # where nothing of the block is possible, its sum is 0
     tl.store(sums + index * blocks + block, top + tl.log(tl.sum(tl.exp(x - top), 0)))
     x = tl.where(x == x, x, float("-inf"))  # the sums keep NaN; a maximum among NaN may lie anywhere
     target = (index * blocks + block) * WIDTH
