@@ -104,9 +104,10 @@ def _first_right(
         except NotOursError as error:  # noqa: PERF203 - there are two
             refused[kind] = str(error)
         except Exception as error:  # Triton's errors have no common class
-            refused[kind] = _survived(error, expected[0][1].device)
+            why = _survived(error, expected[0][1].device)
             if isinstance(error, torch.OutOfMemoryError):
                 return refused | {kinds[-1]: f"memory: {error}"}
+            refused[kind] = why
         else:
             break
     return refused
