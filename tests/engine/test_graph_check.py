@@ -277,7 +277,8 @@ class Linear4bit(torch.nn.Linear):
 def test_four_bits_are_captured_as_they_are_and_that_is_said(target: Target, repeated: Repeated) -> None:
     for layer in target.lm.model.get_decoder().layers:
         layer.mlp.down_proj = Linear4bit(layer.mlp.down_proj)
-    assert use_checked_graphs(target, capture=repeated) == {KEPT.format("the model"): "its weights are quantized"}
+    why = "its weights are quantized"
+    assert use_checked_graphs(target, capture=repeated) == {KEPT.format("the model"): why}
     assert run(target, DRAFTERS["none"](target, small("full")), prompt(), small("full"), new=8)[0] == by_generate(8)
 
 

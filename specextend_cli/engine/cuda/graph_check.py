@@ -70,6 +70,8 @@ def use_checked_graphs(
 def _use_for_model(
     lm: LanguageModel, name: str, batches: Sequence[int], capture: Capture, *, nodes: int | None = None
 ) -> dict[str, str]:
+    if getattr(lm.config, "altup_num_inputs", 1) > 1:
+        return {f"{name} runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
     graphs = partial(GraphedModel, lm, capture=capture, batches=batches, nodes=nodes)
     results = partial(results_of_model, lm, nodes=tree_buckets(lm, nodes), batches=batches)
     return _first_right(lm, name, (FusedModel, StockModel), graphs, results, lm.backend)
@@ -83,30 +85,31 @@ def _use_for_head(head: EagleHead, backend: Backend, capture: Capture) -> dict[s
 def _first_right(
     model: Any,
     name: str,
-    steps: Sequence[Callable[[Any], Body]],
+    bodies: Sequence[Callable[[Any], Body]],
     graphs: Callable[[Body], Runner],
     results: Callable[[Backend], Results],
     backend: Backend,
 ) -> dict[str, str]:
-    """Use the `graphs` of the first step by which `results` are the model's own; why others are not."""
+    """Use the graphs of the first of `bodies` by which `results` are the model's own; why others are not."""
     refused = dict[str, str]()
     kinds = (f"{name} keeps transformers' layers", f"{name} runs without CUDA graphs")
     model.runner = model.stock
     try:
         expected = list(results(reference))
-        for kind, step in zip(kinds, steps, strict=True):
-            try:
-                use(model, lambda step=step: graphs(step(model)), results, backend, expected)  # type: ignore[misc]
-            except torch.OutOfMemoryError:  # noqa: PERF203 - there are two
-                raise
-            except NotOursError as error:
-                refused[kind] = str(error)
-            except Exception as error:  # Triton's errors have no common class
-                refused[kind] = _survived(error, expected[0][1].device)
-            else:
-                break
     except torch.OutOfMemoryError as error:
-        refused[kinds[-1]] = f"memory: {error}"
+        return {kinds[-1]: f"memory: {error}"}
+    for kind, body in zip(kinds, bodies, strict=True):
+        try:
+            use(model, lambda body=body: graphs(body(model)), results, backend, expected)  # type: ignore[misc]
+        except NotOursError as error:  # noqa: PERF203 - there are two
+            refused[kind] = str(error)
+        except Exception as error:  # Triton's errors have no common class
+            why = _survived(error, expected[0][1].device)
+            if isinstance(error, torch.OutOfMemoryError):
+                return refused | {kinds[-1]: f"memory: {error}"}
+            refused[kind] = why
+        else:
+            break
     return refused
 
 
