@@ -11,22 +11,21 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import torch
 from torch import Tensor, nn
 
 from specextend_cli.engine.attention.function import Backend
 from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
 from specextend_cli.engine.packed import full_weights
 from specextend_cli.engine.self_check import distances, path_by_path
 from specextend_cli.engine.step import Runner, Step
 from specextend_cli.engine.tree import DraftTree, root
-
-if TYPE_CHECKING:
-    from specextend_cli.engine.head import EagleHead
-    from specextend_cli.engine.lm import LanguageModel
 
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
 """What a forward gives, by what it is called, in an order of its own."""
@@ -115,6 +114,18 @@ def _beyond(errors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str
         if not middle <= allowed or gross > _OUTLIERS:
             wrong[name] = middle
     return wrong
+
+
+@torch.inference_mode()
+def check_long(lm: LanguageModel) -> None:
+    """UnsupportedModelError where few layers attend otherwise behind a long text than by the plainest attention."""
+    if lm.backend is reference:
+        return
+    try:
+        with few_layers(lm):
+            compare(results_of_model(lm, lm.backend), list(results_of_model(lm, reference)))
+    except NotOursError as error:
+        raise UnsupportedModelError(lm.model, f"{error}, by attention {lm.attention}") from error
 
 
 def results_of_model(

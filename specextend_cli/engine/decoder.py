@@ -1,7 +1,7 @@
 """A decoder as our own forwards compute it, read once from the modules of a language model or of an EAGLE head.
 
 Its layers are attention and a gated MLP, each behind an RMS norm, or between two (Llama, SmolLM, Qwen2, Qwen3, Mistral,
-Granite, Gemma 1 to 3). The native library (`native/runner.py`) and the fused layers of CUDA graphs (`cuda/fused.py`)
+Granite, Gemma 1 to 3). The native library (`native_runner.py`) and the fused layers of CUDA graphs (`cuda/fused.py`)
 are made of it; what is anything else raises `NotOursError` and runs by its own modules.
 """
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
@@ -13,11 +13,9 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.attention import NAME, register
 from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.attention.function import UnsupportedError
-from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
 from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
-from specextend_cli.engine.check import NotOursError, compare, few_layers, results_of_model
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
 from specextend_cli.engine.step import Output, Runner, Step
@@ -31,11 +29,16 @@ class LanguageModel:
     """A causal language model with our attention and our cache. It has no modelling code of its own.
 
     `attention` is the name of its back end; with "auto", the first of those `preferred` by which the model computes
-    what it does by its own attention. `refused` has the others, and why. `is_checked_long`: they are compared behind a
-    long text, too.
+    what it does by its own attention. `refused` has the others, and why. A further `check` raises a ModelError.
     """
 
-    def __init__(self, model: PreTrainedModel, *, backend: str = "auto", is_checked_long: bool = False) -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        backend: str = "auto",
+        check: Callable[[LanguageModel], None] = lambda lm: None,
+    ) -> None:
         silence_advice()
         with refusing(model, "its configuration is of another kind"):
             check_supported(model)
@@ -66,8 +69,8 @@ class LanguageModel:
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
                 *others, last = preferred(self.device, backend)
-                if not any(self._can_attend_by(name, stock, is_checked_long) for name in others):
-                    self._attend_by(last, stock, is_checked_long)
+                if not any(self._can_attend_by(name, stock, check) for name in others):
+                    self._attend_by(last, stock, check)
         except UnsupportedModelError:
             model.set_attn_implementation(own)
             raise
@@ -91,10 +94,10 @@ class LanguageModel:
         full = [index for index in self.keeping if self.windows[index] is None]
         return min(full or self.keeping, key=lambda index: abs(index - layer))
 
-    def _can_attend_by(self, name: str, stock: Tensor, is_checked_long: bool) -> bool:
+    def _can_attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> bool:
         """`_attend_by`, if it can be done."""
         try:
-            self._attend_by(name, stock, is_checked_long)
+            self._attend_by(name, stock, check)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # Triton's errors have no common class
@@ -103,20 +106,14 @@ class LanguageModel:
             return False
         return True
 
-    def _attend_by(self, name: str, stock: Tensor, is_checked_long: bool) -> None:
+    def _attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> None:
         """Use that back end, compared with the model's own logits (see `stock_logits`). ModelError: wrong."""
         self.attention, self.backend = name, backend_for(self.device, name)
         self._probe()
         wrong = difference(self.model, stock, self._read)
         if wrong is not None:
             raise UnsupportedModelError(self.model, wrong)
-        if is_checked_long and self.backend is not reference:
-            try:
-                with torch.inference_mode(), few_layers(self):
-                    expected = list(results_of_model(self, reference))
-                    compare(results_of_model(self, self.backend), expected)
-            except NotOursError as error:
-                raise UnsupportedModelError(self.model, f"{error}, by attention {name}") from error
+        check(self)
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""

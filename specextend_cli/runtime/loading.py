@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import estimate, prefill_bytes
@@ -103,6 +103,7 @@ def load_language_model(
     import torch
 
     from specextend_cli.engine import native
+    from specextend_cli.engine.check import check_long
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.models.load import load_model
 
@@ -111,10 +112,11 @@ def load_language_model(
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
     made = isinstance(preset.target.source, (GgufSource, OllamaSource))  # then the preset's name is no argument
     name = "" if path in own else str(preset.target.source) if made else preset.name
-    by_library = device.type == "cpu" and native.is_loaded()  # whose own check follows
+    # The native library's own check follows where it runs the model.
+    further: dict[str, Any] = {} if device.type == "cpu" and native.is_loaded() else {"check": check_long}
     try:
         model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name)
-        return LanguageModel(model, backend=attention, is_checked_long=not by_library)
+        return LanguageModel(model, backend=attention, **further)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
 

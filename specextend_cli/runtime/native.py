@@ -62,7 +62,7 @@ def run_natively(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, exact: b
     """
     from specextend_cli.engine.check import NotOursError
     from specextend_cli.engine.native import is_loaded
-    from specextend_cli.engine.native.runner import use_natively
+    from specextend_cli.engine.native_runner import use_natively
 
     if lm.device.type != "cpu" or not is_loaded():
         return

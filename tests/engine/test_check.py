@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers import Gemma3TextConfig, MistralConfig
 
 from specextend_cli.engine import check
+from specextend_cli.engine import native_runner as runner
 from specextend_cli.engine.attention import hybrid
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.cuda import fused, graphs, ops
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
-from specextend_cli.engine.native import runner
-from specextend_cli.engine.native.runner import use_natively
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import COMMON, make, tiny
 from tests.helpers.repeated_capture import Repeated
@@ -131,11 +131,11 @@ def test_attention_that_merges_wrongly_is_not_used(monkeypatch: pytest.MonkeyPat
         out, lse = own(q, k, *given, **named)
         return out, lse + (1 if k.shape[2] > FAR else 0)
 
-    LanguageModel(tiny(), backend="torch", is_checked_long=True)
+    LanguageModel(tiny(), backend="torch", check=check.check_long)
     exchange(hybrid, "flash", wrong)(monkeypatch)
     LanguageModel(tiny(), backend="torch")
     with pytest.raises(UnsupportedModelError) as refused:
-        LanguageModel(tiny(), backend="torch", is_checked_long=True)
+        LanguageModel(tiny(), backend="torch", check=check.check_long)
     assert "differ from those without" in str(refused.value.why)
 
 

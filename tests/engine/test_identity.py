@@ -23,7 +23,7 @@ from specextend_cli.engine.drafters import (
 )
 from specextend_cli.engine.events import Accepted, Finished
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.runner import use_natively
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree

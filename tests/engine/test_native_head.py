@@ -14,7 +14,7 @@ from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.runner import NativeRunner, use_natively
+from specextend_cli.engine.native_runner import NativeRunner, use_natively
 from specextend_cli.engine.packed import round_to_four_bit
 from specextend_cli.engine.step import Output, Step
 from specextend_cli.engine.target import Target

@@ -19,7 +19,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.runner import use_natively
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.packed import PackedEmbedding, PackedLinear
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target

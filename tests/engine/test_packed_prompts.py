@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.runner import NativeRunner, use_natively
 from specextend_cli.engine.native.shared_library import instructions
+from specextend_cli.engine.native_runner import NativeRunner, use_natively
 from specextend_cli.engine.threads import on_threads
 from tests.engine.test_native_model import ARCHITECTURES, LONG, of
 from tests.helpers.packed_weights import SMALL, broad, four_bit, pack, unpack

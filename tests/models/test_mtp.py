@@ -21,7 +21,7 @@ from specextend_cli.engine.cuda import draft_graphs, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import EagleDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native.runner import use_natively
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError

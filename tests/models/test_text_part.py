@@ -20,7 +20,7 @@ from transformers import PreTrainedModel
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
-from specextend_cli.engine.native.runner import use_natively
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
