@@ -107,11 +107,11 @@ class KVCache(Cache):
     """Keys and values of one sequence; with `slots`, of a batch of sequences that grow side by side.
 
     `buffers` are [2, layers, slots, kv_heads, capacity, head_dim], one for each shape of rows that layers have: nearly
-    always one. `places` has, by the number of each layer that attends, the buffer of its keys and their number there:
-    some have those of another layer. `states` has those of the layers that do not attend.
+    always one. `buffer_of` has, by the number of each layer that attends, the buffer of its keys and their number
+    there: some have those of another layer. `states` has those of the layers that do not attend.
 
-    Of one sequence, rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `keep`,
-    `commit` or `rollback`. `positions` are those of the first rows, ascending, if they are not 0, 1, 2 and so on; the
+    Of one sequence, rows [0, length) are committed. A forward's rows lie in [start, end), after them, until `commit`
+    or `rollback`. `positions` are those of the first rows, ascending, if they are not 0, 1, 2 and so on; the
     rows after them belong to the positions that follow.
 
     Of a batch, the first `used` slots have sequences, and `length` is that of the longest. `lengths` [used] are those
@@ -135,7 +135,7 @@ class KVCache(Cache):
             if sources[number] == number:
                 owners.setdefault(shape, []).append(number)
         own = {number: (i, at) for i, alike in enumerate(owners.values()) for at, number in enumerate(alike)}
-        self.places = {number: own[sources[number]] for number in shapes}
+        self.buffer_of = {number: own[sources[number]] for number in shapes}
         empty = torch.empty(0, dtype=dtype, device=device)
         self.device, self.dtype = empty.device, empty.dtype
         self.buffers = [
@@ -169,7 +169,7 @@ class KVCache(Cache):
 
     def of_layer(self, number: int) -> Tensor:
         """A view [2, used, kv_heads, capacity, head_dim] of all rows that the layer of this number attends to."""
-        buffer, index = self.places[number]
+        buffer, index = self.buffer_of[number]
         return self.buffers[buffer][:, index, : self.used]
 
     def begin(self, capacity: int) -> None:
@@ -199,18 +199,15 @@ class KVCache(Cache):
             new[..., : self.start, :] = old[..., : self.start, :]
             self.buffers[i] = new
 
-    def commit(self) -> None:
-        """Keep every reserved row. RuntimeError where layers have states, and these are a tree's."""
-        self.states.keep(None)
-        self.length = self.start = self.end
-
-    def keep(self, path: Sequence[int]) -> slice | Tensor:
-        """Of the rows after the committed ones, keep those at the ascending offsets `path`; forget the others.
+    def commit(self, path: Sequence[int] | None = None) -> slice | Tensor:
+        """Commit the reserved rows, or of them those at the ascending offsets `path`, and forget the others.
 
         Returns an index of them among those rows: a slice where they lie in place, else `path` on the device. With
-        states, these are all rows of a block, the first ones of a chain, or nodes of a tree that a CUDA graph computed.
+        states, these are all rows of a block, the first ones of a chain, or nodes of a tree that a CUDA graph computed;
+        RuntimeError for others.
         """
-        self.states.keep(path)
+        self.states.commit(path)
+        path = range(self.end - self.length) if path is None else path
         moved = next((i for i, row in enumerate(path) if row != i), len(path))  # rows in place need no copy
         if moved == len(path):
             self.length = self.start = self.end = self.length + moved

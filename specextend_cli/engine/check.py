@@ -132,7 +132,7 @@ def results_of_model(
     lm: LanguageModel, backend: Backend, *, nodes: Sequence[int] = (), batches: Sequence[int] = ()
 ) -> Results:
     """Logits, states, queries and keys of prompts, of a tree and of trees of so many `nodes`, and logits of batches."""
-    record = {lm.keeping[0], lm.keeping[-1]}
+    record = {lm.layers_with_keys[0], lm.layers_with_keys[-1]}
     asked: dict[str, Any] = {"backend": backend, "record": record, "feature_layers": (0, lm.layers)}
     cache, length = lm.new_cache(_LONG + 64), sum(_SHORT) + len(_PARENTS)
     ids = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, length).long().to(lm.device)
@@ -147,7 +147,7 @@ def results_of_model(
         yield "logits", _centred(out.logits)
         yield "states", out.features.clone()
         yield "queries", torch.cat([out.queries[layer].queries.flatten() for layer in sorted(record)])
-        rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.keeping]
+        rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.layers_with_keys]
         yield "keys", torch.cat([one.flatten() for one in rows])
         cache.rollback()
 
@@ -233,7 +233,7 @@ def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache, backend: Back
     yield "logits", verified(tree) if is_graphed else path_by_path(tree, verified)
     kept = tree if is_graphed else tree.subtree(_KEPT)
     lm.run(Step.of_tree(kept, cache.length, cache, backend=backend))
-    cache.keep(_KEPT if is_graphed else range(len(_KEPT)))
+    cache.commit(_KEPT if is_graphed else range(len(_KEPT)))
     yield "logits after a tree", verified(root(tree.tokens[0]))
 
 
@@ -272,7 +272,7 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     All, where some are recurrent or attend to the keys of others.
     """
     decoder, config = lm.model.get_decoder(), lm.config
-    if lm.state_bytes or len(lm.keeping) < lm.layers or not hasattr(decoder, "layers"):
+    if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
         yield
         return
     kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=True))
@@ -280,7 +280,7 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     places: list[tuple[Any, str, Any]] = [
         (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),
         (config, "num_hidden_layers", len(chosen)),
-        (lm, "keeping", list(range(len(chosen)))),
+        (lm, "layers_with_keys", list(range(len(chosen)))),
         *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "scales", "softmaxes")),
     ]
     if getattr(config, "layer_types", None):

@@ -15,11 +15,11 @@ from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafting import Drafting
 from specextend_cli.engine.events import Accepted, Event, Finished, Prefilled, Prefilling
+from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.engine.tree import accept
 
 
@@ -71,7 +71,7 @@ def decode(
             out = target.verify(tree, features=drafter.feature_layers, record=drafting.is_choosing)
             choice = sampler.choose(out.logits, tree)  # the target's token behind every node
             path, tokens = accept(tree, choice)  # the nodes that equal it, root first, and the token behind the last
-            kept = target.keep(path)
+            kept = target.commit(path)
             ids = choice[kept]
             sampler.commit(tokens, ids)
             drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)

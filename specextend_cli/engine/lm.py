@@ -53,7 +53,7 @@ class LanguageModel:
         """By which each layer multiplies its attention's scores."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
-        self.keeping: list[int] = []
+        self.layers_with_keys: list[int] = []
         """Layers with keys of their own in the cache; others attend by those, or have none."""
         self.softmaxes: tuple[SoftmaxOptions, ...] = ()
         """What else each layer attends by."""
@@ -91,8 +91,8 @@ class LanguageModel:
         It has keys of its own in the cache. Where all layers have windows, the nearest that has keys.
         """
         layer %= self.layers
-        full = [index for index in self.keeping if self.windows[index] is None]
-        return min(full or self.keeping, key=lambda index: abs(index - layer))
+        full = [index for index in self.layers_with_keys if self.windows[index] is None]
+        return min(full or self.layers_with_keys, key=lambda index: abs(index - layer))
 
     def _can_attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> bool:
         """`_attend_by`, if it can be done."""
@@ -122,12 +122,12 @@ class LanguageModel:
             cache = self.new_cache(2)
             for buffer in cache.buffers:
                 buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
-            queries = self.forward(two, two, cache, record=cache.places).queries
+            queries = self.forward(two, two, cache, record=cache.buffer_of).queries
             cache.commit()
-        if set(queries) != set(cache.places):
+        if set(queries) != set(cache.buffer_of):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
-        found = {index: queries[index] for index in cache.places}
+        found = {index: queries[index] for index in cache.buffer_of}
         self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
         self.scales = tuple(layer.scale for layer in found.values())
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
@@ -135,8 +135,8 @@ class LanguageModel:
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise UnsupportedModelError(self.model, "its layers have other sliding windows than its configuration says")
         sources = key_sources(self.config)
-        written = [index for index in cache.places if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
-        self.keeping = [index for index in written if sources[index] == index]
+        written = [index for index in cache.buffer_of if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
+        self.layers_with_keys = [index for index in written if sources[index] == index]
         self.softmaxes = tuple(layer.softmax for layer in found.values())
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
@@ -257,7 +257,7 @@ def refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
 
 
 class UnsupportedModelError(ModelError):
-    """The engine's forward does not run `model`, which is as it was; transformers' may (`transformers_target.py`)."""
+    """The engine's forward does not run `model`, which is as it was; transformers' may (`plain.py`)."""
 
     def __init__(self, model: PreTrainedModel, why: str) -> None:
         super().__init__(

@@ -5,8 +5,8 @@ of tokens leads to a new one, which takes the place of the committed one when th
 tokens the layers' inputs are recorded: a cut back repeats the recurrence over the accepted ones, without the matrix
 products around it.
 
-CUDA graphs read committed states where they lie, and write new ones beside them (`Home`, `RecurrentStates.place`); they
-alone compute trees that branch.
+CUDA graphs read committed states where they lie, and write new ones beside them (`StateBuffers`,
+`RecurrentStates.addresses`); they alone compute trees that branch.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         self._new = self._new._replace(recurrent=recurrent_states)
         return recurrent_states
 
-    def keep(self, rows: int, of: int) -> None:
+    def commit(self, rows: int, of: int) -> None:
         """Commit the first `rows` of `of` uncommitted ones; fewer than all only of a chain."""
         self.state = self._new
         if rows < of:
@@ -114,7 +114,7 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         self._new, self._columns, self.recorded = _NOTHING, None, None
 
 
-class Home:
+class StateBuffers:
     """Memory for the states of all layers, which are alike: `states` by layer, each [slots, ...], may be changed there.
 
     `addresses` are those of the first layer's states of its convolution and of its recurrence (0 without): the other
@@ -145,9 +145,11 @@ class RecurrentStates:
         self._rows = 0  # uncommitted
         self._is_chain = False  # and may be cut
         self._marked: tuple[int, list[State]] = 0, []
-        self._homes: list[Home] = []  # two, which take turns: a step writes into the one that it does not read
-        self._is_home = False  # whether the committed states lie in the first, which is a batch's only one
-        self._keep_row: Callable[[int], None] | None = None  # of a forward that read the states there
+        self._buffers: list[
+            StateBuffers
+        ] = []  # two, which take turns: a step writes into the one that it does not read
+        self._in_buffers = False  # whether the committed states lie in the first, which is a batch's only one
+        self._commit_row: Callable[[int], None] | None = None  # of a forward that read the states there
 
     def __bool__(self) -> bool:
         return bool(self.layers)
@@ -174,7 +176,7 @@ class RecurrentStates:
         with running() if self._is_chain else nullcontext():
             yield
 
-    def place(self) -> tuple[int, ...] | None:
+    def addresses(self) -> tuple[int, ...] | None:
         """Where the committed states lie, one layer behind the other, for a forward that reads them there.
 
         Slots of a layer; how far the next sequence is from one, in slots; the addresses of the convolutions' and the
@@ -186,56 +188,56 @@ class RecurrentStates:
             return ()
         if self._rows or states[0].conv is None:
             return None
-        self._homes = self._homes or [Home(states, 1), Home(states, 1)]
-        old, new = self._homes[0], self._homes[-1]
+        self._buffers = self._buffers or [StateBuffers(states, 1), StateBuffers(states, 1)]
+        old, new = self._buffers[0], self._buffers[-1]
         if old.addresses is None or new.addresses is None:
             return None
-        if not self._is_home:
+        if not self._in_buffers:
             old.put(0, states)
             self._set(old.states)
-            self._is_home = True
+            self._in_buffers = True
         return self._slots or 1, int(self._slots is not None), *old.addresses, *new.addresses
 
-    def wait(self, rows: int, keep: Callable[[int], None]) -> None:
-        """A forward of so many rows has read the states at their place; `keep` puts those after a row into the new."""
-        self._rows, self._keep_row = rows, keep
+    def wait(self, rows: int, commit: Callable[[int], None]) -> None:
+        """So many rows were computed from the states where they lie; `commit` puts those after a row into the new ones."""
+        self._rows, self._commit_row = rows, commit
 
     def _set(self, states: Sequence[State]) -> None:
         for layer, state in zip(self.layers, states, strict=True):
             layer.state = state
 
     @torch.inference_mode()
-    def keep(self, path: Sequence[int] | None) -> None:
-        """Keep the rows `path`: all of a block, the first ones of a chain, or nodes of a tree from its root on.
+    def commit(self, path: Sequence[int] | None) -> None:
+        """Commit the rows `path`: all of a block, the first ones of a chain, or nodes of a tree from its root on.
 
         None: all of them. RuntimeError for others, and for all of a tree.
         """
         if path is None:
-            if self._keep_row and self._rows > 1:
+            if self._commit_row and self._rows > 1:
                 raise RuntimeError("which nodes of a tree are kept has to be said")
             path = range(self._rows)
-        if self._keep_row and path:
-            self._keep_row(path[-1])
-            self._homes.reverse()
-            self._set(self._homes[0].states)
+        if self._commit_row and path:
+            self._commit_row(path[-1])
+            self._buffers.reverse()
+            self._set(self._buffers[0].states)
         elif self._rows and path:
             if list(path) != list(range(len(path) if self._is_chain else self._rows)):
                 raise RuntimeError("a block of tokens is kept as a whole, of a chain the first ones")
-            self._is_home = False
+            self._in_buffers = False
             for layer in self.layers:
-                layer.keep(len(path), self._rows)
+                layer.commit(len(path), self._rows)
         self.drop()
 
     def drop(self) -> None:
         """Forget what is uncommitted."""
         for layer in self.layers:
             layer.drop()
-        self._rows, self._keep_row = 0, None
+        self._rows, self._commit_row = 0, None
 
     def mark(self, length: int) -> None:
         """Remember the states after the `length` committed tokens, which nothing changes."""
         states = [layer.state for layer in self.layers]
-        self._marked = length, [state.made(Tensor.clone) for state in states] if self._is_home else states
+        self._marked = length, [state.made(Tensor.clone) for state in states] if self._in_buffers else states
 
     def is_marked(self, length: int) -> bool:
         """Whether the states after so many tokens are remembered."""
@@ -245,7 +247,7 @@ class RecurrentStates:
         """Go back to the first `length` tokens. RuntimeError where their states are not remembered."""
         if not self.is_marked(length):
             raise RuntimeError(f"the states after {length} tokens are not known any more")
-        self._is_home = False
+        self._in_buffers = False
         if length == 0:
             self._marked = 0, [_NOTHING] * len(self.layers)
         self._set(self._marked[1])
@@ -254,15 +256,15 @@ class RecurrentStates:
         """Copy those after a prompt into a slot of a batch."""
         states = [layer.state for layer in read.layers]
         if states:
-            self._homes, self._is_home = self._homes or [Home(states, self._slots or 1)], True
-            self._homes[0].put(slot, states)
+            self._buffers, self._in_buffers = self._buffers or [StateBuffers(states, self._slots or 1)], True
+            self._buffers[0].put(slot, states)
 
     def move(self, slot: int, to: int) -> None:
         """Copy those in a slot of a batch into another."""
-        for home in self._homes:
-            home.put(to, [state.made(itemgetter(slice(slot, slot + 1))) for state in home.states])
+        for buffers in self._buffers:
+            buffers.put(to, [state.made(itemgetter(slice(slot, slot + 1))) for state in buffers.states])
 
     def use(self, slots: int) -> None:
         """Of a batch, let forwards see the first `slots`."""
-        for home in self._homes:
-            self._set([state.made(itemgetter(slice(slots))) for state in home.states])
+        for buffers in self._buffers:
+            self._set([state.made(itemgetter(slice(slots))) for state in buffers.states])

@@ -75,9 +75,9 @@ class Target:
         self._queries = out.queries
         return out
 
-    def keep(self, path: Sequence[int]) -> slice | Tensor:
+    def commit(self, path: Sequence[int]) -> slice | Tensor:
         """Commit the accepted nodes of the tree just verified, root first; returns an index of them on the device."""
-        return self.cache.keep(path)
+        return self.cache.commit(path)
 
     @torch.inference_mode()
     def attention_from(self, node: int) -> Tensor:

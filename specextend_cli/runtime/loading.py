@@ -17,7 +17,7 @@ from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSo
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
 from specextend_cli.runtime.draft_heads import load_eagle, with_head
-from specextend_cli.runtime.graphs import VARIABLE, are_wanted
+from specextend_cli.runtime.gpu import VARIABLE, are_wanted
 from specextend_cli.runtime.options import Engine
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.plain import TransformersModel, TransformersTarget
     from specextend_cli.engine.target import Target
-    from specextend_cli.engine.transformers_target import TransformersModel, TransformersTarget
 
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
@@ -41,8 +41,8 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
     import torch
 
     from specextend_cli.engine.lm import UnsupportedModelError
+    from specextend_cli.engine.plain import TransformersTarget
     from specextend_cli.engine.target import Target
-    from specextend_cli.engine.transformers_target import TransformersTarget
 
     device, quantization = device_of(options.device), preset.target.quantization
     dtype = dtype_of(_target_dtype(preset, options), device)

@@ -19,10 +19,10 @@ from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished
+from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import check_alive
-from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.shape import PREFILL
@@ -30,10 +30,10 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
-from specextend_cli.runtime.graphs import run_by_graphs, tree_for
+from specextend_cli.runtime.gpu import run_by_graphs, tree_for
 from specextend_cli.runtime.loading_thread import Stage
-from specextend_cli.runtime.native import run_natively
 from specextend_cli.runtime.options import DRAFTING, Engine
+from specextend_cli.runtime.processor import run_natively
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.sentences import Sentences

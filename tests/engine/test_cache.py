@@ -25,10 +25,10 @@ def first_column(cache: KVCache) -> list[int]:
 
 def test_keep_moves_accepted_rows_to_the_front_and_forgets_the_rest() -> None:
     cache = filled(10)
-    cache.keep([0, 1, 2])
+    cache.commit([0, 1, 2])
     assert first_column(cache) == [0, 1, 2]
     cache.reserve(7)
-    cache.keep([0, 3, 6])
+    cache.commit([0, 3, 6])
     assert first_column(cache) == [0, 1, 2, 3, 6, 9]
     assert cache.end == cache.length == 6
 
@@ -39,7 +39,7 @@ def test_steps_do_not_move_the_buffer_and_growth_keeps_rows() -> None:
     address = cache.buffers[0].data_ptr()
     for _ in range(20):
         cache.reserve(12)
-        cache.keep([0, 2, 5])
+        cache.commit([0, 2, 5])
     assert cache.buffers[0].data_ptr() == address
     cache.reserve(cache.capacity)
     assert cache.buffers[0].data_ptr() != address

@@ -65,8 +65,8 @@ def one_bucket(own: Callable[..., Any], body: Any, inputs: Any) -> Any:
 
 
 BY_GRAPHS: dict[str, Fault] = {
-    "an address": exchange(graphs, "place_of", shifted(0)),
-    "a stride": exchange(graphs, "place_of", shifted(4)),
+    "an address": exchange(graphs, "addresses_of", shifted(0)),
+    "a stride": exchange(graphs, "addresses_of", shifted(4)),
     "an angle": exchange(fused.Rotary, "_turns", scaled),
     "a bucket": exchange(fused.FusedModel, "__call__", one_bucket),
     "a window": exchange(ops, "first_keys", lambda own, size, *given: own(size + 1, *given)),

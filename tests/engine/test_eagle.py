@@ -52,7 +52,7 @@ def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None
     assert drafter.propose(shape).tokens[1:] == expected_chain(tokens[:89])
     # One more committed token: its predecessor's state is now the target's.
     out = target.verify(root(tokens[88]), features=drafter.feature_layers)
-    target.keep([0])
+    target.commit([0])
     drafter.observe(tokens[89:90], out.features[:1])
     features.append(out.features[:1])
     assert drafter.propose(shape).tokens[1:] == expected_chain(tokens[:90])

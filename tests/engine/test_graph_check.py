@@ -23,15 +23,15 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs, ops
+from specextend_cli.engine.cuda.body import GraphInputs, GraphOutput
 from specextend_cli.engine.cuda.capture import CaptureFailedError
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
-from specextend_cli.engine.cuda.step import StepInputs, StepOutput
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.runtime.graphs import run_by_graphs, tree_for
+from specextend_cli.runtime.gpu import run_by_graphs, tree_for
 from tests.engine.tiny_models import COMMON, by_generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import drop_graphs
@@ -78,7 +78,7 @@ def of_drafts(body: Callable[[], Any]) -> tuple[str, Any]:
     return getattr(method, "__name__", ""), getattr(method, "__self__", None)
 
 
-Spoil = Callable[[StepInputs, StepOutput], object]
+Spoil = Callable[[GraphInputs, GraphOutput], object]
 
 
 def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
 
         def spoilt() -> None:
             replay()
-            if isinstance(first, StepOutput):
+            if isinstance(first, GraphOutput):
                 assert isinstance(body, partial)
                 spoil(body.args[0], first)
 
@@ -98,9 +98,9 @@ def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
     return capture
 
 
-def spoil_keys(inputs: StepInputs, out: StepOutput) -> None:
+def spoil_keys(inputs: GraphInputs, out: GraphOutput) -> None:
     start = int(inputs.starts[0])
-    heads, _ = rows_at(inputs.place, 1, 0, 1, start + 1, torch.empty(0, 16))
+    heads, _ = rows_at(inputs.addresses, 1, 0, 1, start + 1, torch.empty(0, 16))
     heads[:, start].mul_(1.1)
 
 
@@ -143,7 +143,7 @@ def test_threads_capture_one_after_the_other(repeated: Repeated, monkeypatch: py
 
 @pytest.mark.parametrize("what", but_for(("states",), ["logits", "states", "keys"]))
 def test_a_head_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
-    def spoil(inputs: StepInputs, out: StepOutput) -> None:
+    def spoil(inputs: GraphInputs, out: GraphOutput) -> None:
         if inputs.states is not None:
             WRONG[what](inputs, out)
 
@@ -368,10 +368,10 @@ def test_no_graphs_on_other_devices_and_back_ends_and_if_turned_off(
 def test_trees_are_larger_where_their_nodes_cost_little(
     on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_gpu.state_bytes, on_gpu.layers, on_gpu.keeping = 0, 2, (0, 1)
+    on_gpu.state_bytes, on_gpu.layers, on_gpu.layers_with_keys = 0, 2, (0, 1)
     lm: Any = on_gpu
     assert tree_for(lm, given) == larger
-    without: dict[str, Any] = {"device": CPU, "attention": "torch", "state_bytes": 9, "keeping": (0,)}
+    without: dict[str, Any] = {"device": CPU, "attention": "torch", "state_bytes": 9, "layers_with_keys": (0,)}
     for name, value in without.items():
         assert tree_for(SimpleNamespace(**{**vars(on_gpu), name: value}), given) == given  # type: ignore[arg-type]
     monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")

@@ -126,7 +126,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys", "best", "advance")
+OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_at", "first_keys", "best", "advance")
 KERNELS = [(ops, name) for name in (*OURS, "convolution_inputs", "recur")]
 
 

@@ -18,11 +18,11 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
+from specextend_cli.engine.cuda.body import MOST_SLOTS
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
-from specextend_cli.engine.cuda.step import MOST_SLOTS
-from specextend_cli.engine.cuda.stock import _Placed
+from specextend_cli.engine.cuda.stock import _ByAddress
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model, model_drafters
 from specextend_cli.engine.events import Accepted
@@ -87,7 +87,7 @@ def captured_of(lm: LanguageModel) -> Captured:
     stock: Any = made.lm.model.forward
 
     def counting(**given: Any) -> Any:
-        if not isinstance(given["context"].backend, _Placed):
+        if not isinstance(given["context"].backend, _ByAddress):
             made.asked.append(tuple(given["input_ids"].shape))
         return stock(**given)
 
@@ -340,7 +340,7 @@ def test_nodes_are_read_from_what_a_graph_was_given(captured: Captured, kernels_
     trees = [DraftTree(list(range(20, 20 + n)), one, [1.0] * n) for one in shapes for n in [len(one)]]
     for tree in trees:
         target.verify(tree)
-        target.keep([0])
+        target.commit([0])
     for tree in trees:
         assert (tree._uploaded != {}) == (len(tree) > 1)
         fresh = DraftTree(tree.tokens, tree.parents, tree.scores).on("cpu")
@@ -356,7 +356,7 @@ def test_the_smallest_graph_is_replayed(captured: Captured, layers: str) -> None
     target.prefill(torch.tensor(LONG))
     for n in (1, 2, 3, 5, 6, 7, 8, 9, 13, 17, 33, 64):
         target.verify(DraftTree(list(range(n)), [0, *range(n - 1)], [1.0] * n))
-        target.keep([0])
+        target.commit([0])
     assert captured.taken.rows == [1, 2, 4, 8, 8, 8, 8, 12, 16, 32, 64, 64]
     captured.check()
 

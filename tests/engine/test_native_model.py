@@ -110,7 +110,7 @@ def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
         read = target.prefill(torch.tensor(LONG), features=(0, 1, 3))
         looked = target.attention_from(-1)
         out = target.verify(tree, features=(0, 1, 3), record=True)
-        target.keep([0, 1, 3])
+        target.commit([0, 1, 3])
         assert read.features is not None
         assert out.features is not None
         (kept,) = target.cache.rows(0, target.length)
@@ -182,7 +182,7 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(name: str, kernels: str) -
     target.prefill(torch.tensor(tokens[:250]))
     for token in tokens[250:266]:
         steps.append(target.verify(root(token)).logits)
-        target.keep([0])
+        target.commit([0])
     alone = torch.cat(steps)
     target.cache.rollback(250)
     chain = DraftTree(tokens[250:266], [0, *range(15)], [1.0] * 16)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.body import WORDS, Recurrence
 from specextend_cli.engine.cuda.ops import Level, Norm, Rope
-from specextend_cli.engine.cuda.step import WORDS, Recurrence
 from specextend_cli.engine.tree import DraftTree
 from tests.helpers import torch_kernels
 from tests.helpers.grid import grid

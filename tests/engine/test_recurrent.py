@@ -109,7 +109,7 @@ def test_a_cut_back_leaves_the_states_of_what_is_kept(name: str, chain: list[int
     target.begin(100)
     target.prefill(torch.tensor(tokens))
     logits = target.verify(chain_of(chain)).logits
-    target.keep(range(kept))
+    target.commit(range(kept))
     read = [*tokens, *chain[:kept]]
     assert_same_states(target.cache, read_in_order(lm, read))
     ids = torch.tensor(read)
@@ -168,13 +168,13 @@ def test_what_cannot_be_kept_is_an_error() -> None:
     cache = read_in_order(lm, prompt(40)[:10])
     lm.forward(torch.tensor([1, 2, 3]), torch.arange(10, 13), cache)
     with pytest.raises(RuntimeError, match="kept as a whole"):
-        cache.keep([0, 1])
+        cache.commit([0, 1])
     with pytest.raises(RuntimeError, match="committed tokens only"):
         lm.forward(torch.tensor([1]), torch.tensor([12]), cache)
     cache.rollback()
     lm.run(Step.of_tree(chain_of([1, 2, 3]), 10, cache))
     with pytest.raises(RuntimeError, match="the first ones"):
-        cache.keep([0, 2])
+        cache.commit([0, 2])
     cache.rollback()
     with pytest.raises(RuntimeError, match="not a tree"):
         lm.run(Step.of_tree(DraftTree([1, 2, 3], [0, 0, 0], [1.0] * 3), 10, cache))
@@ -186,7 +186,7 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
     net = tiny(name)
     lm = LanguageModel(net)
     target, tokens = Target(lm, score_layers=(0, -1)), torch.tensor(prompt(90))
-    attending = list(target.cache.places)
+    attending = list(target.cache.buffer_of)
     assert target.score_layers == {attending[0], attending[-1]}
     target.begin(100)
     target.prefill(tokens[:60])

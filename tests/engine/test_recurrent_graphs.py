@@ -101,7 +101,7 @@ def test_a_cut_back_leaves_the_states_of_the_path(name: str, data: st.DataObject
             path = [chosen % len(tree)]
             while path[0]:
                 path.insert(0, tree.parents[path[0]])
-            target.keep(path)
+            target.commit(path)
             read = [*read, *(tree.tokens[node] for node in path)]
             ids = torch.tensor(read)
             expected = lm.forward(
@@ -136,7 +136,7 @@ def test_states_that_others_took_stay_as_they_were(name: str) -> None:
 
     def step(token: int) -> None:
         lm.run(Step.of_tree(DraftTree([token], [0], [1.0]), cache.length, cache))
-        cache.keep([0])
+        cache.commit([0])
 
     step(3)
     cache.mark()
@@ -168,7 +168,7 @@ def test_what_cannot_be_kept_is_an_error() -> None:
         captured.lm.run(Step.of_tree(TREE, 10, one))
         between(captured.lm)
         with pytest.raises(RuntimeError, match="before the next forward"):
-            one.keep([0])
+            one.commit([0])
 
 
 @pytest.mark.parametrize("name", SOME)

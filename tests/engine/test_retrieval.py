@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.lm import LMDrafter
+from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
 from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Schedule, working_set
@@ -123,7 +123,7 @@ def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> N
     target.prefill(torch.tensor(prompt(50)))
     tree = DraftTree([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7])
     target.verify(tree, record=True)
-    target.keep([0, 2, 3])
+    target.commit([0, 2, 3])
     scores = target.attention_from(3)
     assert float(scores.sum()) == pytest.approx(1, abs=1e-5)
 
@@ -139,7 +139,7 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     """Undo RoPE on each chosen key with complex numbers, apply it anew at its dense position."""
     lm = LanguageModel(tiny(name))
     config = Retrieval(policy="retrieval", chunk=4, top_k=3, recent=5, sinks=2, positions="compact")
-    working = DraftCache(lm.new_cache, config, frequencies=rotary_frequencies(lm))
+    working = WorkingSet(lm.new_cache, config, frequencies=rotary_frequencies(lm))
     working.begin(64)
     tokens = torch.tensor(prompt(60))
     lm.forward(tokens, torch.arange(60), working.full)

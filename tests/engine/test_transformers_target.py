@@ -14,9 +14,9 @@ from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import NoDrafter
 from specextend_cli.engine.events import Accepted, Finished, Prefilled, Prefilling
 from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
+from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
-from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import ModelError
 from tests.engine.test_support import REFUSED as REFUSED_BY_ENGINE
 from tests.engine.tiny_models import OTHERS, generate, make, prompt

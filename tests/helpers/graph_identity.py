@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from specextend_cli.engine import check
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
@@ -28,7 +29,9 @@ def drop_graphs(lm: LanguageModel, drafter: Drafter | None = None) -> None:
 
 def use_few_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
     """And short texts to check them by: the interpreter takes milliseconds for each row and head of a layer."""
-    monkeypatch.setattr(graph_check, "_READ", (9, 4))
+    monkeypatch.setattr(check, "_SHORT", (9, 4))
+    monkeypatch.setattr(check, "_LONG", 40)
+    monkeypatch.setattr(graph_check, "_PROMPT", 13)
     monkeypatch.setattr(graphs, "TREE_BUCKETS", (12, 4, 1))
     monkeypatch.setattr(draft_graphs, "PENDING_BUCKETS", (4, 1))
 

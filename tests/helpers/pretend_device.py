@@ -441,10 +441,10 @@ def _refuse(what: str = "indexing") -> None:
 
 
 def _count(counter: Counter[str], n: int = 1) -> None:
-    counter[_place()] += n
+    counter[_addresses()] += n
 
 
-def _place() -> str:
+def _addresses() -> str:
     """The innermost line of the package that is running, "elsewhere" if none is."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

@@ -21,8 +21,8 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import Window
 from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
 from specextend_cli.engine.cuda.ops import Level, Norm, Rope
-from specextend_cli.engine.cuda.step import WORDS, Recurrence, StepInputs
 from tests.helpers.pretend_device import Pretend
 
 
@@ -30,7 +30,7 @@ def replace_kernels(
     monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda kernel: kernel
 ) -> None:
     """Let graphs compute by these. `wrap` is applied to each."""
-    ours = (add_norm, rope_and_store, store, gated, attend_placed, first_keys, best, advance, convolution_inputs, recur)
+    ours = (add_norm, rope_and_store, store, gated, attend_at, first_keys, best, advance, convolution_inputs, recur)
     for kernel in ours:
         monkeypatch.setattr(ops, kernel.__name__, wrap(on_host(kernel)))
 
@@ -62,7 +62,7 @@ def on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inner(leaf: Any) -> Any:
-    if isinstance(leaf, Level | StepInputs):
+    if isinstance(leaf, Level | GraphInputs):
         bare = copy(leaf)
         bare.__dict__.update({name: _inner(value) for name, value in vars(leaf).items()})
         return bare
@@ -152,7 +152,7 @@ def gated(gate_up: Tensor) -> Tensor:
     return torch.nn.functional.silu(gate) * up
 
 
-def attend_placed(
+def attend_at(
     q: Tensor,
     like: Tensor,
     scale: float,

@@ -22,7 +22,7 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_package import is_installed
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
-from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
+from specextend_cli.engine.attention.triton_tree import attend, attend_at, pack
 from specextend_cli.engine.attention_backends import backend_for
 from tests.scripts.gpu_models import Sizes, seconds
 
@@ -127,10 +127,10 @@ def _placed(case: Case) -> Tensor:
     nodes = case.q.shape[2]
     sizes = torch.tensor((total, nodes), device=memory.device)
     words = pack(case.mask) if nodes > 1 else None
-    return attend_placed(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
+    return attend_at(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
 
 
-def _place(case: Case) -> float:
+def _addresses(case: Case) -> float:
     return _difference(_placed(case), case.expected())
 
 
@@ -145,7 +145,7 @@ KERNELS: dict[str, Callable[[Case], float]] = {
     "tree attention": _tree,
     "causal attention": _causal,
     "shares and their merge": _split,
-    "cache and length on the device": _place,
+    "cache and length on the device": _addresses,
     "mask packing": _packing,
 }
 

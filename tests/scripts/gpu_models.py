@@ -245,7 +245,7 @@ class Steps:
         target, drafter, device = self.target, self.drafter, self.target.lm.device
         out = target.verify(root(last), features=drafter.feature_layers, record=True)
         token = int(out.logits[0].argmax())
-        target.keep([0])
+        target.commit([0])
         length = drafter.working.read
         chosen = torch.linspace(0, length - 1, min(size, length), device=device).long().unique()
         drafter.working.show(chosen)

@@ -20,9 +20,9 @@ from torch import Tensor
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.body import MOST_SLOTS, WORDS, Body, GraphInputs, addresses_of
 from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.ops import Level
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Body, StepInputs, place_of
 from specextend_cli.engine.step import WholeDrafts
 from specextend_cli.engine.tree import DraftTree, read
 
@@ -53,7 +53,7 @@ class DraftModel(NamedTuple):
 class DraftGraphs(WholeDrafts):
     """Captured at once, for trees of one width up to one depth. Any error of `capture`; ValueError: too many nodes.
 
-    Those that read committed tokens are by their number, and are told where the cache lies (see `place_of`).
+    Those that read committed tokens are by their number, and are told where the cache lies (see `addresses_of`).
     `scratch` has rows for the pending tokens and `MOST_SLOTS` more, which a capture overwrites.
     """
 
@@ -65,7 +65,7 @@ class DraftGraphs(WholeDrafts):
         candidates = 1 + width + self.depth * width * width
         self._level = Level(width, candidates, device, model.states, buffers=self._buffers)
         self._model = model
-        self._first: dict[int, tuple[StepInputs, Tensor | None, Callable[[], None]]] = {}
+        self._first: dict[int, tuple[GraphInputs, Tensor | None, Callable[[], None]]] = {}
         growing = {levels: partial(self._expand, levels) for levels in reversed(range(self.depth))}  # after the first
         with capturing():
             self._capture(capture, scratch)
@@ -91,7 +91,7 @@ class DraftGraphs(WholeDrafts):
         model, device = self._model, scratch.device
         for m in PENDING_BUCKETS:
             features = None if model.states is None else model.states.new_zeros(m, model.features)
-            inputs = StepInputs(m, 1, device, model.states, more=len(self._level.begin), buffers=self._buffers)
+            inputs = GraphInputs(m, 1, device, model.states, more=len(self._level.begin), buffers=self._buffers)
             inputs.set(self._numbers(m, m, 0, 0, scratch))
             self._first[m] = inputs, features, capture(partial(self._begin, inputs, features), device)[1]
 
@@ -103,8 +103,9 @@ class DraftGraphs(WholeDrafts):
         """
         masks = ((1 << (row + 1)) - 1 if row < n else 0 for row in range(m))
         words = [word for mask in masks for word in (mask, *[0] * (WORDS - 1))]
-        place = place_of(cache, windowed=self._model.windowed)  # every chosen working set has its positions elsewhere
-        return [*range(position, position + m), *words, start, start + n, n, *place, n - 1, position + n, start + n]
+        # Every chosen working set has its positions elsewhere.
+        at = addresses_of(cache, windowed=self._model.windowed)
+        return [*range(position, position + m), *words, start, start + n, n, *at, n - 1, position + n, start + n]
 
     def _launch(self, tokens: Tensor, features: Tensor | None, position: int, cache: KVCache, room: int) -> None:
         """Read `tokens` [n] and what is before them, by the smallest graph; `room`: rows for what follows.
@@ -124,11 +125,11 @@ class DraftGraphs(WholeDrafts):
                 before[:size] = features[at : at + size]
             replay()
 
-    def _begin(self, inputs: StepInputs, features: Tensor | None) -> None:
+    def _begin(self, inputs: GraphInputs, features: Tensor | None) -> None:
         """Expand the last token of a chain, with the target's `features` [m, ..] before it: `_expand` starts there."""
         model, level = self._model, self._level
         level.begin.copy_(inputs.more)
-        level.inputs.place.copy_(inputs.place)
+        level.inputs.addresses.copy_(inputs.addresses)
         if model.fuse is not None and features is not None and inputs.states is not None:
             inputs.states[: len(features)].copy_(model.fuse(features))
         inputs.tokens.clamp_(max=model.tokens - 1)

@@ -21,8 +21,8 @@ from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.body import GraphInputs, GraphOutput, addresses_of
 from specextend_cli.engine.cuda.ops import Norm, Rope
-from specextend_cli.engine.cuda.step import StepInputs, StepOutput, place_of
 from specextend_cli.engine.decoder import Decoder, DecoderLayer
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
@@ -128,14 +128,14 @@ _Attend: TypeAlias = Callable[[Tensor, int], Tensor]
 
 
 class Layers:
-    """Layers over a cache at a place."""
+    """Layers over a cache that is found by its addresses."""
 
     def __init__(self, layers: Sequence[_Layer], heads: int, kv_heads: int, factor: float = 1.0) -> None:
         """`factor` scales what a layer adds to the states."""
         self.layers, self.heads, self.kv_heads, self.factor = tuple(layers), heads, kv_heads, factor
 
     def run(
-        self, x: Tensor, read: Tensor, last: Norm | None, inputs: StepInputs, attend: _Attend | None = None
+        self, x: Tensor, read: Tensor, last: Norm | None, inputs: GraphInputs, attend: _Attend | None = None
     ) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Of every layer: the states behind it, their norm for the next one (or `last`), and its queries.
 
@@ -143,19 +143,19 @@ class Layers:
         """
         seen = ops.windows(inputs, [] if attend else [layer.window for layer in self.layers])
 
-        def attend_placed(q: Tensor, index: int) -> Tensor:
+        def attend_at(q: Tensor, index: int) -> Tensor:
             scale, window = self.layers[index].scale, seen[self.layers[index].window]
-            at = inputs.place, inputs.lengths, index, self.kv_heads
-            return ops.attend_placed(q, q, scale, *at, words=inputs.words, window=window)
+            at = inputs.addresses, inputs.lengths, index, self.kv_heads
+            return ops.attend_at(q, q, scale, *at, words=inputs.words, window=window)
 
         for index, layer in enumerate(self.layers):
             qkv = layer.qkv(read)
             q = ops.rope_and_store(
                 *(qkv, self.heads, self.kv_heads, layer.rope, layer.qk_norms),
-                *(inputs.place, inputs.starts, inputs.positions, index),
+                *(inputs.addresses, inputs.starts, inputs.positions, index),
             )
             q = q.view(inputs.sequences, -1, *q.shape[1:]).transpose(1, 2)
-            out = (attend or attend_placed)(q, index)
+            out = (attend or attend_at)(q, index)
             attended = layer.out(out.transpose(1, 2).reshape(len(x), -1))
             x, normed = ops.add_norm(x, attended, layer.mlp_norm, factor=self.factor)
             added = layer.down(ops.gated(layer.gate_up(normed)))
@@ -184,19 +184,19 @@ class FusedModel:
         self._first_norm, self._norm = first, norm
         self._layers = Layers(layers, read.heads, read.kv_heads, read.residual_multiplier)
 
-    def __call__(self, inputs: StepInputs) -> StepOutput:
+    def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """See `Body`."""
         first, read = self._embedded(inputs.tokens)
         states, normed, queries = zip(*self._layers.run(first, read, self._norm, inputs), strict=True)
         layers = self._layers.layers
         asked = (LayerQueries(q, layer.scale, layer.window) for q, layer in zip(queries, layers, strict=True))
-        return StepOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), dict(enumerate(asked)))
+        return GraphOutput(self._logits(normed[-1]), (first, *states[:-1], normed[-1]), dict(enumerate(asked)))
 
     def read(self, prompt: Step, cache: KVCache) -> Output:
         """A prompt's tokens [n], launch by launch; each sees all before it, by the step's back end."""
-        inputs = StepInputs(len(prompt), 1, prompt.tokens.device)
+        inputs = GraphInputs(len(prompt), 1, prompt.tokens.device)
         layers = self._layers.layers
-        inputs.set((cache.start, cache.end, 0, *place_of(cache)))
+        inputs.set((cache.start, cache.end, 0, *addresses_of(cache)))
         inputs.positions.copy_(prompt.positions)
         first, read = self._embedded(prompt.tokens)
         states, last = {0: first}, read
@@ -239,7 +239,7 @@ class FusedHead:
         self._layers = Layers(layers, read.heads, read.kv_heads)
         self._hidden_norm, self._norm = _norm(read.layers[0].state_norm), _norm(read.norm)
 
-    def __call__(self, inputs: StepInputs) -> StepOutput:
+    def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """See `Body`."""
         head, states = self._parts, inputs.states
         assert states is not None
@@ -255,4 +255,4 @@ class FusedHead:
             if self._config.norm_before_residual:
                 x = read[:, states.shape[1] :].contiguous()
         *_, (after, normed, _) = self._layers.run(x, read, self._norm, inputs)
-        return StepOutput(head.lm_head(normed), (normed if self._config.feeds_normed else after,))
+        return GraphOutput(head.lm_head(normed), (normed if self._config.feeds_normed else after,))

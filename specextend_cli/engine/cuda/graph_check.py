@@ -16,11 +16,11 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.check import NotOursError, Results, results_of_head, results_of_model, use
 from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.cuda.body import MOST_SLOTS, Body
 from specextend_cli.engine.cuda.capture import Capture, CaptureFailedError, cuda_graph, turn
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS, DraftGraphs, DraftModel
 from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, GraphedHead, GraphedModel, tree_buckets
-from specextend_cli.engine.cuda.step import MOST_SLOTS, Body
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
 from specextend_cli.engine.drafters.model import ModelDrafter

@@ -18,9 +18,9 @@ from specextend_cli.engine.attention.function import Backend, LayerQueries
 from specextend_cli.engine.attention.triton_tree import WORD, pack, triton_tree
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.body import MOST_SLOTS, WORDS, Body, GraphInputs, GraphOutput, Recorded, addresses_of
 from specextend_cli.engine.cuda.capture import Capture, capturing
 from specextend_cli.engine.cuda.fused import FusedModel
-from specextend_cli.engine.cuda.step import MOST_SLOTS, WORDS, Body, Recorded, StepInputs, StepOutput, place_of
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.step import Output, Runner, Step
@@ -35,8 +35,8 @@ BATCH_BUCKETS = (32, 16, 8, 4, 2)
 class Graph(NamedTuple):
     """One captured forward: its inputs, its output, and how to run it."""
 
-    inputs: StepInputs
-    out: StepOutput
+    inputs: GraphInputs
+    out: GraphOutput
     replay: Callable[[], None]
 
 
@@ -56,18 +56,18 @@ class Graphs:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
         self.step = step
         device = scratch.device
-        at = scratch.states.place()
+        at = scratch.states.addresses()
         if at is None:
             raise RuntimeError("its recurrences are not in single precision")
         # No scratch cache of several sequences: all of them write into one.
         shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
         inputs = [
-            StepInputs(rows, b, device, states if b == 1 else None, more=len(at), buffers=len(scratch.buffers))
+            GraphInputs(rows, b, device, states if b == 1 else None, more=len(at), buffers=len(scratch.buffers))
             for rows, b in shapes
         ]
         for held in inputs:
             own = held.rows // held.sequences
-            behind = [*[0] * held.sequences, *[own] * held.sequences, own, *place_of(scratch)]
+            behind = [*[0] * held.sequences, *[own] * held.sequences, own, *addresses_of(scratch)]
             held.set([*[0] * held.rows, *range(held.rows), *[-1] * (held.rows * WORDS), *behind, *at])
         bodies = [partial(step, held) for held in inputs]
         with capturing():
@@ -75,8 +75,10 @@ class Graphs:
             # After all of them, which must not overwrite what these read: outputs.
             self.last = torch.zeros(1, dtype=torch.long, device=device)
             kept = {graph.inputs.rows: graph for graph in graphs if graph.out.recorded}
-            keeping = {rows: partial(_keep, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()}
-            self.keeping = {rows: capture(body, device)[1] for rows, body in keeping.items()}
+            committing = {
+                rows: partial(_commit_states, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()
+            }
+            self.committing = {rows: capture(body, device)[1] for rows, body in committing.items()}
         self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
         self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
 
@@ -94,7 +96,7 @@ class Graphs:
         return next((self.batches[b] for b in sorted(self.batches) if b >= sequences), None)
 
 
-def _keep(recorded: Sequence[Recorded], inputs: StepInputs, last: Tensor) -> None:
+def _commit_states(recorded: Sequence[Recorded], inputs: GraphInputs, last: Tensor) -> None:
     """Store the states after the row `last` [1] of a tree, of all layers."""
     for index, layer in enumerate(recorded):
         at = index, inputs.more, inputs.words, last
@@ -112,7 +114,7 @@ def _replay(graphs: Graphs, step: Step) -> Graph | None:
         return None
     start, end = _room(cache, graph.inputs.rows)
     held = graph.inputs
-    held.set((start, end, slots, *place_of(cache)))
+    held.set((start, end, slots, *addresses_of(cache)))
     held.tokens[:n], held.positions[:n] = step.tokens, step.positions
     if held.words is not None:
         pack(mask if mask is not None else torch.ones(1, 1, dtype=torch.bool, device=cache.device), held.words)
@@ -150,7 +152,7 @@ class GraphedModel(Runner):
     ) -> None:
         """For `nodes` see `tree_buckets`."""
         self._stock = lm.stock
-        self._places: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
+        self._addresses: dict[int, tuple[int, ...]] = {}  # of batches' graphs, by sequences
         self._bits = 1 << torch.arange(WORD, device=lm.device)
         self._forwards = 0  # that ran so far
         scratch, trees = lm.new_cache(max(TREE_BUCKETS)), tree_buckets(lm, nodes)
@@ -193,7 +195,7 @@ class GraphedModel(Runner):
         One upload, from which the tree's nodes are read as well, and one launch.
         """
         n, graph = len(tree), self.graphs.for_tree(step, len(tree))
-        at = cache.states.place() if graph else None
+        at = cache.states.addresses() if graph else None
         if graph is None or at is None:
             return None
         rows = graph.inputs.rows
@@ -202,13 +204,13 @@ class GraphedModel(Runner):
         positions = [step.root + depth for depth in tree.depths]
         words = [0] * (WORDS * n)  # as integers with a sign; no graph has more rows than a word has bits
         words[::WORDS] = [bits - (bits >> WORD - 1 << WORD) for bits in tree.ancestors]
-        behind = (start, end, n, *place_of(cache), *at)
+        behind = (start, end, n, *addresses_of(cache), *at)
         held = graph.inputs
         held.set([*tree.tokens, *more, *positions, *more, *words, *more, *more, *behind])
         graph.replay()
         self._forwards += 1
         if at:
-            cache.states.wait(n, partial(self._keep_states, rows, self._forwards))
+            cache.states.wait(n, partial(self._commit_row, rows, self._forwards))
         if held.words is not None:
             mask = (held.words[:n, :1] & self._bits[:n]) != 0
             tree.lies_at(Nodes(held.tokens[:n].clone(), held.positions[:n] - step.root, mask))
@@ -218,25 +220,25 @@ class GraphedModel(Runner):
         """See `Runner`."""
         return attention is triton_tree and self.graphs.tree(nodes) is not None and self.graphs.step.is_current()
 
-    def _keep_states(self, rows: int, forward: int, row: int) -> None:
+    def _commit_row(self, rows: int, forward: int, row: int) -> None:
         """Put the states after a row of a tree where they are to go. RuntimeError: others were computed since."""
         if forward != self._forwards:
             raise RuntimeError("the states of a tree have to be kept before the next forward")
         if rows > 1:  # of a single one they are there
             self.graphs.last.fill_(row)
-            self.graphs.keeping[rows]()
+            self.graphs.committing[rows]()
 
     def _run_batch(self, step: Step, cache: KVCache) -> Output:
         b, graph = cache.used, self.graphs.batch(cache.used)
         fits = graph is not None and graph.inputs.rows <= cache.slots and self.graphs.step.is_current()
-        if graph is None or not fits or cache.states.place() is None:
+        if graph is None or not fits or cache.states.addresses() is None:
             return self._stock.run(step)
         held = graph.inputs
         if held.rows > b:  # slots that no sequence has: their rows are written before they are used
             held.starts.zero_()
-        if self._places.get(held.rows) != (place := (*place_of(cache), *(cache.states.place() or ()))):
-            held.set(place)
-            self._places[held.rows] = place
+        if self._addresses.get(held.rows) != (at := (*addresses_of(cache), *(cache.states.addresses() or ()))):
+            held.set(at)
+            self._addresses[held.rows] = at
         held.tokens[:b] = step.tokens
         held.starts[:b] = cache.lengths
         held.positions.copy_(held.starts)

@@ -7,8 +7,8 @@ from torch import Tensor
 
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
-from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.working_set import WorkingSet
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.mtp import MtpHead
 from specextend_cli.engine.step import Step
@@ -31,7 +31,7 @@ class EagleDrafter(ModelDrafter):
             config = config.within(self.most)
             if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
                 window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
-        working = DraftCache(head.new_cache, config, frequencies=head.frequencies)
+        working = WorkingSet(head.new_cache, config, frequencies=head.frequencies)
         super().__init__(self.head, target, working, reads=head.config.feature_layers, window=window)
         self._states = torch.empty(0)  # the head's own, of the last drafted level
 

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
-from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
@@ -33,7 +33,7 @@ class LMDrafter(ModelDrafter):
         self.lm = lm
         self.is_self = lm.model is target.lm.model
         self.name = "self" if self.is_self else "lm"
-        working = DraftCache(
+        working = WorkingSet(
             lm.new_cache,
             config,
             frequencies=rotary_frequencies(lm) if config.re_indexes else None,

@@ -11,8 +11,8 @@ from torch import Tensor
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import SuspendableDrafter
-from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.opt_tree import grow
+from specextend_cli.engine.drafters.working_set import WorkingSet
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -40,7 +40,7 @@ class ModelDrafter(SuspendableDrafter):
         self,
         model: EagleHead | LanguageModel,
         target: Target,
-        working: DraftCache,
+        working: WorkingSet,
         *,
         reads: tuple[int, ...] = (),
         window: int | None = None,

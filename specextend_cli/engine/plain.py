@@ -81,7 +81,7 @@ class TransformersTarget:
         """The logits [1, vocabulary] after the only node, which is kept."""
         return self._read(tree.on(self.lm.device).tokens, is_first=False)
 
-    def keep(self, path: Sequence[int]) -> slice:
+    def commit(self, path: Sequence[int]) -> slice:
         """Nothing to do: there is one node, and it is accepted."""
         return slice(len(path))
 
