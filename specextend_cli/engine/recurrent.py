@@ -199,7 +199,7 @@ class RecurrentStates:
         return self._slots or 1, int(self._slots is not None), *old.addresses, *new.addresses
 
     def wait(self, rows: int, commit: Callable[[int], None]) -> None:
-        """So many rows were computed from the states where they lie; `commit` puts those after a row into the new ones."""
+        """So many rows were computed from the states there; `commit` puts those after a row into the new ones."""
         self._rows, self._commit_row = rows, commit
 
     def _set(self, states: Sequence[State]) -> None:

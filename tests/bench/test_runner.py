@@ -87,10 +87,10 @@ def test_a_prompt_is_read_once_for_all_methods_and_once_more_for_other_kernels(m
     sizes: list[int] = []
     forward = LanguageModel.forward
 
-    def spy(self, tokens, positions, cache, **options):
+    def spy(self, tokens, positions, cache, *mask, **options):
         if self is models.lm and len(tokens) > 60:
             sizes.append(len(tokens))
-        return forward(self, tokens, positions, cache, **options)
+        return forward(self, tokens, positions, cache, *mask, **options)
 
     monkeypatch.setattr(LanguageModel, "forward", spy)
     models.preset = models.preset.model_copy(update={"retrieval": replace(models.preset.retrieval, layers=(0, 1))})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from specextend_cli.engine.cuda.graphs import cuda_graph
+from specextend_cli.engine.cuda.capture import cuda_graph
 from tests.helpers.decoding import DRAFTERS
 from tests.helpers.graph_identity import check_identity as graphed_identity
 from tests.helpers.triton_attention import (
