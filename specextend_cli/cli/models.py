@@ -75,7 +75,7 @@ def show(preset: options.Preset, json: options.Json = False) -> None:
         output.write_json(found.model_dump(mode="json"))
         return
     need = estimate(found, on_cpu=this_machine().device == "cpu")
-    lines = [f"# {found.title}", f"# memory: {format_bytes(need.total) if need else 'not known'}"]
+    lines = [f"# {found.title}", f"# memory: {format_bytes(need) if need else 'not known'}"]
     for role, source in zip(("target", "draft"), found.sources, strict=False):
         path = locate(source, tokenizer=role == "target")
         size = f"{format_bytes(size_on_disk(source))} in {path}" if path else "not on disk"
@@ -142,8 +142,7 @@ def rm(preset: options.Preset, quiet: options.Quiet = False) -> None:
 
 def _record(row: PresetRow) -> dict[str, object]:
     preset = row.preset.model_dump(include={"name", "title", "licence", "gated", "tested", "rank"})
-    memory = row.memory.total if row.memory else None
-    known = {"invents": row.invents, "window": row.preset.window.context, "memory": memory}
+    known = {"invents": row.invents, "window": row.preset.window.context, "memory": row.memory}
     return {**preset, **known, "disk": row.disk, "present": row.present, "obstacle": row.obstacle}
 
 
@@ -158,10 +157,7 @@ def _row(preset: Preset, machine: Machine) -> PresetRow:
     on_cpu = machine.device == "cpu"
     # What lies beside a preset's file came with it, and is no model that was fetched.
     disk = sum(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
-    try:
-        lacks_gpu = (machine.device != "cuda" and needs_cuda(preset)) or (on_cpu and is_slow_on_cpu(preset))
-        need = estimate(preset, on_cpu=on_cpu)
-    except ModelError:  # a damaged local model: using it raises, listing does not
-        need = lacks_gpu = None
-    obstacle = "too large" if need and need.fits(machine.free) is False else "for GPUs" if lacks_gpu else ""
+    lacks_gpu = (machine.device != "cuda" and needs_cuda(preset)) or (on_cpu and is_slow_on_cpu(preset))
+    need = estimate(preset, on_cpu=on_cpu)
+    obstacle = "too large" if need and not machine.holds(need) else "for GPUs" if lacks_gpu else ""
     return PresetRow(preset, need, disk, is_present(preset), obstacle)

@@ -95,18 +95,15 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     assert preset.rank is not None
     on_disk = isinstance(preset.target.source, (GgufSource, OllamaSource)) or is_present(preset)
     one = Candidate(preset.name, preset.rank, None, on_disk, 0 if on_disk else _missing(preset), tokens=tokens)
-    try:
-        dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
-        need = estimate(preset, dtype=dtype, on_cpu=machine.device == "cpu")
-        shape = target_shape(preset.target)
-    except SpecextendError:  # a damaged directory: naming it says what is wrong
-        return one
+    dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
+    need = estimate(preset, dtype=dtype, on_cpu=machine.device == "cpu")
+    shape = target_shape(preset.target)
     if need is None or shape is None:
         return one
     lacks = "" if not needs_cuda(preset) or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
     one = replace(
         one,
-        need=need.total + (GRAPHS if machine.device == "cuda" else 0),
+        need=need + (GRAPHS if machine.device == "cuda" else 0),
         gated=preset.gated and not _logged_in(),
         needs_cuda=needs_cuda(preset),
         is_slow_on_cpu=is_slow_on_cpu(preset),

@@ -50,6 +50,10 @@ class Machine:
     free: int
     has_bfloat16: bool = True
 
+    def holds(self, need: int) -> bool:
+        """Whether so many bytes fit what is free, leaving headroom."""
+        return need <= HEADROOM * self.free
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -126,7 +130,7 @@ def obstacle(machine: Machine, one: Candidate) -> Passed | None:
         return Passed(one.name, "for GPUs")
     if one.lacks:
         return Passed(one.name, "lacking a package", one.lacks)
-    if one.need > HEADROOM * machine.free:
+    if not machine.holds(one.need):
         return Passed(one.name, "too large", f"{format_bytes(one.need)} of {format_bytes(machine.free)} free")
     if machine.device == "cpu" and one.seconds is not None and one.seconds > LIMIT:
         return Passed(one.name, "too slow", f"about {format_seconds(one.seconds)} for {one.tokens:,} tokens")

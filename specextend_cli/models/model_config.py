@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from copy import deepcopy
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,10 +51,6 @@ is plain RoPE whatever the sections are.
 """
 _TIED = "tie_word_embeddings"
 _SECTIONS = ("mrope_section", "mrope_interleaved")
-_SIZES = {
-    *("num_hidden_layers", "hidden_size", "intermediate_size", "vocab_size"),
-    *("num_attention_heads", "num_key_value_heads", "head_dim"),
-}
 
 _IN_TEXT = r"^(?:model\.)?(?:language_model|text_model)\."
 KEY_MAPPING = {rf"{_IN_TEXT}lm_head\.": "lm_head.", rf"{_IN_TEXT}(?:model\.)?(?!lm_head\.)": "model."}
@@ -162,39 +157,6 @@ def why_refused(data: Mapping[str, Any]) -> str | None:
     if not isinstance(data.get("text_config"), dict):
         return f"{what}, and its configuration has no text model as a part"
     return f"{what}, and it is not known of {kind!r:.40} that its text model alone writes what the whole does"
-
-
-def text_settings(data: Mapping[str, Any]) -> dict[str, Any]:
-    """The text model's part of a config.json, or a copy of `data` where nothing is wrapped.
-
-    Saved parts leave out what has transformers' default value: where sizes are missing, they come from there.
-    ValueError where it has none either, or where the part cannot be loaded alone.
-    """
-    if not is_wrapper(data):
-        return dict(data)
-    if (why := why_refused(data)) is not None:
-        raise ValueError(why)
-    part = data.get("text_config")
-    text = dict(part) if isinstance(part, dict) else {**data, "model_type": f"{data['model_type']}_text"}
-    kind = _SAME_WITHOUT_IMAGES.get(str(text.get("model_type")), text.get("model_type"))
-    optional = {"head_dim"} if kind == "qwen2" else set()  # which has no such setting
-    missing, said = _SIZES - text.keys() - optional, [part[_TIED] for part in (data, text) if _TIED in part]
-    if missing or not said:
-        usual, tied = _defaults(data)
-        text |= {size: value for size, value in usual.items() if size in missing}
-        said = said or [tied]
-    return {**text, "model_type": kind, _TIED: any(said)}
-
-
-def _defaults(data: Mapping[str, Any]) -> tuple[dict[str, Any], bool]:
-    """transformers' settings of the text part, and whether its embeddings are tied."""
-    from transformers import AutoConfig
-
-    try:
-        config = AutoConfig.for_model(**deepcopy(dict(data)))
-        return config.get_text_config().to_dict(), _tied(config)
-    except Exception as error:  # whatever a wrong configuration makes transformers raise
-        raise ValueError(f"its text_config is incomplete: {error}") from error
 
 
 def _tied(config: PreTrainedConfig) -> bool:

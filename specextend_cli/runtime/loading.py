@@ -254,7 +254,7 @@ def check_memory(preset: Preset, device: torch.device, options: Engine, *, conte
     if need is None:
         return
     graphs = GRAPHS if device.type == "cuda" and are_wanted() else 0
-    total = need.total + graphs
+    total = need + graphs
     if total > HEADROOM * free_memory(device):
         gc.collect()  # what was closed: models and what runs them hold each other
     if total > HEADROOM * (free := free_memory(device)):

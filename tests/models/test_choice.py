@@ -163,4 +163,4 @@ def test_a_preset_that_is_chosen_is_not_refused_when_it_is_loaded() -> None:
         preset = load_preset(one.name)
         need = estimate(preset)
         assert need is not None
-        assert one.need == need.total + GRAPHS
+        assert one.need == need + GRAPHS

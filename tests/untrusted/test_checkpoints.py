@@ -76,8 +76,7 @@ def test_wrappers_of_another_text_model(kind: str, model: Path) -> None:
     error = refused(model, "images or sound" if kind == "clip" else "")
     if kind == "clip":
         assert "models list" in str(error.fix)
-        with pytest.raises(ModelError):
-            Shape.of(model)
+        assert Shape.of(model) is None
 
 
 def test_a_wrapper_that_is_loaded_already() -> None:
@@ -90,8 +89,7 @@ def test_a_wrapper_that_is_loaded_already() -> None:
 def test_damaged_configurations_are_refused(text: str, model: Path) -> None:
     (model / "config.json").write_text(text)
     refused(model)
-    with pytest.raises(ModelError):
-        Shape.of(model)
+    assert Shape.of(model) is None
 
 
 @pytest.mark.parametrize("text", DEEP)

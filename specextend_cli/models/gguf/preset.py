@@ -9,7 +9,7 @@ from specextend_cli.errors import ModelError
 from specextend_cli.models.gguf.settings import read_gguf
 from specextend_cli.models.gguf.source import GgufFile, gguf_file, plain_name
 from specextend_cli.models.preset import Preset, Target, Window
-from specextend_cli.models.preset_defaults import context, window_sizes
+from specextend_cli.models.preset_defaults import ANY_MACHINE, window_sizes
 from specextend_cli.models.shape import Shape
 
 _LEAST = 256  # tokens
@@ -28,7 +28,7 @@ def preset_for(source: GgufFile) -> Preset:
         description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.{_caveat(model.facts)}",
         licence=_line(model.facts.get("general.license")) or "as its publisher says",
         target=Target(source=source, shape=Shape.from_config(config, weights)),
-        window=Window(**window_sizes(min(context(None, None), most))),
+        window=Window(**window_sizes(min(ANY_MACHINE, most))),
     )
 
 
