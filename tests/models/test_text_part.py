@@ -32,17 +32,10 @@ from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.wrappers import save, tensor_names
 
-NATIVE = ("mistral3", "qwen2_5_vl", "qwen3_vl")
-
 
 @cache
 def whole(name: str) -> PreTrainedModel:
     return wrappers.make(name)
-
-
-@cache
-def by_generate(name: str) -> tuple[int, ...]:
-    return tuple(generate(whole(name), prompt(), NEW))
 
 
 @torch.inference_mode()
@@ -70,12 +63,8 @@ def change(directory: Path, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("published", [True, False], ids=["published", "in-memory"])
-@pytest.mark.parametrize("name", but_for(("gemma3", "mistral3-tied", "qwen2_vl", "qwen3_vl", "smolvlm"), wrappers.ALL))
-def test_the_text_part_computes_what_the_whole_does(
-    name: str, published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if name == "gemma3n":
-        wrappers.without_timm(monkeypatch)
+@pytest.mark.parametrize("name", but_for(("gemma3", "mistral3-tied", "qwen3_5"), wrappers.ALL))
+def test_the_text_part_computes_what_the_whole_does(name: str, published: bool, tmp_path: Path) -> None:
     original = whole(name)
     text = load_model(save(original, tmp_path, published=published))
     assert torch.equal(logits(text), logits(original))
@@ -85,29 +74,17 @@ def test_the_text_part_computes_what_the_whole_does(
 
 
 def test_all_that_are_loaded_are_tested() -> None:
-    assert {name.partition("-")[0] for name in wrappers.ALL} == WRAPPERS
+    assert {name.partition("-")[0] for name in wrappers.ALL} == set(WRAPPERS)
 
 
-@pytest.mark.parametrize("positions", ["absolute", "compact"])
-def test_a_working_set_turns_the_keys_of_a_text_part(positions: str, tmp_path: Path) -> None:
-    """M-RoPE's sections are one on text: with everything in the working set, the draft is the target."""
-    target = Target(LanguageModel(load_model(save(whole("qwen3_vl"), tmp_path))))
-    retrieval = small("retrieval", top_k=100, positions=positions)
-    written, meter = run(target, FAMILY_DRAFTERS["self"](target, retrieval), prompt(), retrieval)
-    assert written == list(by_generate("qwen3_vl"))
-    assert meter.accepted_lengths[1] <= 1
-
-
-@pytest.mark.parametrize("name", NATIVE)
-def test_the_native_forward_takes_it(name: str, library: Library, tmp_path: Path) -> None:
+def test_the_native_forward_takes_it(library: Library, tmp_path: Path) -> None:
     library.load()
-    lm = LanguageModel(load_model(save(whole(name), tmp_path)), backend="split")
+    lm = LanguageModel(load_model(save(whole("mistral3"), tmp_path)), backend="split")
     run_natively(lm)
     assert lm.forward_backend is not None
     target = Target(lm)
-    assert run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))[0] == list(
-        by_generate(name)
-    )
+    written, _ = run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))
+    assert written == generate(whole("mistral3"), prompt(), NEW)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which pages of a file were read")
@@ -164,7 +141,7 @@ def test_a_wrapper_without_a_part_for_text(model: Path) -> None:
     change(model, model_type="internvl_chat", text_config=None, auto_map={"AutoConfig": "x.Y"})
     with pytest.raises(ModelError) as caught:
         load_model(model)
-    assert caught.value.why.endswith("no text model as a part")
+    assert "not known of 'internvl_chat'" in caught.value.why
     assert "models list" in str(caught.value.fix)
 
 
@@ -209,12 +186,10 @@ def test_whole_numbers_are_no_weights_of_a_text_part(model: Path) -> None:
     [
         ("language_model.model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
         ("model.language_model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
-        ("model.text_model.norm.weight", "model.norm.weight"),
         ("model.embed_tokens.weight", "model.embed_tokens.weight"),
         ("language_model.lm_head.weight", "lm_head.weight"),
         ("lm_head.weight", "lm_head.weight"),
         ("vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight", None),
-        ("vision_model.text_model.layers.0.weight", None),
         ("model.visual.blocks.0.attn.qkv.weight", None),
         ("visual.blocks.0.attn.qkv.weight", None),
         ("model.multi_modal_projector.linear_1.weight", None),
