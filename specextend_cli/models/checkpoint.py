@@ -66,6 +66,15 @@ def reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def is_complete(directory: Path, *, tokenizer: bool = True) -> bool:
+    """Whether a directory has a configuration, every file of its weights and, if one is needed, a `tokenizer`.
+
+    Drafts use the token ids of their target and need none, but one that is there is compared. EAGLE heads have none.
+    """
+    has_all = (directory / "config.json").is_file() and (has_tokenizer(directory) or not tokenizer)
+    return has_all and bool(weight_files(directory))
+
+
 def has_tokenizer(directory: Path) -> bool:
     """Whether a model's directory holds a vocabulary."""
     return any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))

@@ -26,7 +26,7 @@ from specextend_cli.humanize import format_bytes
 from specextend_cli.models.checkpoint import read_object
 
 MANIFEST = "manifest.json"
-OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
+_OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """`progress(step, done, total)`, in bytes. `total` is 0 where it is not known. It may be called from a thread."""
@@ -145,6 +145,28 @@ def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME
                 fix=f"make {directory.parent} writable, or set {variable} to a directory that is",
             ) from error
         raise
+
+
+def check_sum(file: Path, expected: str, what: str) -> None:
+    """ModelError where the SHA-256 sum of the contents is another one than `expected`; the file is deleted then."""
+    if (found := sha256(file)) == expected:
+        return
+    for one in (file.resolve(), file):  # a link, too
+        one.unlink(missing_ok=True)
+    raise ModelError(
+        f"{what} is not the file it should be; it was deleted",
+        why=f"its SHA-256 sum is {found}, and {expected} is expected",
+        fix="try again; if it stays so, its publisher, a proxy or a mirror serves another file",
+    )
+
+
+def offline_error(what: object, name: str) -> ModelError:
+    """The error of a run that may not fetch what it needs; `name` is what the user calls the preset."""
+    return ModelError(
+        f"the model {what} is not on this machine",
+        why=f"it would have to be fetched, and {_OFFLINE}",
+        fix=f"specextend models pull {name}",
+    )
 
 
 @contextlib.contextmanager
