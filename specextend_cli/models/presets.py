@@ -88,7 +88,7 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     keys = [str(part) for part, before in places if before != "source" or part not in kinds]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
-        near = difflib.get_close_matches(keys[-1], _keys(keys[:-1]), n=1)
+        near = difflib.get_close_matches(keys[-1], _known_keys(), n=1)
         fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
         return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
     if first["type"] == "missing":
@@ -101,21 +101,10 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     )
 
 
-def _keys(table: list[str]) -> Iterator[str]:
-    """The keys that a table of a preset may have, by the schema; of a source, those of every kind."""
+def _known_keys() -> set[str]:
+    """The keys of all tables of a preset."""
     schema: dict[str, Any] = Preset.model_json_schema()
-    found: list[Mapping[str, Any]] = [schema]
-    for key in table:
-        values = [one.get("properties", {}).get(key, {}) for one in found]
-        found = [option for value in values for option in _options(value, schema["$defs"])]
-    for one in found:
-        yield from one.get("properties", ())
-
-
-def _options(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The tables that a value may be."""
-    for one in (schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())):
-        yield defs[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+    return {key for table in (schema, *schema["$defs"].values()) for key in table.get("properties", ())}
 
 
 def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
