@@ -134,8 +134,7 @@ def drafter_of(
     import torch
 
     from specextend_cli.engine import drafters
-    from specextend_cli.models.assistant import load_assistant
-    from specextend_cli.models.mtp import load_mtp
+    from specextend_cli.models.draft_modules import load_assistant, load_mtp
     from specextend_cli.models.tokens import check_token_ids
 
     window = preset.draft.window

@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from specextend_cli.engine.drafters import AssistantDrafter
 from specextend_cli.errors import FitError, ModelError
-from specextend_cli.models.assistant import load_assistant
+from specextend_cli.models.draft_modules import load_assistant
 from specextend_cli.models.head_config import is_assistant
 from specextend_cli.models.presets import load_preset
 from specextend_cli.models.shape import count_weights
@@ -120,7 +120,7 @@ def test_too_little_memory_is_no_fault_of_the_assistant(saved: Path, monkeypatch
     def fail(*args: Any) -> None:
         raise torch.OutOfMemoryError("CUDA out of memory")
 
-    monkeypatch.setattr("specextend_cli.models.assistant.Assistant", fail)
+    monkeypatch.setattr("specextend_cli.models.draft_modules.Assistant", fail)
     preset, target = with_head(load_preset("qwen3-8b"), saved), target_of(tiny("gemma4"))
     with pytest.raises(FitError, match="does not fit into memory"):
         drafter_of(preset, Engine(), target, small("full"), saved, lambda *given: target.lm)

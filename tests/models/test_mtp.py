@@ -25,8 +25,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import CannotCompileError
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
+from specextend_cli.models.draft_modules import layers_in, load_mtp
 from specextend_cli.models.load import load_model
-from specextend_cli.models.mtp import layers_in, load_mtp
 from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, generate, make, prompt, tiny
 from tests.helpers.decoding import NEW, WORKING_SETS, run, small
 from tests.helpers.grid import but_for
