@@ -139,16 +139,15 @@ def _record(row: PresetRow) -> dict[str, object]:
 
 def _row(preset: Preset, machine: Machine) -> PresetRow:
     """The row of a preset on a machine."""
-    from specextend_cli.models.candidates import is_slow_on_cpu, needs_cuda
+    from specextend_cli.models.candidates import hindrance
     from specextend_cli.models.memory import estimate
     from specextend_cli.models.source_kinds import LocalSource
     from specextend_cli.models.sources import is_present, size_on_disk
     from specextend_cli.ui.tables import PresetRow
 
-    on_cpu = machine.device == "cpu"
     # What lies beside a preset's file came with it, and is no model that was fetched.
     disk = sum(size_on_disk(one) for one in preset.sources if not isinstance(one, LocalSource))
-    lacks_gpu = (machine.device != "cuda" and needs_cuda(preset)) or (on_cpu and is_slow_on_cpu(preset))
-    need = estimate(preset, on_cpu=on_cpu)
+    lacks_gpu = machine.device != "cuda" and hindrance(machine, preset) is not None
+    need = estimate(preset, on_cpu=machine.device == "cpu")
     obstacle = "too large" if need and not machine.holds(need) else "for GPUs" if lacks_gpu else ""
     return PresetRow(preset, need, disk, is_present(preset), obstacle)

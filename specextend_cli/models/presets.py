@@ -138,7 +138,7 @@ def load_preset(name_or_path: str | Path) -> Preset:
 
 
 def _made(argument: str, path: Path) -> Preset:
-    from specextend_cli.models.gguf.preset import preset_for
+    from specextend_cli.models.gguf.settings import preset_for
 
     try:
         if path.suffix == ".gguf":

@@ -36,7 +36,7 @@ def obtain(
     no network, or a wrong hash (the file is deleted). FitError: the disk is full.
     """
     directory = download_directory(source)
-    if store.problem(directory, verify=verify) is not None:
+    if not store.is_intact(directory, verify=verify):
         if offline:
             raise store.offline_error(source, name)
         need = source.wheel_bytes + source.file_bytes

@@ -97,7 +97,7 @@ def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
     try:
         directory = settings_directory(source)
         file = named_gguf(directory)
-        if file is None or store.problem(directory) is not None:
+        if file is None or not store.is_intact(directory):
             return None
         if isinstance(source, GgufFile):
             return directory if file == gguf_file(source).absolute() else None
@@ -173,7 +173,7 @@ def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progr
 
     file = obtain_gguf(source, name=name, offline=offline, progress=progress, verify=verify).absolute()
     directory = settings_directory(source)
-    if store.problem(directory, verify=verify) is not None:
+    if not store.is_intact(directory, verify=verify):
         progress(f"reading {file.name}", 0, 0)
     store.build(directory, partial(write_settings, file), need=_ROOM, verify=verify, progress=progress)
     if named_gguf(directory) != file:

@@ -52,7 +52,7 @@ def write_whole(file: Path, text: str) -> None:
 def build(
     directory: Path, fill: Callable[[Path], None], *, need: int = 0, verify: bool = False, progress: Progress = silent
 ) -> None:
-    """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
+    """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `is_intact`).
 
     FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
     `fill` fails.
@@ -61,7 +61,7 @@ def build(
         create(directory.parent)
         with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
-            if problem(directory, verify=verify) is None:
+            if is_intact(directory, verify=verify):
                 return
             check_space(directory, need)
             try:
@@ -83,23 +83,17 @@ def check_space(directory: Path, need: int, *, variable: str = "XDG_CACHE_HOME")
         raise _too_small(directory, f"{format_bytes(free)} are free and {format_bytes(need)} are needed", variable)
 
 
-def problem(directory: Path, *, verify: bool = False) -> str | None:
-    """What is wrong with a built directory, or None. Sizes are always compared, contents only with `verify`."""
-    if not directory.is_dir():
-        return "it is not there"
+def is_intact(directory: Path, *, verify: bool = False) -> bool:
+    """Whether a built directory is there as it was made. Sizes are always compared, contents only with `verify`."""
     try:
         files = read_object(directory / MANIFEST)["files"]
-        for name, expected in files.items():
-            path = directory / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if (size := path.stat().st_size) != expected["bytes"]:
-                return f"{name} has {size:,} bytes instead of {expected['bytes']:,}"
-            if verify and sha256(path) != expected["sha256"]:
-                return f"{name} does not match its SHA-256 sum"
+        return all(
+            (directory / name).stat().st_size == expected["bytes"]
+            and not (verify and sha256(directory / name) != expected["sha256"])
+            for name, expected in files.items()
+        )
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return f"its {MANIFEST} cannot be read"
-    return None
+        return False
 
 
 def remove(directory: Path) -> int:

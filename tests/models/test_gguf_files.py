@@ -13,9 +13,10 @@ import gguf
 import pytest
 
 from specextend_cli.errors import ModelError, UsageError
-from specextend_cli.models import ollama, store
+from specextend_cli.models import store
 from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf.file import Gguf
+from specextend_cli.models.gguf.source import ollama_file
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.presets import load_preset, read_preset, to_toml
 from specextend_cli.models.source_kinds import GgufSource, OllamaSource
@@ -259,7 +260,7 @@ def test_a_model_of_ollamas(ollamas: Path) -> None:
     assert preset.name == "tiny-1b"
     assert preset.target.source == OllamaSource(kind="ollama", name="tiny:1b")
     directory = fetch(preset.target.source)
-    assert store.problem(directory) is None
+    assert store.is_intact(directory)
     assert is_present(preset)
     assert remove(preset.target.source) > 0
     assert contents() == before
@@ -275,7 +276,7 @@ def test_a_model_of_ollamas(ollamas: Path) -> None:
 )
 def test_names_of_ollamas(name: str, at: Path, ollamas: Path) -> None:
     manifest(ollamas, at, model=b"GGUF")
-    assert ollama.blob(name).read_bytes() == b"GGUF"
+    assert ollama_file(name).read_bytes() == b"GGUF"
 
 
 @pytest.mark.parametrize(
@@ -324,4 +325,4 @@ def test_a_damaged_store_of_ollamas(ollamas: Path) -> None:
         with pytest.raises(ModelError, match=what):
             load_preset("ollama:tiny:1b")
     file.write_text(text)
-    assert Gguf.read(ollama.blob("tiny:1b")).tensors
+    assert Gguf.read(ollama_file("tiny:1b")).tensors

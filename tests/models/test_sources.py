@@ -216,7 +216,7 @@ def test_damage_is_seen_and_mended(source: WheelSource, fetched: Path, damage: s
     unseen = damage == "contents"
     assert (locate(source) is None) != unseen
     fetch(source, verify=unseen)
-    assert store.problem(directory, verify=True) is None
+    assert store.is_intact(directory, verify=True)
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == good
 
 
