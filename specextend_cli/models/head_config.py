@@ -182,7 +182,7 @@ class PublishedHead(BaseModel):
     def readings(self, config: HeadConfig, layers: int) -> tuple[HeadConfig, ...]:
         """`config` for a target of so many layers, in every way that it can be read; the likeliest is the first.
 
-        `head_probe` decides between them. ValueError where it reads states that the target has not.
+        `heads.probe` decides between them. ValueError where it reads states that the target has not.
         """
         return tuple(
             replace(config, feature_layers=states, feeds_normed=feed, norm_before_residual=normed)

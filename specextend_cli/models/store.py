@@ -1,15 +1,14 @@
 """The cache: directories, each built atomically and by one process at a time; small files.
 
 `build(directory, fill)` lets `fill` write into a temporary directory beside the final one and renames it when it is
-complete. A second process waits for a lock file; what a killed one left is deleted under the same lock. A manifest of
-sizes and SHA-256 sums makes later damage detectable.
+complete, so that one which is there is whole. A second process waits for a lock file; what a killed one left is deleted
+under the same lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import threading
@@ -23,9 +22,7 @@ from filelock import FileLock, Timeout
 from specextend_cli.engine.private_files import create, sha256, sync
 from specextend_cli.errors import FitError, ModelError, cause
 from specextend_cli.humanize import format_bytes
-from specextend_cli.models.checkpoint import read_object
 
-MANIFEST = "manifest.json"
 _OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
 
 Progress: TypeAlias = Callable[[str, int, int], None]
@@ -50,9 +47,14 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def build(
-    directory: Path, fill: Callable[[Path], None], *, need: int = 0, verify: bool = False, progress: Progress = silent
+    directory: Path,
+    fill: Callable[[Path], None],
+    *,
+    is_good: Callable[[Path], bool] = Path.is_dir,
+    need: int = 0,
+    progress: Progress = silent,
 ) -> None:
-    """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `is_intact`).
+    """Make `directory` by `fill(temporary directory)`, unless it `is_good`: by default, where it is there.
 
     FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
     `fill` fails.
@@ -61,13 +63,14 @@ def build(
         create(directory.parent)
         with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
-            if is_intact(directory, verify=verify):
+            if is_good(directory):
                 return
             check_space(directory, need)
             try:
                 temporary.mkdir()
                 fill(temporary)
-                _write_manifest(temporary)
+                for path in (*temporary.rglob("*"), temporary):
+                    sync(path)
                 shutil.rmtree(directory, ignore_errors=True)
                 temporary.rename(directory)
                 sync(directory.parent)
@@ -81,19 +84,6 @@ def check_space(directory: Path, need: int, *, variable: str = "XDG_CACHE_HOME")
     existing = next(path for path in directory.parents if path.exists())
     if (free := shutil.disk_usage(existing).free) < need:
         raise _too_small(directory, f"{format_bytes(free)} are free and {format_bytes(need)} are needed", variable)
-
-
-def is_intact(directory: Path, *, verify: bool = False) -> bool:
-    """Whether a built directory is there as it was made. Sizes are always compared, contents only with `verify`."""
-    try:
-        files = read_object(directory / MANIFEST)["files"]
-        return all(
-            (directory / name).stat().st_size == expected["bytes"]
-            and not (verify and sha256(directory / name) != expected["sha256"])
-            for name, expected in files.items()
-        )
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return False
 
 
 def remove(directory: Path) -> int:
@@ -215,15 +205,3 @@ def _sweep(directory: Path) -> Path:
     if temporary.exists():
         shutil.rmtree(temporary)
     return temporary
-
-
-def _write_manifest(directory: Path) -> None:
-    files = {
-        path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
-    (directory / MANIFEST).write_text(json.dumps({"files": files}, indent=1) + "\n")
-    for name in (*files, MANIFEST):
-        sync(directory / name)
-    sync(directory)

@@ -59,8 +59,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     import torch
 
     from specextend_cli.engine.packed import round_to_four_bit
-    from specextend_cli.models.head_probe import LEAST, probe
-    from specextend_cli.models.heads import load_head
+    from specextend_cli.models.heads import LEAST, load_head, probe
     from specextend_cli.models.tokens import TextEncoder
 
     head, readings = load_head(directory, target, name=name)
