@@ -5,7 +5,7 @@ from __future__ import annotations
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf.source import gguf_file, parts
-from specextend_cli.models.head_config import read_head_config
+from specextend_cli.models.head_config import PublishedHead
 from specextend_cli.models.preset import ITEM_BYTES, Dtype, Preset, Target, pair_bytes
 from specextend_cli.models.shape import Shape, Sizes, count_weights
 from specextend_cli.models.source_kinds import GgufSource, HubFileSource, OllamaSource, WheelSource
@@ -70,5 +70,5 @@ def draft_sizes(preset: Preset) -> Sizes | None:
         return draft.shape
     if draft.model == "lm":
         return Shape.of(directory) or draft.shape
-    cached = 0 if draft.model == "assistant" else read_head_config(directory).cached
+    cached = 0 if draft.model == "assistant" else PublishedHead.read(directory).cached
     return Sizes(weights=count_weights(directory), cached=cached)

@@ -10,7 +10,7 @@ import torch
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.models.head_config import read_head_config
+from specextend_cli.models.head_config import PublishedHead
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.memory import draft_sizes
 from specextend_cli.models.presets import load_preset
@@ -33,13 +33,17 @@ def test_every_published_layout_tells_its_sizes(layout: Any, tmp_path: Path) -> 
     layout(tmp_path)
     lm = LanguageModel(tiny())
     head = load_head(tmp_path, lm).head
-    config = read_head_config(tmp_path)
+    config = head.config
     others = 2 * config.draft_vocab + lm.vocabulary + config.hidden  # tables of tokens; the target's norm
     counted = count_weights(tmp_path)
     assert counted >= own(head, lm.model)
     if not (tmp_path / "pytorch_model.bin").exists():  # of which nothing but the size of the file is known
         assert counted - own(head, lm.model) <= others
-    assert config.cached == sum(2 * layer.self_attn.k_proj.out_features for layer in head.layers)
+    assert (
+        PublishedHead.read(tmp_path).cached
+        == config.cached
+        == sum(2 * layer.self_attn.k_proj.out_features for layer in head.layers)
+    )
 
 
 def test_a_published_file_has_the_size_of_its_preset() -> None:
@@ -72,4 +76,4 @@ def test_a_head_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
     draft = preset.draft.model_copy(update={"source": LocalSource(kind="local", path=tmp_path)})
     sizes = draft_sizes(preset.model_copy(update={"draft": draft}))
     assert sizes is not None
-    assert (sizes.weights, sizes.cached) == (count_weights(tmp_path), read_head_config(tmp_path).cached)
+    assert (sizes.weights, sizes.cached) == (count_weights(tmp_path), PublishedHead.read(tmp_path).cached)
