@@ -46,10 +46,9 @@ def read_preset(path: Path) -> Preset:
         if (size := path.stat().st_size) > _LARGEST:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        if "name" not in data:
-            _check_name(path)
+        _check_name(path)
         # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
-        text = json.dumps({"name": path.stem, **data}, default=str)
+        text = json.dumps({**data, "name": path.stem}, default=str)
         preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
     except FileNotFoundError:
         raise UsageError(f"there is no preset file {path}", fix="specextend models list") from None
@@ -63,11 +62,6 @@ def read_preset(path: Path) -> Preset:
         raise UsageError(f"{path}: {error}", fix="give its [window], or another gpu_memory") from error
     except RecursionError:
         raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
-    if preset.name != path.stem:
-        raise UsageError(
-            f'{path}: name: "{preset.name}" is not the name of the file',
-            fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
-        )
     return preset
 
 

@@ -184,14 +184,10 @@ def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progr
 
 
 def _local(source: LocalSource, tokenizer: bool) -> Path:
-    if not source.path.is_dir():
-        raise ModelError(f"there is no model directory {source.path}", fix="correct the path in the preset")
-    if not is_complete(source.path, tokenizer=tokenizer):
-        raise ModelError(
-            f"{source.path} is not a complete model",
-            why=f"it lacks config.json, {'tokenizer.json, ' * tokenizer}or model.safetensors",
-            fix="save the model there with save_pretrained, tokenizer included"
-            if tokenizer
-            else "save the draft there as it was published: config.json beside its weights",
-        )
-    return source.path
+    if is_complete(source.path, tokenizer=tokenizer):
+        return source.path
+    raise ModelError(
+        f"there is no complete model in {source.path}",
+        why=f"it lacks config.json, {'tokenizer.json, ' * tokenizer}or model.safetensors",
+        fix="correct the path, or save the model there as it was published, with all of these",
+    )

@@ -97,7 +97,7 @@ OTHERS = """
 3 | show --forget zzz | there is no run zzz
 4 | summarize absent --draft-head empty | cannot read the head's config.json in
 4 | compare absent --draft-head empty | cannot read the head's config.json in
-4 | summarize harbour.txt -m lost.toml --length 2 | there is no model directory
+4 | summarize harbour.txt -m lost.toml --length 2 | there is no complete model in
 4 | summarize harbour.txt -m odd.gguf | cannot read odd.gguf
 4 | summarize harbour.txt -m ollama:absent | ollama has no model absent
 4 | models rm qwen3-8b | nothing of qwen3-8b is on disk
