@@ -15,7 +15,7 @@ from specextend_cli.engine.native import shared_library as native_library
 from specextend_cli.engine.packed import can_pack
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.checkpoint import check_safetensors
+from specextend_cli.models.checkpoint import read_header
 from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
@@ -124,7 +124,7 @@ def test_truncated_weights(model: Path, length: int) -> None:
     assert caught.value.fix == "specextend models rm mine && specextend models pull mine"
     file.write_bytes(content + b"x")
     with pytest.raises(ModelError, match="damaged"):
-        check_safetensors(file)
+        read_header(file)
 
 
 def test_missing_weights_and_tensors(model: Path) -> None:
