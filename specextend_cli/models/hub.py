@@ -220,15 +220,13 @@ def _explain(source: OnHub, name: str, error: BaseException) -> ModelError:
             what = f"{source.repo} is gated: its owner asks you to accept a licence first"
             why = "this machine's Hugging Face account has not been granted access, or no one is logged in"
             fix = f"accept it at https://huggingface.co/{source.repo}, then: hf auth login && {pull}"
-        case RevisionNotFoundError():
-            what, fix = f"{source.repo} has no revision {source.revision}", "correct the preset's revision"
-        case EntryNotFoundError() if not isinstance(error, LocalEntryNotFoundError):
-            what, fix = f"there is no {source} on the Hugging Face Hub", "correct the preset's file"
+        case LocalEntryNotFoundError():  # the library's word for no connection, a kind of the next
+            what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
+        case RevisionNotFoundError() | EntryNotFoundError():
+            what, fix = f"there is no {source} on the Hugging Face Hub", "correct the preset's file or revision"
         case HfHubHTTPError() if isinstance(error, RepositoryNotFoundError) or status in (401, 403):
             what = f"{source.repo} does not exist on the Hugging Face Hub, or is private"
             fix = f"check its name; if it is private: hf auth login && {pull}"
-        case HfHubHTTPError():
-            what, fix = f"the Hugging Face Hub refused {source.repo}", f"check the network, then: {pull}"
         case _:
-            what, fix = f"cannot reach the Hugging Face Hub for {source.repo}", f"check the network, then: {pull}"
+            what, fix = f"cannot fetch {source} from the Hugging Face Hub", f"check the network, then: {pull}"
     return ModelError(what, why=why, fix=fix)

@@ -6,7 +6,7 @@ Unknown keys, wrong types and impossible values are refused. `presets` finds and
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
@@ -24,7 +24,7 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 ModelKind: TypeAlias = Literal["lm", "eagle", "assistant"]
-MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "assistant")
+MODEL_KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
 ITEM_BYTES: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 Quantization: TypeAlias = Literal["none", "nf4"]
 Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]

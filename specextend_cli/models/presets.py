@@ -54,14 +54,12 @@ def read_preset(path: Path) -> Preset:
         raise UsageError(f"there is no preset file {path}", fix="specextend models list") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=cause(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct it in {path}") from error
     except ValidationError as error:
         raise _explain(path, error) from error
     except ValueError as error:  # of what is computed from the rest
         raise UsageError(f"{path}: {error}", fix="give its [window], or another gpu_memory") from error
-    except RecursionError:
-        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
     return preset
 
 
