@@ -38,8 +38,8 @@ test-pretend: $(VENV)/.developing
 		$(PRETEND:%=tests/engine/test_%.py)
 
 # Where the engine has to do with transformers. CI runs it if these files differ from those that it last passed with.
-APART := attention draft_gate draft_ops cache fused_ops graph_check graph_rehearsal graphs host_reads \
-	kernel_resources launches memory native ngram on_pretend_device other_processors retrieval sampling tree triton triton_on_gpu
+APART := attention draft_gate cache graph_check graph_rehearsal graphs host_reads \
+	kernel_resources launches memory native ngram on_pretend_device ops other_processors retrieval sampling tree triton triton_on_gpu
 test-oldest: $(VENV)-oldest/.developing
 	$(VENV)-oldest/$(PYTEST) tests/engine $(APART:%=--ignore tests/engine/test_%.py)
 	sha256sum pyproject.toml constraints.txt constraints-oldest.txt > tests/oldest.sha256

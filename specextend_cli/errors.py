@@ -59,6 +59,14 @@ class FitError(SpecextendError):
     exit = Exit.FIT
 
 
+class DeviceError(SpecextendError):
+    """A GPU met an error after which it computes nothing more in this process; `why` is the driver's."""
+
+    def __init__(self, why: str) -> None:
+        fix = "run without CUDA graphs (SPECEXTEND_GRAPHS=0 in the environment), or without the GPU: --device cpu"
+        super().__init__("the GPU has failed", why=why.splitlines()[0] if why else "", fix=fix)
+
+
 class PartialError(SpecextendError):
     """Some of the work failed."""
 

@@ -40,11 +40,12 @@ from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.batch import BatchRequest, decode_batch, slots_for
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import InputError, ModelError, SpecextendError, UsageError
@@ -228,7 +229,7 @@ class Answers:
             longest = max(len(request.prompt) for request in requests) + settings.new_tokens
             written: list[list[int]] = [[] for _ in batch]
             for at, event in decode_batch(lm, requests, slots=min(len(batch), slots_for(lm, longest, CACHE_BYTES))):
-                if isinstance(event, Step):
+                if isinstance(event, Accepted):
                     written[at].extend(event.tokens)
             # The last token of an answer is no input of the head.
             self.found += [(excerpt, answer[:-1]) for excerpt, answer in zip(batch, written, strict=True)]
@@ -295,7 +296,7 @@ class Target:
         ids = torch.tensor(tokens, device=self.lm.device)
         positions = torch.arange(start, start + len(tokens), device=self.lm.device)
         layers = (*default_layers(self.lm.layers), self.lm.layers)
-        features = self.lm.forward(ids, positions, cache, logits_to_keep=1, features=layers).features
+        features = self.lm.forward(ids, positions, cache, logits_to_keep=1, feature_layers=layers).features
         assert features is not None
         return features.clone()  # inference tensors cannot take part in a backward pass; copies can
 
@@ -437,8 +438,8 @@ def unroll(head: EagleHead, rows: Rows, steps: int) -> list[Tensor]:
     positions = torch.arange(prompt, device=rows.tokens.device)
     states, outputs = head.fuse(rows.features), []
     if prompt:
-        context = ForwardContext(ChainAttention(rows.numbers, 0))
-        head.remember(rows.tokens[:prompt], states[:prompt], positions, cache, context)
+        seen, read = ChainAttention(rows.numbers, 0), states[:prompt]
+        head.remember(Step(rows.tokens[:prompt], positions, cache, backend=seen, states=read))
     embeddings, states = head.embedding(rows.tokens[prompt:]), states[prompt:]
     for step in range(steps):
         context = ForwardContext(ChainAttention(rows.numbers, step))
@@ -741,7 +742,7 @@ def main() -> None:
     from specextend_cli.models.tokens import TextEncoder
     from specextend_cli.runtime.devices import device_of, dtype_of
     from specextend_cli.runtime.loading import end_tokens, load_language_model
-    from specextend_cli.runtime.native import load_library, run_natively
+    from specextend_cli.runtime.processor import load_library, run_natively
     from specextend_cli.summarize.prompts import PromptBuilder
 
     preset, device = load_preset(arguments.model), device_of(arguments.device)

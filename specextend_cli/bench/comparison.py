@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from specextend_cli.bench.machine import Load, LoadMeter
 from specextend_cli.bench.statistics import first_difference
 from specextend_cli.documents.document import Document, Extraction
-from specextend_cli.engine.events import Prefilling, Step
+from specextend_cli.engine.events import Accepted, Prefilling
 from specextend_cli.models.preset import Preset
 from specextend_cli.runtime.options import Engine
 from specextend_cli.summarize.events import Event, Stage, Summarized, Summary, Warned
@@ -66,7 +66,7 @@ def compare_once(document: Document, engine: Engine, request: Request) -> Iterat
             yield SideBegins(plain)
             summarizer.plain = plain
             for event in summarizer.run(part, request):
-                if isinstance(event, Step):
+                if isinstance(event, Accepted):
                     tokens[plain].extend(event.tokens)
                 elif isinstance(event, Summarized):
                     summaries.append(event.summary)
@@ -79,10 +79,10 @@ def compare_once(document: Document, engine: Engine, request: Request) -> Iterat
 def _warm_up(summarizer: Summarizer, document: Document, request: Request, plain: bool) -> Iterator[Event]:
     summarizer.plain, steps = plain, 0
     for event in summarizer.run(document, request):
-        steps += isinstance(event, Step)
+        steps += isinstance(event, Accepted)
         if steps >= _WARM_UP_STEPS:
             return
-        if isinstance(event, (Prefilling, Step)):
+        if isinstance(event, (Prefilling, Accepted)):
             yield event
 
 

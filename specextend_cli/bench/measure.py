@@ -16,7 +16,7 @@ from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter
-from specextend_cli.engine.events import Event, Retrieved, Step
+from specextend_cli.engine.events import Accepted, Event, Retrieved
 from specextend_cli.engine.events import Prefilled as PrefilledEvent
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
@@ -46,7 +46,7 @@ def measured(
     """
     stop, sampling, chunk = Stop(decoding.tokens, decoding.eos), decoding.sampling, decoding.prefill_chunk
     seconds, prefill_seconds = 0.0, 0.0
-    steps, retrieved = list[Step](), list[Retrieved]()
+    steps, retrieved = list[Accepted](), list[Retrieved]()
     began = perf_counter()
     for event in decode(
         target, drafter, prompt, stop=stop, sampling=sampling, retrieval=retrieval, gate=gate, prefill_chunk=chunk
@@ -54,7 +54,7 @@ def measured(
         seconds += perf_counter() - began
         if isinstance(event, PrefilledEvent):
             prefill_seconds, seconds = seconds - target.spent_seconds + target.read_seconds, 0.0
-        elif isinstance(event, Step):
+        elif isinstance(event, Accepted):
             steps.append(event)
         elif isinstance(event, Retrieved):
             retrieved.append(event)

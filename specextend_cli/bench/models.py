@@ -30,7 +30,7 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import TextEncoder
 from specextend_cli.runtime.devices import device_of, dtype_of
 from specextend_cli.runtime.draft_heads import load_eagle
-from specextend_cli.runtime.graphs import tree_for
+from specextend_cli.runtime.gpu import tree_for
 from specextend_cli.runtime.loading import (
     check_memory,
     drafter_of,

@@ -129,7 +129,7 @@ def teacher_forced(
         yield draft, token
         record = drafter.is_restricted and schedule.due()
         out = target.verify(root(last), features=drafter.feature_layers, record=record)
-        target.keep([0])
+        target.commit([0])
         drafter.observe([token], out.features)
         if record:
             drafter.retrieve(target.attention_from(0))

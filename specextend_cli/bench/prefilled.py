@@ -15,8 +15,8 @@ from torch import Tensor
 
 from specextend_cli.engine.attention import Queries
 from specextend_cli.engine.drafters import Drafter
-from specextend_cli.engine.forward import ModelOutput
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Output
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 
@@ -27,7 +27,7 @@ class _Piece:
 
     tokens: tuple[int, ...]
     features: tuple[int, ...]
-    out: ModelOutput
+    out: Output
     queries: Queries
     seconds: float
 
@@ -47,7 +47,7 @@ class Prefilled(Target):
         super().begin(capacity)
         self.read_seconds = self.spent_seconds = 0.0
 
-    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> ModelOutput:
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read a piece, or restore it; it is read again if features are wanted that were not kept."""
         at, wanted, began = self.length, tuple(features), perf_counter()
         piece = self._pieces.get(at)
@@ -64,9 +64,9 @@ class Prefilled(Target):
             self._pieces[at] = piece
         self.read_seconds += piece.seconds
         self.spent_seconds += perf_counter() - began
-        return piece.out if wanted else ModelOutput(piece.out.logits, None)
+        return piece.out if wanted else Output(piece.out.logits)
 
-    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> ModelOutput:
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
         """Verify; pieces whose rows are overwritten are forgotten."""
         end = self.length
         if any(start + len(piece.tokens) > end for start, piece in self._pieces.items()):

@@ -19,8 +19,9 @@ from specextend_cli.bench.results import PLAIN, Measured, Record, Run, Running, 
 from specextend_cli.bench.statistics import Measurements
 from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.summarize.events import Warned
 
@@ -89,6 +90,9 @@ class Runner:
                     self.skipped[name] = f"{why}, at {prompt.length:,} tokens"
                     yield Warned(f"{name} is left out: {self.skipped[name]}")
                     continue
+                except RuntimeError:
+                    check_alive(self.models.device)
+                    raise
                 found.append(
                     Record(
                         **asdict(run),
@@ -120,7 +124,7 @@ class Runner:
         for event in self._events(name, prompt.tokens, decoding):
             if isinstance(event, Run):
                 return event
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 written += event.accepted
                 yield Working(where, written, decoding.tokens)
         raise AssertionError("decoding ended without a result")

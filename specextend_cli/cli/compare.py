@@ -33,7 +33,7 @@ def compare(
     from specextend_cli.bench.comparison import Comparison, SideBegins, compare_once
     from specextend_cli.cli.choice import chosen_model
     from specextend_cli.cli.inputs import STDIN, Reading, one_source
-    from specextend_cli.engine.events import Prefilling, Step
+    from specextend_cli.engine.events import Accepted, Prefilling
     from specextend_cli.summarize.events import Stage
     from specextend_cli.summarize.request import Request
     from specextend_cli.summarize.summarizer import Summarizer
@@ -67,7 +67,7 @@ def compare(
                         shown.close()
                         side = "plain decoding" if event.plain else "SpecExtend"
                         view = shown.enter_context(open_view(output, f"{source.name}, {side}"))
-                    case Prefilling() | Step() if side is None:  # of the warm-up
+                    case Prefilling() | Accepted() if side is None:  # of the warm-up
                         pass
                     case _ if side is not None or isinstance(event, Stage):
                         view.add(event)

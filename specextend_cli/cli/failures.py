@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from specextend_cli.cli.inputs import Source
-from specextend_cli.errors import ModelError, PartialError, SpecextendError
+from specextend_cli.errors import DeviceError, ModelError, PartialError, SpecextendError
 from specextend_cli.ui.output import Output
 
 
@@ -25,7 +25,7 @@ class Failures:
         """Do the work for one document, and name it if it fails. Errors of all documents are raised."""
         try:
             work()
-        except (ModelError, OSError):
+        except (ModelError, DeviceError, OSError):
             raise
         except Exception as error:  # a defect that one document meets does not stop the others
             if self.alone:

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from specextend_cli.engine.attention import NAME, Backend, ForwardContext
-from specextend_cli.engine.forward import HeadOutput
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Output
 
 SHARED_KINDS = ("full_attention", "sliding_attention")
 """Kinds of layers; those of an assistant attend to the keys of the target's last layer of the same kind."""
@@ -52,12 +52,17 @@ class Assistant:
 
     def _sources(self, target: LanguageModel) -> dict[str, int]:
         config, kinds = self._inner.config, getattr(target.config, "layer_types", None) or ()
-        found = {kind: index for index in target.keeping for kind in SHARED_KINDS if kinds[index : index + 1] == [kind]}
+        found = {
+            kind: index
+            for index in target.layers_with_keys
+            for kind in SHARED_KINDS
+            if kinds[index : index + 1] == [kind]
+        }
         cache = target.new_cache(0)
         for index, kind in enumerate(config.layer_types):
             if kind not in found:
                 raise ValueError(f"its layers attend to those of the kind {kind}, which the target has not")
-            _, heads, _, width = cache.of_layer(cache.attending.index(found[kind])).shape
+            *_, heads, _, width = cache.of_layer(found[kind]).shape
             own = int(config.per_layer_config[index].head_dim)
             if own != width or int(config.num_attention_heads) % heads:
                 raise ValueError(
@@ -69,7 +74,7 @@ class Assistant:
     @torch.inference_mode()
     def __call__(
         self, tokens: Tensor, states: Tensor, position: Tensor, keys: Mapping[str, tuple[Tensor, Tensor]]
-    ) -> HeadOutput:
+    ) -> Output:
         """What follows each of the tokens [w] and the states [w, hidden] before them, at the same `position` [1].
 
         `keys` are the target's and their values, [1, kv heads, m, d] of each kind of layer, m at least 1. Logits of
@@ -87,7 +92,7 @@ class Assistant:
             logits_to_keep=position,  # no number: transformers 5.23 would cut inputs that an assistant has not
             context=context,
         ).last_hidden_state[0]
-        return HeadOutput(self._logits(out), self._project(out))
+        return Output(self._logits(out), state=self._project(out))
 
     def _logits(self, states: Tensor) -> Tensor:
         """[w, vocabulary]: of all tokens, or of those in the clusters nearest to each state."""

@@ -15,16 +15,15 @@ from time import perf_counter
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.cost_model import CostModel
+from specextend_cli.engine.cuda.capture import turn
 from specextend_cli.engine.decode import prefill_chunks
-from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Reason, Step
-from specextend_cli.engine.forward import ForwardInput
+from specextend_cli.engine.events import Accepted, Event, Finished, Prefilled, Prefilling, Reason
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import BatchSampler, Sampler
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.transfer import Download, upload
 
@@ -66,7 +65,7 @@ def decode_batch(
     if not all(request.prompt for request in requests):
         raise ValueError("a prompt is empty")
     reader = _Reader(lm, prefill_chunk)
-    batch = _Batch(lm, requests, slots, reader.cache)
+    batch = _Batch(lm, requests, slots)
     costs = costs or CostModel()
     waiting = deque(enumerate(requests))
     reading = 0.0  # seconds of prefill since a sequence ended
@@ -134,8 +133,8 @@ class _Reader:
         self.prompts += 1
         # A cache that grows loses its rows.
         same = boundary == shared_prefix and known[:shared_prefix] == list(prompt[:shared_prefix])
-        kept = shared_prefix if same and self.cache.capacity >= len(prompt) else 0
-        kept = kept if self.cache.can_roll_back(kept) else 0
+        same = same and self.cache.capacity >= len(prompt) and self.cache.can_roll_back(shared_prefix)
+        kept = shared_prefix if same else 0
         if kept:
             self.cache.rollback(kept)
         else:
@@ -148,11 +147,12 @@ class _Reader:
                 continue
             yield Prefilling(start, len(prompt), perf_counter() - started)
             at = slice(start, end)
-            out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
+            with turn(self.lm.device):
+                out = self.lm.forward(tokens[at], positions[at], self.cache, logits_to_keep=1)
+                self.logits = out.logits.clone()  # they may lie in a graph's memory
             self.cache.commit()
             if end == shared_prefix:
                 self.cache.mark()
-            self.logits = out.logits.clone()  # they may lie in a graph's memory
         self._known = asked
         yield Prefilled(len(prompt), perf_counter() - started)
 
@@ -167,10 +167,10 @@ class _Sequence:
         self.sampler = Sampler(request.sampling, request.prompt, device)
         self.reason: Reason | None = None
 
-    def append(self, token: int, nodes: int, seconds: float, plain: float, batch_size: int) -> Step:
+    def append(self, token: int, nodes: int, seconds: float, plain: float, batch_size: int) -> Accepted:
         """The next token, which a sampler has committed."""
         new, self.reason = self.stop([token])
-        return Step(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, batch_size)
+        return Accepted(tuple(new), self.prompt + self.stop.count, nodes, 0.0, seconds, plain, batch_size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,20 +193,12 @@ class _Batch:
     time of the GPU. A sequence that ends has one token too many computed, which nobody sees.
     """
 
-    def __init__(
-        self,
-        lm: LanguageModel,
-        requests: Sequence[BatchRequest],
-        slots: int,
-        like: KVCache,
-    ) -> None:
+    def __init__(self, lm: LanguageModel, requests: Sequence[BatchRequest], slots: int) -> None:
         self.lm = lm
         self.ahead = 0 if lm.device.type == "cpu" else 1
         longest = max((len(request.prompt) + request.stop.max_tokens for request in requests), default=0)
-        self.slots = min(slots, len(requests))
-        if lm.forward_backend is not None and requests:
-            self.slots = lm.forward_backend.slots(self.slots)
-        self.cache = BatchedKVCache(lm.config, like, self.slots, longest + self.ahead)
+        self.slots = lm.runner.slots(min(slots, len(requests)))
+        self.cache = lm.new_cache(longest + self.ahead, slots=self.slots)
         self.sampler = BatchSampler(self.slots, longest + 1 + self.ahead, lm.device)
         self.live: list[_Sequence] = []
         self._tokens = torch.zeros(self.slots, dtype=torch.long, device=lm.device)  # the last one of each
@@ -231,12 +223,10 @@ class _Batch:
     def launch(self, prompts: int) -> _Running:
         """Feed every sequence its last token, and choose the next; `prompts` were read so far."""
         lm, cache, used = self.lm, self.cache, len(self.live)
-        longest = cache.longest
-        by_lengths = lm.forward_backend is not None and lm.forward_backend.takes_batch(cache)
-        context = ForwardContext(BatchedAttention(), None if by_lengths else cache.mask())
-        tokens = self._tokens[:used, None]
-        out = lm.run(ForwardInput(tokens, cache.lengths[:, None], cache, context))
-        cache.grow()
-        choice = self.sampler.choose(out.logits[:, 0])
+        longest = cache.length
+        with turn(lm.device):
+            out = lm.run(Step(self._tokens[:used], cache.lengths, cache, sequences=used))
+            cache.grow()
+            choice = self.sampler.choose(out.logits)
         self._tokens[:used] = choice
         return _Running(tuple(self.live), prompts, longest, Download(choice))

@@ -10,15 +10,16 @@ import torch
 from torch import Tensor
 
 from specextend_cli.engine.config import Retrieval, Sampling
+from specextend_cli.engine.cuda.capture import turn
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.drafting import Drafting
-from specextend_cli.engine.events import Event, Finished, Prefilled, Prefilling, Step
+from specextend_cli.engine.events import Accepted, Event, Finished, Prefilled, Prefilling
+from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
-from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.engine.tree import accept
 
 
@@ -62,20 +63,21 @@ def decode(
     yield Prefilled(len(prompt), perf_counter() - started)
     yield from drafting.first_events()
     new, reason = stop(tokens)
-    yield Step(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0)
+    yield Accepted(tuple(new), len(prompt) + stop.count, 0, 0.0, 0.0, 0.0)
 
     while reason is None:
-        tree = drafting.draft(tokens[-1])
-        out = target.verify(tree, features=drafter.feature_layers, record=drafting.is_choosing)
-        choice = sampler.choose(out.logits, tree)  # the target's token behind every node
-        path, tokens = accept(tree, choice)  # the nodes that equal it, root first, and the token behind the last
-        kept = target.keep(path)
-        ids = choice[kept]
-        sampler.commit(tokens, ids)
-        drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
-        seconds = drafting.learn(path)
+        with turn(target.lm.device):
+            tree = drafting.draft(tokens[-1])
+            out = target.verify(tree, features=drafter.feature_layers, record=drafting.is_choosing)
+            choice = sampler.choose(out.logits, tree)  # the target's token behind every node
+            path, tokens = accept(tree, choice)  # the nodes that equal it, root first, and the token behind the last
+            kept = target.commit(path)
+            ids = choice[kept]
+            sampler.commit(tokens, ids)
+            drafter.observe(tokens, out.features[kept] if out.features is not None else None, ids)
+            seconds = drafting.learn(path)
         new, reason = stop(tokens)
-        yield Step(tuple(new), len(prompt) + stop.count, len(tree), *seconds)
+        yield Accepted(tuple(new), len(prompt) + stop.count, len(tree), *seconds)
         yield from drafting.events(path, ended=reason is not None)
     yield Finished(reason, stop.count)
 
@@ -99,6 +101,7 @@ def _prefill(
         yield Prefilling(start, len(prompt), perf_counter() - started)
         ids = upload(prompt[start:end], target.lm.device)
         wanted = drafter.feature_layers if drafter.reads_prompt or end == len(prompt) else ()
-        logits, features = target.prefill(ids, features=wanted)
-        drafter.observe(prompt[start:end], features, ids)
+        out = target.prefill(ids, features=wanted)
+        drafter.observe(prompt[start:end], out.features, ids)
+        logits = out.logits
     return logits

@@ -9,9 +9,9 @@ from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters.base import Drafter
 from specextend_cli.engine.events import DrafterFailed, Retrieved
+from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.retrieval import Schedule
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.engine.tree import DraftTree, root
 
 

@@ -33,7 +33,7 @@ class Prefilled:
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class Accepted:
     """Tokens committed by one step, in order.
 
     `nodes` is the size of the verified tree, its root included: 1 is plain decoding, 0 only for the first token, which
@@ -91,4 +91,4 @@ class Finished:
     tokens: int
 
 
-Event: TypeAlias = Prefilling | Prefilled | Step | Retrieved | DrafterFailed | Finished
+Event: TypeAlias = Prefilling | Prefilled | Accepted | Retrieved | DrafterFailed | Finished

@@ -25,8 +25,8 @@ from transformers.models.qwen3.modeling_qwen3 import Qwen3Attention
 
 from specextend_cli.engine.attention import NAME, ForwardContext, register
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, HeadOutput
 from specextend_cli.engine.head_config import HeadConfig
+from specextend_cli.engine.step import Output, Runner, Step
 
 if TYPE_CHECKING:
     from specextend_cli.engine.lm import LanguageModel
@@ -117,7 +117,8 @@ class EagleHead(nn.Module):
         super().__init__()
         register()
         self.config = config
-        self.forward_backend: ForwardBackend[HeadOutput] | None = None
+        self.stock = ModuleRunner(self)
+        self.runner: Runner = self.stock
         self.llama = _llama(config)
         self.embedding: Any = nn.Embedding(config.embedding, config.hidden) if config.embedding else None
         self.fc = nn.Linear(config.joined, config.hidden, bias=config.fc_bias)
@@ -176,39 +177,22 @@ class EagleHead(nn.Module):
         fused: Tensor = self.fc(features)
         return fused
 
-    def forward(
-        self,
-        tokens: Tensor,
-        states: Tensor,
-        positions: Tensor,
-        cache: Cache,
-        context: ForwardContext,
-        *,
-        logits_to_keep: int = 0,
-        of_target: bool = False,
-    ) -> HeadOutput:
-        """Run states [n, hidden], each joined with the token [n] after it. `logits_to_keep` 0 keeps all.
+    def run(self, step: Step) -> Output:
+        """Each token joined with the state before it. Keys are appended to the cache, uncommitted."""
+        step.reserve()
+        return self.runner.run(step)
 
-        States are `fuse`d features of the target, or the head's own output; `of_target`: what `fuse` takes.
-        """
-        backend = self.forward_backend
-        inputs = ForwardInput(tokens, positions, cache, context, logits_to_keep, states=states)
-        if of_target:
-            if (
-                backend
-                and backend.takes_features
-                and (out := backend.run(inputs._replace(states=None, features=states)))
-            ):
-                return out
-            inputs = inputs._replace(states=self.fuse(states))
-        return (backend.run(inputs) if backend else None) or self.run_model(inputs)
+    def run_modules(self, step: Step) -> Output:
+        """`run` by the head's own modules, rows being reserved."""
+        states = self.states_of(step)
+        hidden, after = self.advance(self.embedding(step.tokens), states, step.positions, step.cache, step)
+        return Output(self.lm_head(hidden[-step.logits_to_keep :]), state=after)
 
-    def run_model(self, inputs: ForwardInput) -> HeadOutput:
-        """`forward` by the head's own modules."""
-        assert inputs.states is not None
-        embeddings = self.embedding(inputs.tokens)
-        normed, states = self.advance(embeddings, inputs.states, inputs.positions, inputs.cache, inputs.context)
-        return HeadOutput(self.lm_head(normed[-inputs.logits_to_keep :]), states)
+    def states_of(self, step: Step) -> Tensor:
+        """What tokens are joined with, [rows, hidden]."""
+        states = step.states if step.features is None else self.fuse(step.features)
+        assert states is not None
+        return states
 
     def advance(
         self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
@@ -221,16 +205,15 @@ class EagleHead(nn.Module):
         normed: Tensor = self.norm(out)
         return normed, normed if self.config.feeds_normed else out
 
-    def remember(
-        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
-    ) -> None:
-        """`advance` for the cache only: the last layer computes keys and values alone."""
-        hidden, embeddings, rotary = self._join(self.embedding(tokens), states, positions)
+    def remember(self, step: Step) -> None:
+        """`run` for the cache only: the last layer computes keys and values alone."""
+        step.reserve()
+        hidden, embeddings, rotary = self._join(self.embedding(step.tokens), self.states_of(step), step.positions)
         layers: Any = self.layers
         *earlier, last = layers
         for layer in earlier:
-            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, context=context)
-        last.remember(hidden, embeddings, rotary, cache)
+            hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=step.cache, context=step)
+        last.remember(hidden, embeddings, rotary, step.cache)
 
     def _join(
         self, embeddings: Tensor, states: Tensor, positions: Tensor
@@ -242,3 +225,14 @@ class EagleHead(nn.Module):
             hidden = self.fc(torch.cat((embeddings, states), -1))
         hidden = hidden[None]
         return hidden, embeddings[None], self.rotary(hidden, positions[None])
+
+
+class ModuleRunner(Runner):
+    """Runs a head by its own modules."""
+
+    def __init__(self, head: EagleHead) -> None:
+        self._head = head
+
+    def run(self, step: Step) -> Output:
+        """See `Runner`."""
+        return self._head.run_modules(step)

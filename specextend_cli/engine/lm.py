@@ -2,50 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
-from typing import NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.attention import NAME, ForwardContext, register
+from specextend_cli.engine.attention import NAME, register
+from specextend_cli.engine.attention.batched import batched
 from specextend_cli.engine.attention.function import UnsupportedError
 from specextend_cli.engine.attention.softmax import SoftmaxOptions
 from specextend_cli.engine.attention_backends import backend_for, preferred
-from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, attending, key_sources
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
+from specextend_cli.engine.cache import ATTENDS, CACHED_SIZES, KVCache, key_sources, row_shapes
 from specextend_cli.engine.scans import follow_tokens, silence_advice
 from specextend_cli.engine.self_check import difference, path_by_path, stock_logits
+from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.engine.tree import DraftTree
 from specextend_cli.errors import ModelError
-
-
-class Multipliers(NamedTuple):
-    """What a model multiplies its embeddings and the output of each block by, and divides its logits by (Granite)."""
-
-    embedding: float = 1.0
-    residual: float = 1.0
-    logits: float = 1.0
-
-    @classmethod
-    def of(cls, config: object) -> Multipliers:
-        """Those of a configuration of transformers; 1 where it has none."""
-        names = ("embedding_multiplier", "residual_multiplier", "logits_scaling")
-        return cls(*(float(getattr(config, name, None) or 1.0) for name in names))
 
 
 class LanguageModel:
     """A causal language model with our attention and our cache. It has no modelling code of its own.
 
     `attention` is the name of its back end; with "auto", the first of those `preferred` by which the model computes
-    what it does by its own attention. `refused` has the others, and why.
+    what it does by its own attention. `refused` has the others, and why. A further `check` raises a ModelError.
     """
 
-    def __init__(self, model: PreTrainedModel, *, backend: str = "auto") -> None:
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        *,
+        backend: str = "auto",
+        check: Callable[[LanguageModel], None] = lambda lm: None,
+    ) -> None:
         silence_advice()
         with refusing(model, "its configuration is of another kind"):
             check_supported(model)
@@ -54,13 +47,13 @@ class LanguageModel:
         self.config = model.config
         self.device = model.device
         self.dtype = model.dtype
-        self.multipliers = Multipliers.of(self.config)
-        self.forward_backend: ForwardBackend[ModelOutput] | None = None
+        self.stock = ModelRunner(self)
+        self.runner: Runner = self.stock
         self.scales: tuple[float, ...] = ()
         """By which each layer multiplies its attention's scores."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
-        self.keeping: list[int] = []
+        self.layers_with_keys: list[int] = []
         """Layers with keys of their own in the cache; others attend by those, or have none."""
         self.softmaxes: tuple[SoftmaxOptions, ...] = ()
         """What else each layer attends by."""
@@ -76,8 +69,8 @@ class LanguageModel:
                 model.set_attn_implementation(NAME)
                 self.refused: dict[str, str] = {}
                 *others, last = preferred(self.device, backend)
-                if not any(self._can_attend_by(name, stock) for name in others):
-                    self._attend_by(last, stock)
+                if not any(self._can_attend_by(name, stock, check) for name in others):
+                    self._attend_by(last, stock, check)
         except UnsupportedModelError:
             model.set_attn_implementation(own)
             raise
@@ -98,54 +91,53 @@ class LanguageModel:
         It has keys of its own in the cache. Where all layers have windows, the nearest that has keys.
         """
         layer %= self.layers
-        full = [index for index in self.keeping if self.windows[index] is None]
-        return min(full or self.keeping, key=lambda index: abs(index - layer))
+        full = [index for index in self.layers_with_keys if self.windows[index] is None]
+        return min(full or self.layers_with_keys, key=lambda index: abs(index - layer))
 
-    def _can_attend_by(self, name: str, stock: Tensor) -> bool:
+    def _can_attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> bool:
         """`_attend_by`, if it can be done."""
         try:
-            self._attend_by(name, stock)
+            self._attend_by(name, stock, check)
         except torch.OutOfMemoryError:
             raise
         except Exception as error:  # Triton's errors have no common class
+            check_alive(self.device)
             self.refused[name] = getattr(error, "why", None) or f"{type(error).__name__}: {error}"
             return False
         return True
 
-    def _attend_by(self, name: str, stock: Tensor) -> None:
+    def _attend_by(self, name: str, stock: Tensor, check: Callable[[LanguageModel], None]) -> None:
         """Use that back end, compared with the model's own logits (see `stock_logits`). ModelError: wrong."""
         self.attention, self.backend = name, backend_for(self.device, name)
         self._probe()
         wrong = difference(self.model, stock, self._read)
         if wrong is not None:
             raise UnsupportedModelError(self.model, wrong)
+        check(self)
 
     def _probe(self) -> None:
         """One small forward. ModelError unless every layer calls our attention function."""
         two = torch.arange(2, device=self.device)
         with refusing(self.model, "it does not run"):
             cache = self.new_cache(2)
-            every = ForwardContext(self.backend, record=frozenset(cache.attending))
             for buffer in cache.buffers:
                 buffer.fill_(torch.inf)  # and stays so where a layer attends by the keys of another
-            self.forward(two, two, cache, context=every)
+            queries = self.forward(two, two, cache, record=cache.buffer_of).queries
             cache.commit()
-        if set(every.queries) != set(every.record):
+        if set(queries) != set(cache.buffer_of):
             raise UnsupportedModelError(self.model, "not all of its layers call the registered attention function")
         self.state_bytes = cache.states.nbytes
-        layers = [every.queries[index] for index in cache.attending]
-        found = dict(zip(cache.attending, layers, strict=True))
+        found = {index: queries[index] for index in cache.buffer_of}
         self.windows = tuple(found[index].window if index in found else None for index in range(self.layers))
-        self.scales = tuple(layer.scale for layer in layers)
+        self.scales = tuple(layer.scale for layer in found.values())
         wide, kinds = getattr(self.config, "sliding_window", None), getattr(self.config, "layer_types", None)
         slide = [kind == "sliding_attention" for kind in kinds or ["sliding_attention"] * self.layers]
         if self.windows != tuple(wide or None if slides else None for slides in slide[: self.layers]):
             raise UnsupportedModelError(self.model, "its layers have other sliding windows than its configuration says")
         sources = key_sources(self.config)
-        kept = [not cache.of_layer(i)[0, 0, 0].isinf().all() for i in range(len(cache.attending))]
-        owns = zip(cache.attending, kept, strict=True)
-        self.keeping = [index for index, written in owns if written and sources[index] == index]
-        self.softmaxes = tuple(layer.softmax for layer in layers)
+        written = [index for index in cache.buffer_of if not cache.of_layer(index)[0, 0, 0, 0].isinf().all()]
+        self.layers_with_keys = [index for index in written if sources[index] == index]
+        self.softmaxes = tuple(layer.softmax for layer in found.values())
 
     def _read(self, prompt: Tensor, tree: DraftTree) -> Tensor:
         """Logits of a prompt read in two chunks, and of a tree after it."""
@@ -155,80 +147,69 @@ class LanguageModel:
             cache.commit()
 
         def verified(tree: DraftTree) -> Tensor:
-            out = self.forward_tree(tree, len(prompt), cache, context=ForwardContext(self.backend)).logits
+            logits = self.run(Step.of_tree(tree, len(prompt), cache)).logits
             cache.rollback()
-            return out
+            return logits
 
         return torch.cat((*logits, path_by_path(tree, verified) if self.state_bytes else verified(tree)))
 
-    def new_cache(self, capacity: int) -> KVCache:
-        """An empty cache with room for `capacity` tokens before it has to grow."""
-        return KVCache(self.config, capacity=capacity, dtype=self.dtype, device=self.device)
+    def new_cache(self, capacity: int, *, slots: int | None = None) -> KVCache:
+        """An empty cache with room for `capacity` tokens before it has to grow; with `slots`, that of a batch."""
+        return KVCache(self.config, slots=slots, capacity=capacity, dtype=self.dtype, device=self.device)
 
-    @torch.inference_mode()
     def forward(
-        self,
-        tokens: Tensor,
-        positions: Tensor,
-        cache: KVCache,
-        *,
-        context: ForwardContext | None = None,
-        logits_to_keep: int = 0,
-        features: Sequence[int] = (),
-    ) -> ModelOutput:
-        """Run tokens [n] at positions [n]; their keys are appended to the cache, uncommitted.
-
-        `logits_to_keep` 0 keeps every token's logits, otherwise those of the last ones. `features` names hidden states
-        as transformers numbers them: i is the input of layer i.
-        """
-        context = context or ForwardContext(self.backend)
-        cache.reserve(len(tokens), is_chain=context.tree_mask is not None)
-        if cache.positions is not None and any(self.windows):
-            context = replace(context, positions=cache.positions)
-        out = self.run(ForwardInput(tokens[None], positions[None], cache, context, logits_to_keep, tuple(features)))
-        return out.first(len(tokens))
+        self, tokens: Tensor, positions: Tensor, cache: KVCache, tree_mask: Tensor | None = None, **asked: Any
+    ) -> Output:
+        """`run` of tokens [n] at positions [n]; see `Step` for what can be `asked`."""
+        return self.run(Step(tokens, positions, cache, tree_mask, **asked))
 
     @torch.inference_mode()
-    def forward_tree(
-        self, tree: DraftTree, position: int, cache: KVCache, *, context: ForwardContext, features: Sequence[int] = ()
-    ) -> ModelOutput:
-        """`forward` of a tree whose root is at `position`; `context` has no mask. It leaves queries in `context`.
+    def run(self, step: Step) -> Output:
+        """One forward. Keys are appended to the cache, uncommitted; of a batch, behind each sequence's own."""
+        step.backend = step.backend or self.backend
+        step.reserve()
+        if isinstance(step.cache, KVCache) and any(self.windows):
+            step.key_positions = step.cache.positions
+        return self.runner.run(step)
 
-        Recurrent layers follow a tree that branches by CUDA graphs alone; RuntimeError without.
+    def run_layers(self, step: Step) -> tuple[Tensor, tuple[Tensor, ...]]:
+        """By transformers' own code: logits, and the hidden states that were asked for, each [sequences, n, hidden].
+
+        Recurrent layers follow a chain; RuntimeError for a tree that branches.
         """
-        if self.forward_backend:
-            cache.reserve(len(tree), computes_states=False)
-            if out := self.forward_backend.run_tree(tree, position, cache, context, features):
-                return out.first(len(tree))
-            cache.end = cache.start  # those rows are reserved again
-        if self.state_bytes and not tree.is_chain:
-            raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
-        nodes = tree.on(self.device)
-        if len(tree) > 1:
-            context = replace(context, tree_mask=nodes.mask)
-        return self.forward(nodes.tokens, position + nodes.depths, cache, context=context, features=features)
-
-    def run(self, inputs: ForwardInput) -> ModelOutput:
-        """One forward, by the forward backend if it takes the inputs, else by the model."""
-        out = self.forward_backend.run(inputs) if self.forward_backend else None
-        if out is not None:
-            return out
-        logits, states = self.run_layers(inputs)
-        return ModelOutput(logits, torch.cat(states, -1) if states else None)
-
-    def run_layers(self, inputs: ForwardInput) -> tuple[Tensor, tuple[Tensor, ...]]:
-        """By transformers' own code: logits, and the hidden states that were asked for, each [b, n, hidden]."""
-        with inputs.cache.states.forward() if isinstance(inputs.cache, KVCache) else nullcontext():
+        cache = step.cache
+        step.upload()
+        is_ours = isinstance(cache, KVCache)  # or that of a captured forward
+        if is_ours and cache.is_batch:
+            step.backend, step.tree_mask = batched, cache.mask()
+        elif is_ours and cache.states:
+            if step.tree is not None and not step.tree.is_chain:
+                raise RuntimeError("recurrent layers follow a chain of tokens, not a tree")
+            cache.states.reserve(len(step), is_chain=step.tree_mask is not None)
+        with cache.states.forward() if is_ours else nullcontext():
             out = self.model(
-                input_ids=inputs.tokens,
-                position_ids=inputs.positions,
-                past_key_values=inputs.cache,
+                input_ids=step.tokens.view(step.sequences, -1),
+                position_ids=step.positions.view(step.sequences, -1),
+                past_key_values=cache,
                 use_cache=True,
-                logits_to_keep=inputs.logits_to_keep,
-                output_hidden_states=bool(inputs.feature_layers),
-                context=inputs.context,
+                logits_to_keep=step.logits_to_keep,
+                output_hidden_states=bool(step.feature_layers),
+                context=step,
             )
-        return out.logits, tuple(out.hidden_states[layer] for layer in inputs.feature_layers)
+        return out.logits, tuple(out.hidden_states[layer] for layer in step.feature_layers)
+
+
+class ModelRunner(Runner):
+    """Runs a language model by transformers' own code."""
+
+    def __init__(self, lm: LanguageModel) -> None:
+        self._lm = lm
+
+    def run(self, step: Step) -> Output:
+        """See `Runner`."""
+        logits, states = self._lm.run_layers(step)
+        features = torch.cat(states, -1).flatten(0, 1) if states else None
+        return Output(logits.flatten(0, 1), features, queries=step.queries)
 
 
 def check_supported(model: PreTrainedModel) -> None:
@@ -251,9 +232,10 @@ def check_supported(model: PreTrainedModel) -> None:
         refuse("its position encoding changes with the input's length, so reading it in chunks would change the output")
     if kinds := set(getattr(config, "layer_types", None) or ()) - ATTENDS.keys():
         refuse(f"it has layers of the kind {min(kinds)}, which is not known here")
-    if not any(attending(config)):
+    attending = row_shapes(config)
+    if not attending:
         refuse("none of its layers attends to the tokens before, so nothing says which of them a draft needs")
-    if not all(attending(config)) and (unknown := follow_tokens(model)):
+    if len(attending) < config.num_hidden_layers and (unknown := follow_tokens(model)):
         refuse(unknown)
     # The flag is a promise that several models do not make though they keep it, as their source shows.
     if not (getattr(model, "_supports_attention_backend", False) or model._can_set_attn_implementation()):
@@ -270,11 +252,12 @@ def refusing(model: PreTrainedModel, what: str) -> Iterator[None]:
     except torch.OutOfMemoryError:
         raise
     except (RuntimeError, ValueError, TypeError, AttributeError, LookupError) as error:
+        check_alive(model.device)
         raise UnsupportedModelError(model, f"{what}: {str(error)[:200]}") from error
 
 
 class UnsupportedModelError(ModelError):
-    """The engine's forward does not run `model`, which is as it was; transformers' may (`transformers_target.py`)."""
+    """The engine's forward does not run `model`, which is as it was; transformers' may (`plain.py`)."""
 
     def __init__(self, model: PreTrainedModel, why: str) -> None:
         super().__init__(

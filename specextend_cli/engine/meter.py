@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from specextend_cli.engine.events import Prefilled, Retrieved, Step
+from specextend_cli.engine.events import Accepted, Prefilled, Retrieved
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -70,7 +70,7 @@ class Meter:
             case Prefilled():
                 self.prompt_tokens += event.tokens
                 self.prefill_seconds += event.seconds
-            case Step():
+            case Accepted():
                 self.tokens += event.accepted
                 if not event.nodes:
                     return
@@ -94,7 +94,7 @@ class Meter:
             case _:
                 pass
 
-    def _compare(self, step: Step) -> None:
+    def _compare(self, step: Accepted) -> None:
         self._plain_seconds = step.plain_seconds
         if not step.plain_seconds:
             return

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from transformers import Cache
 
 from specextend_cli.engine.attention import NAME, ForwardContext
-from specextend_cli.engine.forward import ForwardBackend, HeadOutput
-from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.head import EagleHead, ModuleRunner
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Runner, Step
 
 
 class MtpHead(EagleHead):
@@ -38,7 +38,8 @@ class MtpHead(EagleHead):
             if getattr(module, "config", None) is not None:
                 module.config = self.llama
         self.llama.num_hidden_layers = 1
-        self.forward_backend: ForwardBackend[HeadOutput] | None = None
+        self.stock = ModuleRunner(self)
+        self.runner: Runner = self.stock
         decoder: Any = target.model.get_decoder()
         self.embedding = target.model.get_input_embeddings()
         self.lm_head = target.model.get_output_embeddings()
@@ -80,8 +81,6 @@ class MtpHead(EagleHead):
         )[0]
         return out, out
 
-    def remember(
-        self, tokens: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
-    ) -> None:
+    def remember(self, step: Step) -> None:
         """See `EagleHead`."""
-        self.advance(self.embedding(tokens), states, positions, cache, context)
+        self.run(step)

@@ -3,7 +3,7 @@
 One token's product with a matrix reads every weight once: with four bits a weight that takes a quarter of the time. The
 native library's kernel multiplies few rows; it rounds them to eight bits, unless the model is in float32. For many rows
 these layers unpack one matrix at a time. Both have the same weights, so the output depends on the choice only by
-rounding. A model whose whole forward is native (`cpu/native_model.py`) reads prompts without them.
+rounding. A model whose whole forward is native (`native_runner.py`) reads prompts without them.
 """
 
 from __future__ import annotations

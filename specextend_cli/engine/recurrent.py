@@ -5,8 +5,8 @@ of tokens leads to a new one, which takes the place of the committed one when th
 tokens the layers' inputs are recorded: a cut back repeats the recurrence over the accepted ones, without the matrix
 products around it.
 
-CUDA graphs read committed states where they lie, and write new ones beside them (`Home`, `RecurrentStates.place`); they
-alone compute trees that branch.
+CUDA graphs read committed states where they lie, and write new ones beside them (`StateBuffers`,
+`RecurrentStates.addresses`); they alone compute trees that branch.
 """
 
 from __future__ import annotations
@@ -33,11 +33,6 @@ class State(NamedTuple):
     conv: Tensor | None
     recurrent: Tensor | None
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held."""
-        return sum(part.nbytes for part in self if part is not None)
-
     def made(self, make: Callable[[Tensor], Tensor]) -> State:
         """What `make` makes of each part."""
         return State(*(None if part is None else make(part) for part in self))
@@ -46,22 +41,14 @@ class State(NamedTuple):
 _NOTHING = State(None, None)
 
 
-class Running:
-    """What the functions of recurrent layers read while a chain, or a captured forward, is computed (`scans.py`).
-
-    `layer` is the cache's layer that is computed.
-    """
-
-    layer: Any = None
-
-
-RUNNING: ContextVar[Running | None] = ContextVar("running recurrent layer", default=None)
+RUNNING: ContextVar[list[Any] | None] = ContextVar("running recurrent layers", default=None)
+"""While a chain, or a captured forward, is computed: the cache's layers so far. Functions of the last one read it."""
 
 
 @contextmanager
 def running() -> Iterator[None]:
     """While a forward is computed whose recurrent layers are followed."""
-    token = RUNNING.set(Running())
+    token = RUNNING.set([])
     try:
         yield
     finally:
@@ -69,11 +56,15 @@ def running() -> Iterator[None]:
 
 
 class RecurrentLayer(LinearAttentionCacheLayerMixin):
-    """One layer's states in a cache, by transformers' interface of such caches."""
+    """One layer's states in a cache, by transformers' interface of such caches.
 
-    def __init__(self) -> None:
+    Those of a batch are changed where they lie: none of its tokens is padding, and none is taken back.
+    """
+
+    def __init__(self, *, is_batch: bool) -> None:
         super().__init__()
-        self.record_past = True  # single tokens, too, leave the states alone
+        self.is_batch = is_batch
+        self.record_past = not is_batch  # single tokens, too, leave the states alone
         self.state = _NOTHING  # after the committed tokens
         self._new = _NOTHING  # after the uncommitted ones
         self._columns: Tensor | None = None  # of a chain: the convolution's inputs before and in it [1, channels, m]
@@ -89,21 +80,27 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         """Nothing to do."""
 
     def update_conv_state(self, conv_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
-        """Take the new inputs [1, channels, n] of a convolution; these behind those before, [1, channels, m]."""
+        """Take the new inputs [b, channels, n] of a convolution; these behind those before, [b, channels, m]."""
         size, before = int(kwargs.get("conv_kernel_size") or conv_states.shape[-1]), self.state.conv
         whole = conv_states if before is None else torch.cat((before, conv_states), -1)
+        if self.is_batch and before is not None:
+            before.copy_(whole[..., -before.shape[-1] :])
+            return whole
         kept = whole[..., -size:]
         self._new = State(pad(kept, (size - kept.shape[-1], 0)).clone(), None)
         if (now := RUNNING.get()) is not None:
-            now.layer, self._columns = self, pad(conv_states, (size, 0)) if before is None else whole
+            now.append(self)
+            self._columns = pad(conv_states, (size, 0)) if before is None else whole
         return whole
 
     def update_recurrent_state(self, recurrent_states: Tensor, state_idx: int = 0, **kwargs: Any) -> Tensor:
-        """The state that the layer computed."""
+        """The states [b, ...] that the layer computed."""
+        if self.is_batch and self.state.recurrent is not None:
+            return self.state.recurrent.copy_(recurrent_states)
         self._new = self._new._replace(recurrent=recurrent_states)
         return recurrent_states
 
-    def keep(self, rows: int, of: int) -> None:
+    def commit(self, rows: int, of: int) -> None:
         """Commit the first `rows` of `of` uncommitted ones; fewer than all only of a chain."""
         self.state = self._new
         if rows < of:
@@ -117,44 +114,42 @@ class RecurrentLayer(LinearAttentionCacheLayerMixin):
         self._new, self._columns, self.recorded = _NOTHING, None, None
 
 
-class Home:
-    """Memory for the states of all layers, `states` by layer, each [slots, ...]; what lies there may be changed.
+class StateBuffers:
+    """Memory for the states of all layers, which are alike: `states` by layer, each [slots, ...], may be changed there.
 
     `addresses` are those of the first layer's states of its convolution and of its recurrence (0 without): the other
-    layers' follow. None where layers differ, or have recurrences that are not in single precision.
+    layers' follow. None where recurrences are not in single precision.
     """
 
-    def __init__(self, like: Sequence[State], slots: int = 1) -> None:
-        first, count = like[0], len(like)
-        kinds = {tuple(None if part is None else part.shape for part in state) for state in like}
-        if len(kinds) > 1 or (first.recurrent is not None and first.recurrent.dtype != torch.float32):
-            self.states = [each.made(lambda part: part.new_zeros(slots, *part.shape[1:])) for each in like]
-            self.addresses: tuple[int, int] | None = None
-            return
-        self._whole = first.made(lambda part: part.new_zeros(count, slots, *part.shape[1:]))
-        self.states = [self._whole.made(itemgetter(number)) for number in range(count)]
-        conv, recurrent = (0 if part is None else part.data_ptr() for part in self._whole)
-        self.addresses = conv, recurrent
+    def __init__(self, like: Sequence[State], slots: int) -> None:
+        whole = like[0].made(lambda part: part.new_zeros(len(like), slots, *part.shape[1:]))
+        self.states = [whole.made(itemgetter(number)) for number in range(len(like))]
+        self.addresses: tuple[int, ...] | None = None
+        if whole.recurrent is None or whole.recurrent.dtype == torch.float32:
+            self.addresses = tuple(0 if part is None else part.data_ptr() for part in whole)
 
-    def take(self, states: Sequence[State]) -> None:
+    def put(self, slot: int, states: Sequence[State]) -> None:
         """Copy states [1, ...] that lie elsewhere."""
-        for kind, part in enumerate(self._whole):
-            if part is not None:
-                torch.stack([state[kind] for state in states], out=part)  # type: ignore[misc]  # all have one
+        for held, state in zip(self.states, states, strict=True):
+            for into, part in zip(held, state, strict=True):
+                if into is not None and part is not None:
+                    into[slot] = part[0]
 
 
 class RecurrentStates:
     """The states of a cache's recurrent layers after its committed tokens; no layers: nothing to do."""
 
-    def __init__(self) -> None:
-        self.layers: list[RecurrentLayer] = []
+    def __init__(self, layers: Sequence[RecurrentLayer], slots: int | None) -> None:
+        """`slots` of a batch; None: of one sequence."""
+        self.layers, self._slots = layers, slots
         self._rows = 0  # uncommitted
         self._is_chain = False  # and may be cut
         self._marked: tuple[int, list[State]] = 0, []
-        self._homes: list[Home] = []  # two, which take turns: a step writes into the one that it does not read
-        self._is_home = False  # whether the committed states lie in the first
-        self._placed = 0  # uncommitted rows of a forward that read the states there
-        self._keep_row: Callable[[int], None] | None = None
+        self._buffers: list[
+            StateBuffers
+        ] = []  # two, which take turns: a step writes into the one that it does not read
+        self._in_buffers = False  # whether the committed states lie in the first, which is a batch's only one
+        self._commit_row: Callable[[int], None] | None = None  # of a forward that read the states there
 
     def __bool__(self) -> bool:
         return bool(self.layers)
@@ -162,14 +157,14 @@ class RecurrentStates:
     @property
     def nbytes(self) -> int:
         """Memory of the committed states."""
-        return sum(layer.state.nbytes for layer in self.layers)
+        return sum(part.nbytes for layer in self.layers for part in layer.state if part is not None)
 
     def reserve(self, rows: int, *, is_chain: bool) -> None:
         """A forward of `rows` tokens in order follows; of a chain, fewer of them may be kept.
 
         RuntimeError: others are uncommitted.
         """
-        if self._rows or self._placed:
+        if self._rows:
             raise RuntimeError("recurrent layers go on from committed tokens only")
         self._rows, self._is_chain = rows, is_chain
 
@@ -181,81 +176,95 @@ class RecurrentStates:
         with running() if self._is_chain else nullcontext():
             yield
 
-    def place(self) -> tuple[int, ...] | None:
+    def addresses(self) -> tuple[int, ...] | None:
         """Where the committed states lie, one layer behind the other, for a forward that reads them there.
 
         Slots of a layer; how far the next sequence is from one, in slots; the addresses of the convolutions' and the
-        recurrences' states (0 if there are none), then where the new ones are to go. None where none are committed, or
-        other rows are uncommitted.
+        recurrences' states (0 if there are none), then where the new ones are to go: of a batch, in their place. Empty
+        without layers. None where no states are committed, or other rows are uncommitted.
         """
-        if self._rows or self._placed or self.layers[0].state.conv is None:
-            return None
         states = [layer.state for layer in self.layers]
-        self._homes = self._homes or [Home(states), Home(states)]
-        old, new = self._homes
+        if not states:
+            return ()
+        if self._rows or states[0].conv is None:
+            return None
+        self._buffers = self._buffers or [StateBuffers(states, 1), StateBuffers(states, 1)]
+        old, new = self._buffers[0], self._buffers[-1]
         if old.addresses is None or new.addresses is None:
             return None
-        if not self._is_home:
-            old.take(states)
+        if not self._in_buffers:
+            old.put(0, states)
             self._set(old.states)
-            self._is_home = True
-        return 1, 0, *old.addresses, *new.addresses
+            self._in_buffers = True
+        return self._slots or 1, int(self._slots is not None), *old.addresses, *new.addresses
 
-    def wait(self, rows: int, keep: Callable[[int], None]) -> None:
-        """A forward of so many rows has read the states at their place; `keep` puts those after a row into the new."""
-        self._placed, self._keep_row = rows, keep
+    def wait(self, rows: int, commit: Callable[[int], None]) -> None:
+        """So many rows were computed from the states where they lie; `commit` puts those after a row into the new ones."""
+        self._rows, self._commit_row = rows, commit
 
     def _set(self, states: Sequence[State]) -> None:
         for layer, state in zip(self.layers, states, strict=True):
             layer.state = state
 
-    def commit(self) -> None:
-        """Keep all uncommitted rows. RuntimeError: they are a tree's."""
-        if self._placed > 1:
-            raise RuntimeError("which nodes of a tree are kept has to be said")
-        self.keep(range(self._rows or self._placed))
-
     @torch.inference_mode()
-    def keep(self, path: Sequence[int]) -> None:
-        """Keep the rows `path`: all of a block, the first ones of a chain, or nodes of a tree from its root on."""
-        if self._keep_row is not None:
-            if path:
-                self._keep_row(path[-1])
-                self._homes.reverse()
-                self._set(self._homes[0].states)
+    def commit(self, path: Sequence[int] | None) -> None:
+        """Commit the rows `path`: all of a block, the first ones of a chain, or nodes of a tree from its root on.
+
+        None: all of them. RuntimeError for others, and for all of a tree.
+        """
+        if path is None:
+            if self._commit_row and self._rows > 1:
+                raise RuntimeError("which nodes of a tree are kept has to be said")
+            path = range(self._rows)
+        if self._commit_row and path:
+            self._commit_row(path[-1])
+            self._buffers.reverse()
+            self._set(self._buffers[0].states)
         elif self._rows and path:
             if list(path) != list(range(len(path) if self._is_chain else self._rows)):
                 raise RuntimeError("a block of tokens is kept as a whole, of a chain the first ones")
-            self._is_home = False
+            self._in_buffers = False
             for layer in self.layers:
-                layer.keep(len(path), self._rows)
+                layer.commit(len(path), self._rows)
         self.drop()
 
     def drop(self) -> None:
         """Forget what is uncommitted."""
         for layer in self.layers:
             layer.drop()
-        self._rows, self._placed, self._keep_row = 0, 0, None
+        self._rows, self._commit_row = 0, None
 
     def mark(self, length: int) -> None:
         """Remember the states after the `length` committed tokens, which nothing changes."""
-        self._marked = (
-            length,
-            [layer.state.made(Tensor.clone) if self._is_home else layer.state for layer in self.layers],
-        )
+        states = [layer.state for layer in self.layers]
+        self._marked = length, [state.made(Tensor.clone) for state in states] if self._in_buffers else states
 
     def is_marked(self, length: int) -> bool:
         """Whether the states after so many tokens are remembered."""
-        return length == 0 or (bool(self._marked[1]) and self._marked[0] == length)
+        return not self.layers or length in (0, self._marked[0])
 
     def rollback(self, length: int) -> None:
         """Go back to the first `length` tokens. RuntimeError where their states are not remembered."""
-        if not self.layers:
-            return
         if not self.is_marked(length):
             raise RuntimeError(f"the states after {length} tokens are not known any more")
-        self._is_home = False
-        for number, layer in enumerate(self.layers):
-            layer.state = self._marked[1][number] if length else _NOTHING
-        if not length:
-            self._marked = 0, []
+        self._in_buffers = False
+        if length == 0:
+            self._marked = 0, [_NOTHING] * len(self.layers)
+        self._set(self._marked[1])
+
+    def add(self, slot: int, read: RecurrentStates) -> None:
+        """Copy those after a prompt into a slot of a batch."""
+        states = [layer.state for layer in read.layers]
+        if states:
+            self._buffers, self._in_buffers = self._buffers or [StateBuffers(states, self._slots or 1)], True
+            self._buffers[0].put(slot, states)
+
+    def move(self, slot: int, to: int) -> None:
+        """Copy those in a slot of a batch into another."""
+        for buffers in self._buffers:
+            buffers.put(to, [state.made(itemgetter(slice(slot, slot + 1))) for state in buffers.states])
+
+    def use(self, slots: int) -> None:
+        """Of a batch, let forwards see the first `slots`."""
+        for buffers in self._buffers:
+            self._set([state.made(itemgetter(slice(slots))) for state in buffers.states])

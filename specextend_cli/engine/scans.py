@@ -56,9 +56,9 @@ def _replace(file: Any, name: str, call: Callable[..., Any]) -> None:
     @functools.wraps(original)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         now = RUNNING.get()
-        if now is None or now.layer is None:
+        if not now:
             return original(*args, **kwargs)
-        return call(original, now.layer, *args, **kwargs)
+        return call(original, now[-1], *args, **kwargs)
 
     wrapper.follows_tokens = True  # type: ignore[attr-defined]
     setattr(file, name, wrapper)

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import Backend, ForwardContext, Queries
+from specextend_cli.engine.attention import Backend, Queries
 from specextend_cli.engine.cache import KVCache
-from specextend_cli.engine.forward import ModelOutput
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Output, Step
 from specextend_cli.engine.tree import DraftTree
 
 
@@ -39,35 +39,45 @@ class Target:
 
     def follows_trees(self, nodes: int) -> bool:
         """Whether draft trees of so many nodes may branch; else `verify` takes chains."""
-        backend = self.lm.forward_backend
-        return not self.lm.state_bytes or (backend is not None and backend.follows_trees(nodes, self.verify_backend))
+        return not self.lm.state_bytes or self.lm.runner.follows_trees(nodes, self.verify_backend)
 
     def begin(self, capacity: int) -> None:
         """Start a new sequence with room for `capacity` tokens; memory is kept when it suffices."""
         self.cache.begin(capacity)
 
-    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> ModelOutput:
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the next chunk [n] of the prompt. The logits are those of its last token, [1, vocabulary]."""
-        context = ForwardContext(self.prefill_backend, record=self.score_layers, record_last=True)
-        positions = torch.arange(self.length, self.length + len(tokens), device=self.lm.device)
-        out = self.lm.forward(tokens, positions, self.cache, context=context, logits_to_keep=1, features=features)
+        out = self.lm.forward(
+            tokens,
+            torch.arange(self.length, self.length + len(tokens), device=self.lm.device),
+            self.cache,
+            backend=self.prefill_backend,
+            record=self.score_layers,
+            record_last=True,
+            logits_to_keep=1,
+            feature_layers=features,
+        )
         self.cache.commit()
-        self._queries = context.queries
+        self._queries = out.queries
         return out
 
-    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> ModelOutput:
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
         """The target's logits [n, vocabulary] at every node, in one forward, uncommitted.
 
         `record` keeps queries for `attention_from`.
         """
-        context = ForwardContext(self.verify_backend, record=self.score_layers if record else frozenset())
-        out = self.lm.forward_tree(tree, self.length, self.cache, context=context, features=features)
-        self._queries = context.queries
+        asked = {
+            "backend": self.verify_backend,
+            "record": self.score_layers if record else (),
+            "feature_layers": features,
+        }
+        out = self.lm.run(Step.of_tree(tree, self.length, self.cache, **asked))
+        self._queries = out.queries
         return out
 
-    def keep(self, path: Sequence[int]) -> slice | Tensor:
+    def commit(self, path: Sequence[int]) -> slice | Tensor:
         """Commit the accepted nodes of the tree just verified, root first; returns an index of them on the device."""
-        return self.cache.keep(path)
+        return self.cache.commit(path)
 
     @torch.inference_mode()
     def attention_from(self, node: int) -> Tensor:
@@ -85,7 +95,7 @@ class Target:
     def attention_in(self, layer: int, node: int) -> Tensor:
         """The same in one recorded layer, which counts from the first."""
         queries, scale, window, softmax = self._queries[layer]
-        keys = self.cache.keys(layer)
+        keys = self.cache.of_layer(layer)[0, 0, :, : self.length]
         grouped = queries[:, node].reshape(keys.shape[0], -1, keys.shape[2])
         # Keys times queries: CPUs multiply a tall matrix two to four times as fast as a wide one.
         products = torch.matmul(keys, grouped.transpose(1, 2)).transpose(1, 2)

@@ -16,12 +16,23 @@ from functools import cache
 import torch
 from torch import Tensor
 
+from specextend_cli.errors import DeviceError
+
 _LARGE = 2 << 20  # bytes, on x86-64 and ARM
 
 
 def upload(numbers: Sequence[int], device: torch.device) -> Tensor:
     """Integers [n] (int64) on `device`."""
     return torch.tensor(numbers, dtype=torch.long).to(device, non_blocking=True)
+
+
+def check_alive(device: torch.device) -> None:
+    """After an error: DeviceError where every later call in this process fails as well, whatever is tried."""
+    if device.type == "cuda":
+        try:
+            torch.cuda.synchronize(device)
+        except RuntimeError as error:
+            raise DeviceError(str(error)) from error
 
 
 class Download:

@@ -21,11 +21,11 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers.initialization import no_init_weights
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 from specextend_cli.models.checkpoint import checked_weights, damaged
 from specextend_cli.models.head_config import PublishedHead, renamed, usable
 
@@ -185,7 +185,7 @@ def agreements(
     """
     layers = sorted({layer for reading in readings for layer in reading.feature_layers})
     positions = torch.arange(len(tokens), device=tokens.device)
-    out = target.forward(tokens, positions, target.new_cache(len(tokens)), features=layers)
+    out = target.forward(tokens, positions, target.new_cache(len(tokens)), feature_layers=layers)
     assert out.features is not None
     states = dict(zip(layers, out.features.split(head.config.target_hidden, -1), strict=True))
     chosen, stock, shares = out.logits.argmax(-1), head.config, []
@@ -207,10 +207,10 @@ def _agreement(head: EagleHead, features: Tensor, tokens: Tensor, chosen: Tensor
     for depth in range(DEPTH):
         # Row i has read the text up to token i + 1 + depth, the last `depth` of them behind its own states.
         read = slice(1 + depth, 1 + depth + rows)
-        cache.reserve(rows)
         positions = torch.arange(depth, depth + rows, device=device)
-        out = head(tokens[read], states[:rows], positions, cache, ForwardContext(backend, mask))
+        out = head.run(Step(tokens[read], positions, cache, mask, backend=backend, states=states[:rows]))
+        assert out.state is not None
         agreed.append(head.vocabulary[out.logits.argmax(-1)] == chosen[read])
-        states, rows = out.states, rows - 1
+        states, rows = out.state, rows - 1
         mask = torch.cat((mask[:rows], torch.eye(rows, dtype=torch.bool, device=device)), 1)
     return sum(float(level.float().mean()) for level in agreed) / DEPTH

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.models.memory import estimate, prefill_bytes
@@ -17,7 +17,7 @@ from specextend_cli.models.source_kinds import GgufSource, LocalSource, OllamaSo
 from specextend_cli.models.sources import ModelDirectories as Directories
 from specextend_cli.runtime.devices import check_attention, device_of, dtype_of, free_memory, make_current
 from specextend_cli.runtime.draft_heads import load_eagle, with_head
-from specextend_cli.runtime.graphs import are_wanted
+from specextend_cli.runtime.gpu import VARIABLE, are_wanted
 from specextend_cli.runtime.options import Engine
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from specextend_cli.engine.drafters import Drafter
     from specextend_cli.engine.head import EagleHead
     from specextend_cli.engine.lm import LanguageModel
+    from specextend_cli.engine.plain import TransformersModel, TransformersTarget
     from specextend_cli.engine.target import Target
-    from specextend_cli.engine.transformers_target import TransformersModel, TransformersTarget
 
 _GPU_STEPS = (4096, 2048)  # tokens of a prefill step
 
@@ -41,8 +41,8 @@ def load_target(preset: Preset, directories: Directories, options: Engine) -> Ta
     import torch
 
     from specextend_cli.engine.lm import UnsupportedModelError
+    from specextend_cli.engine.plain import TransformersTarget
     from specextend_cli.engine.target import Target
-    from specextend_cli.engine.transformers_target import TransformersTarget
 
     device, quantization = device_of(options.device), preset.target.quantization
     dtype = dtype_of(_target_dtype(preset, options), device)
@@ -102,6 +102,8 @@ def load_language_model(
     """
     import torch
 
+    from specextend_cli.engine import native
+    from specextend_cli.engine.check import check_long
     from specextend_cli.engine.lm import LanguageModel
     from specextend_cli.models.load import load_model
 
@@ -110,9 +112,11 @@ def load_language_model(
     own = {source.path for source in (preset.target.source, preset.draft.source) if isinstance(source, LocalSource)}
     made = isinstance(preset.target.source, (GgufSource, OllamaSource))  # then the preset's name is no argument
     name = "" if path in own else str(preset.target.source) if made else preset.name
+    # The native library's own check follows where it runs the model.
+    further: dict[str, Any] = {} if device.type == "cpu" and native.is_loaded() else {"check": check_long}
     try:
         model = load_model(path, device=device, dtype=dtype, quantization=quantization, name=name)
-        return LanguageModel(model, backend=attention)
+        return LanguageModel(model, backend=attention, **further)
     except torch.OutOfMemoryError as error:
         raise _too_large(preset, str(error)) from error
 
@@ -257,7 +261,9 @@ def check_memory(preset: Preset, device: torch.device, options: Engine, *, conte
     if total > HEADROOM * free_memory(device):
         gc.collect()  # what was closed: models and what runs them hold each other
     if total > HEADROOM * (free := free_memory(device)):
-        raise _too_large(preset, f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}")
+        why = f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}"
+        fits_without = graphs and need <= HEADROOM * free
+        raise _too_large(preset, why, fix=f"{VARIABLE}=0 runs it without CUDA graphs" if fits_without else "")
 
 
 def prefill_step(preset: Preset, device: torch.device, options: Engine) -> int:
@@ -269,10 +275,9 @@ def prefill_step(preset: Preset, device: torch.device, options: Engine) -> int:
     return next(steps, PREFILL)
 
 
-def _too_large(preset: Preset, why: str) -> FitError:
-    return FitError(
-        f"preset {preset.name} does not fit into memory", why=why, fix="specextend models list shows those that fit"
-    )
+def _too_large(preset: Preset, why: str, *, fix: str = "") -> FitError:
+    fix = fix or "specextend models list shows those that fit"
+    return FitError(f"preset {preset.name} does not fit into memory", why=why, fix=fix)
 
 
 def end_tokens(lm: LanguageModel | TransformersModel) -> frozenset[int]:

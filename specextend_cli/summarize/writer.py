@@ -19,9 +19,10 @@ from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
 from specextend_cli.engine.events import Event as EngineEvent
 from specextend_cli.engine.events import Finished
+from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.transformers_target import TransformersTarget
+from specextend_cli.engine.transfer import check_alive
 from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.shape import PREFILL
@@ -29,10 +30,10 @@ from specextend_cli.models.sources import ModelDirectories
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime import loading
 from specextend_cli.runtime.devices import free_memory
-from specextend_cli.runtime.graphs import run_by_graphs, tree_for
+from specextend_cli.runtime.gpu import run_by_graphs, tree_for
 from specextend_cli.runtime.loading_thread import Stage
-from specextend_cli.runtime.native import run_natively
 from specextend_cli.runtime.options import DRAFTING, Engine
+from specextend_cli.runtime.processor import run_natively
 from specextend_cli.summarize.events import Text
 from specextend_cli.summarize.prompts import Prompt
 from specextend_cli.summarize.sentences import Sentences
@@ -95,7 +96,7 @@ class TextGenerator:
         The text ends before a sentence that begins to repeat others, and before one that `max_tokens` cuts off.
         """
         stream = TextStream(self.tokenizer)
-        with _enough_memory(len(prompt.tokens)):
+        with _computing(self.target, len(prompt.tokens)):
             for event in decode(
                 self.target,
                 self.drafter,
@@ -121,7 +122,7 @@ class TextGenerator:
             )
             for prompt, stream in zip(prompts, streams, strict=True)
         ]
-        with _enough_memory(max(len(prompt.tokens) for prompt in prompts)):
+        with _computing(self.target, max(len(prompt.tokens) for prompt in prompts)):
             for number, event in decode_batch(
                 self.target.lm,
                 requests,
@@ -160,7 +161,8 @@ class TextGenerator:
 
 
 @contextmanager
-def _enough_memory(tokens: int) -> Iterator[None]:
+def _computing(target: Target | TransformersTarget, tokens: int) -> Iterator[None]:
+    """FitError, DeviceError: memory, or the GPU, fails while prompts of at most so many tokens are continued."""
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -169,6 +171,9 @@ def _enough_memory(tokens: int) -> Iterator[None]:
             why=str(error).splitlines()[0],
             fix="a preset with a smaller model or chunk: specextend models list",
         ) from error
+    except RuntimeError:
+        check_alive(target.lm.device)
+        raise
 
 
 def load_writer(
@@ -207,5 +212,5 @@ def load_writer(
     yield from (Stage(f"the draft head: {remark}") for head in heads for remark in head.remarks)
     generator.drafter, generator.draft_gate = drafter, DraftGate(shape)
     generator.prefill_chunk = loading.prefill_step(preset, device, engine)
-    generator.batch_size = lm.forward_backend.batch_size(batch_size) if lm.forward_backend else batch_size
+    generator.batch_size = lm.runner.batch_size(batch_size)
     return generator

@@ -18,7 +18,7 @@ from rich.live import Live
 from rich.panel import Panel as Frame
 from rich.text import Text
 
-from specextend_cli.engine.events import Prefilling, Step
+from specextend_cli.engine.events import Accepted, Prefilling
 from specextend_cli.engine.meter import Meter
 from specextend_cli.humanize import format_clock, format_count, format_percent, format_speedup, is_slower
 from specextend_cli.summarize.events import Event, Part, Plan, Stage, Warned
@@ -77,7 +77,9 @@ class View:
             case Part(reused=False) if event.level > self._level:  # those of earlier runs come first
                 self._level, begins = event.level, format_level(event, self.progress.reused)
                 self.say(" · ".join(filter(None, (begins, format_left(self.progress)))))
-            case Stage() | Prefilling() | Step() if self.progress.clock() - self._spoke >= EVERY and not self._shares:
+            case Stage() | Prefilling() | Accepted() if (
+                self.progress.clock() - self._spoke >= EVERY and not self._shares
+            ):
                 rows = (row.plain.split() for rank, row in _rows(self.progress, "", 0) if rank in _TOLD)
                 self.say(" · ".join(map(" ".join, rows)))
 

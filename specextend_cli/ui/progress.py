@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from rich.table import Table
 from rich.text import Text
 
+from specextend_cli.engine.events import Accepted, Prefilled, Prefilling, Retrieved
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.engine.events import Prefilled, Prefilling, Retrieved, Step
 from specextend_cli.engine.meter import Meter
 from specextend_cli.errors import PartialError
 from specextend_cli.humanize import (
@@ -103,7 +103,7 @@ class Progress:
                 self.prefilling = event
             case Prefilled():
                 self.prefilling = None
-            case Step():
+            case Accepted():
                 self.batch_size = event.batch_size if event.nodes else self.batch_size
             case Retrieved():
                 self.retrieved = event

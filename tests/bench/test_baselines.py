@@ -10,7 +10,7 @@ from specextend_cli.bench.baselines import Lookup, SmallModel, TriForceDrafter
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -37,7 +37,7 @@ def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int 
         gate=DraftGate(CHAIN, enabled=False),
         prefill_chunk=64,
     )
-    return [list(event.tokens) for event in events if isinstance(event, Step)]
+    return [list(event.tokens) for event in events if isinstance(event, Accepted)]
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from specextend_cli.bench.measure import Decoding
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import NoDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
@@ -36,7 +36,7 @@ def plain(models, tokens: list[int], decoding: Decoding) -> list[int]:
     events = decode(
         Target(models.lm), NoDrafter(), tokens, stop=Stop(decoding.tokens, decoding.eos), sampling=decoding.sampling
     )
-    return [token for event in events if isinstance(event, Step) for token in event.tokens]
+    return [token for event in events if isinstance(event, Accepted) for token in event.tokens]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)

@@ -7,14 +7,19 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from math import inf
 from pathlib import Path
 
 import pytest
 import torch
 
+from specextend_cli.bench import experiments
+from specextend_cli.bench.formats import Table
+from specextend_cli.bench.results import Measured
 from specextend_cli.engine.cuda import graph_check
 from tests import ROOT
+from tests.bench.made_benchmark import benchmark, record
 from tests.helpers.graphs_on_pretend_device import by_graphs
 from tests.helpers.pretend_device import PretendDevice
 from tests.scripts import gpu, gpu_models
@@ -27,6 +32,10 @@ for name in ("typer", "rich", "pydantic", "pypdf", "pypdfium2", "platformdirs", 
     sys.modules[name] = None
 runpy.run_module("tests.scripts.gpu", run_name="__main__", alter_sys=True)
 """
+FIGURES = {
+    *("4 nodes (ms)", "4 nodes, times a plain step", "eight levels (ms)", "eight levels, times a plain step"),
+    *("plain step without graphs (ms)", "drafts that accept three, times a step without graphs"),
+}
 TRITON = gpu._version("triton")
 WITHOUT_TRITON = TRITON == "not installed" or tuple(map(int, TRITON.split(".")[:2])) < (3, 7)
 
@@ -45,7 +54,9 @@ def test_it_rehearses_everything_where_little_is_installed(tmp_path: Path) -> No
         table["title"]: [dict(zip(table["header"], row, strict=True)) for row in table["rows"]]
         for table in found["tables"]
     }
-    _, kernels, layer, steps, prompts = rows.values()
+    figures, _, kernels, layer, steps, prompts, *of_small = rows.values()
+    assert len(of_small) == 2
+    assert {row["figure"] for row in figures} == {"plain step (ms)", *FIGURES, "reading (s)"}
     assert all(row["device"] == "no GPU: a rehearsal" for of in rows.values() for row in of)
     assert list(found["skipped"]) == ["the embedded pair", "the command"]
     assert len(kernels) == 2 * 5
@@ -85,20 +96,53 @@ def test_a_wrong_kernel_is_said_and_one_part_s_failure_is_its_own(monkeypatch: p
 
 
 @pytest.mark.full
-def test_steps_and_prompts_are_measured_on_a_device(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "sizes_for", lambda device: Sizes(device, label="a pretend device"))
-    monkeypatch.setattr(gpu, "no_triton", lambda sizes: "its kernels need a GPU")
-    for part in ("_pair", "_command"):  # tests/pair has one; a process has no pretend device
-        monkeypatch.setattr(gpu, part, lambda suite: None)
+def test_every_figure_of_the_documentation(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beside its aim, if there is one, which says whether it is met."""
+    by_graphs(monkeypatch)
+    monkeypatch.setattr(gpu_models, "use_checked_graphs", graph_check.use_checked_graphs)
+    monkeypatch.setattr(gpu_models, "PROMPT", 20)
+    monkeypatch.setattr(gpu_models, "TOKENS", 5)
+    sizes = Sizes(torch.device("cuda:0"), label="a pretend device", model="8B", nodes=60)
+    monkeypatch.setattr(gpu, "sizes_for", lambda device: sizes)
+    monkeypatch.setattr(Sizes, "of_small", lambda sizes: replace(sizes, model="135M"))
+    monkeypatch.setattr(gpu, "no_triton", lambda sizes: "")
+    for part in ("_kernels", "_timings"):
+        monkeypatch.setattr(gpu, part, lambda *given: None)
+    pair = benchmark(record(length=512), record("specextend", length=512, decode_seconds=6.0))
+    monkeypatch.setattr(experiments, "run", lambda options: iter([Measured(pair.records[0], 1, 1), pair]))
+    done = subprocess.CompletedProcess([], 0, "", "")
+    monkeypatch.setattr(gpu.subprocess, "run", lambda *given, **options: done)
     suite = gpu.run(torch.device("cuda:0"))
-    assert suite.skipped == {"Triton's kernels": "its kernels need a GPU"}
+    assert not suite.skipped
     assert not suite.wrong
-    ceilings, steps, read = suite.tables
-    assert ceilings.title == "Ceilings"
-    assert all(value > 0 for row in steps.rows for value in row[3:-1])
-    results = {row[2]: (row[3] is not None, row[4]) for row in read.rows}
-    assert results["the engine's choice"] == (True, "")
-    assert not results["cuDNN"][0]  # the pretend device has none
+    first, ceilings, *_ = suite.tables
+    assert (first.title, ceilings.title) == ("Figures at commit unknown", "Ceilings")
+    found = {(row["model"], row["figure"]): row for row in suite.figures}
+    for model in ("8B", "135M"):
+        named = {name.replace("4 nodes", "60 nodes") for name in FIGURES}
+        sequences = {f"{n} sequences, tokens/s" for n in (1, 4, 16, 32)}
+        assert {name for of, name in found if of == model} >= {*named, *sequences, "reading (s)", "plain step (ms)"}
+    assert gpu.AIMS.keys() <= found.keys()
+    for row in found.values():
+        assert isinstance(row["measured"], float)
+        assert row["measured"] > 0
+        assert (row["aim"] != "") == (row["met"] != "") == ((row["model"], row["figure"]) in gpu.AIMS)
+    speedup = found["135M", "drafting by the embedded pair, times plain"]
+    assert (speedup["measured"], speedup["met"]) == (1.5, "yes")
+    results = {(row[1], row[3]): (row[4] is not None, row[6]) for row in table(suite, "Prompts by kernel, 8B").rows}
+    assert results["8B", "the engine's choice"] == (True, "")
+    assert not results["8B", "cuDNN"][0]  # the pretend device has none
+
+
+def table(suite: gpu.Suite, title: str) -> Table:
+    return next(table for table in suite.tables if table.title == title)
+
+
+@pytest.mark.parametrize(
+    ("value", "aim", "met"), [(1.1, "≤ 1.12", "yes"), (1.2, "≤ 1.12", "no"), (8.0, "≥ 8", "yes"), (None, "≥ 8", "")]
+)
+def test_aims(value: float | None, aim: str, met: str) -> None:
+    assert gpu.is_met(value, aim) == met
 
 
 @pytest.mark.full
@@ -112,4 +156,4 @@ def test_batches_are_timed_by_graphs(pretend: PretendDevice, monkeypatch: pytest
     assert [row["sequences"] for row in found] == [1, 3]
     assert all(row["tokens/s in all"] > 0 and row[LATER] == 0 for row in found)
     assert {1, 4} <= set(captured.rows)
-    assert models.lm.forward_backend is None
+    assert models.lm.runner is models.lm.stock

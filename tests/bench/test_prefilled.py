@@ -9,7 +9,7 @@ from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import LMDrafter, NgramDrafter, NoDrafter
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -25,7 +25,7 @@ def run(target: Target, kind: str, tokens: list[int]) -> tuple[list[int], list[o
     emitted: list[int] = []
     sets: list[object] = []
     for event in decode(target, drafter, tokens, stop=Stop(12), retrieval=RETRIEVAL, gate=gate, prefill_chunk=64):
-        emitted += event.tokens if isinstance(event, Step) else ()
+        emitted += event.tokens if isinstance(event, Accepted) else ()
         sets += [(event.positions.tolist(), round(event.hit, 5))] if isinstance(event, Retrieved) else []
     return emitted, sets
 

@@ -15,7 +15,7 @@ from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, NgramDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -91,7 +91,7 @@ def test_rows_of_a_level_do_not_see_each_other() -> None:
     for row in range(3):
         alone = drafter.assistant(tokens[row : row + 1], states[row - 3 or None :][:1], position, keys)
         torch.testing.assert_close(together.logits[row], alone.logits[0], rtol=1e-4, atol=1e-5)
-        torch.testing.assert_close(together.states[row], alone.states[0], rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(together.state[row], alone.state[0], rtol=1e-4, atol=1e-5)
 
 
 @torch.inference_mode()
@@ -110,10 +110,10 @@ def test_only_a_working_set_is_seen_where_one_is_chosen() -> None:
     assert drafter.is_restricted
     before = drafter.propose(CHAIN)
     hidden = [at for at in range(120) if at not in seen]
-    keys = target.cache.of_layer(target.cache.attending.index(drafter.assistant.sources["full_attention"]))
-    keys[:, :, hidden] = torch.nan
+    keys = target.cache.of_layer(drafter.assistant.sources["full_attention"])
+    keys[..., hidden, :] = torch.nan
     assert drafter.propose(CHAIN).tokens == before.tokens
-    keys[:, :, seen[-1]] = torch.nan
+    keys[..., seen[-1], :] = torch.nan
     assert drafter.propose(CHAIN).tokens == [last]
     assert "not numbers" in str(drafter.failure)
     assert not drafter.retrieves
@@ -181,7 +181,7 @@ def test_on_a_device_steps_wait_for_two_reads(
     drafter, retrieval, new = assistant_drafter(target, clusters=VOCABULARY), small("retrieval"), 12
     gate, written = DraftGate(SHAPE, enabled=False), list[int]()
     for event in decode(target, drafter, prompt(80), stop=Stop(new), retrieval=retrieval, gate=gate):
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             if len(written) > 3:  # the first ones upload what stays
                 assert pretend.reads.total() <= 2, pretend.reads
                 assert not pretend.waits

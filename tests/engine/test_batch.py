@@ -10,7 +10,7 @@ import torch
 from specextend_cli.engine.batch import BatchRequest, _Batch, _Reader, decode_batch
 from specextend_cli.engine.config import Sampling
 from specextend_cli.engine.decode import prefill_chunks
-from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
+from specextend_cli.engine.events import Accepted, Finished, Prefilled, Prefilling
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from tests.engine.tiny_models import generate, prompt, tiny
@@ -53,7 +53,7 @@ def test_steps_that_are_launched_ahead_change_nothing(
         of_each: list[list[tuple[object, ...]]] = [[] for _ in requests]
         lm = LanguageModel(tiny().to(device))
         for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 of_each[number].append((event.tokens, event.length))
             elif isinstance(event, Finished):
                 of_each[number].append((event.reason, event.tokens))
@@ -77,7 +77,7 @@ def test_slow_prefill_starts_only_a_few_sequences(monkeypatch) -> None:
     for number, event in decode_batch(lm, requests(), slots=8, prefill_chunk=16, patience=30.0):
         if isinstance(event, Prefilling):
             now[0] += 10.0  # a piece, of which each prompt has two
-        elif isinstance(event, Step):
+        elif isinstance(event, Accepted):
             written[number].extend(event.tokens)
         elif isinstance(event, (Prefilled, Finished)):
             told.append(type(event))
@@ -139,7 +139,9 @@ def test_equal_consecutive_prompts_are_read_once() -> None:
     prompts = [prompt(30), prompt(30), prompt(20), prompt(30)]
     events = list(decode_batch(lm, [BatchRequest(p, Stop(4)) for p in prompts], slots=2))
     assert [number for number, event in events if isinstance(event, Prefilled)] == [0, 2, 3]
-    written = [[t for n, e in events if n == number and isinstance(e, Step) for t in e.tokens] for number in range(4)]
+    written = [
+        [t for n, e in events if n == number and isinstance(e, Accepted) for t in e.tokens] for number in range(4)
+    ]
     assert written[0] == written[1] == written[3]
 
 

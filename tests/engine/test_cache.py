@@ -15,20 +15,20 @@ from tests.engine.tiny_models import tiny
 def filled(rows: int) -> KVCache:
     cache = KVCache(tiny().config, capacity=rows, dtype=torch.float32, device="cpu")
     cache.reserve(rows)
-    cache.buffer[..., :rows, :] = torch.arange(rows, dtype=torch.float32)[:, None]
+    cache.buffers[0][..., :rows, :] = torch.arange(rows, dtype=torch.float32)[:, None]
     return cache
 
 
 def first_column(cache: KVCache) -> list[int]:
-    return cache.buffer[1, 2, 1, : cache.length, 0].int().tolist()
+    return cache.buffers[0][1, 2, 0, 1, : cache.length, 0].int().tolist()
 
 
 def test_keep_moves_accepted_rows_to_the_front_and_forgets_the_rest() -> None:
     cache = filled(10)
-    cache.keep([0, 1, 2])
+    cache.commit([0, 1, 2])
     assert first_column(cache) == [0, 1, 2]
     cache.reserve(7)
-    cache.keep([0, 3, 6])
+    cache.commit([0, 3, 6])
     assert first_column(cache) == [0, 1, 2, 3, 6, 9]
     assert cache.end == cache.length == 6
 
@@ -36,13 +36,13 @@ def test_keep_moves_accepted_rows_to_the_front_and_forgets_the_rest() -> None:
 def test_steps_do_not_move_the_buffer_and_growth_keeps_rows() -> None:
     cache = filled(10)
     cache.commit()
-    address = cache.buffer.data_ptr()
+    address = cache.buffers[0].data_ptr()
     for _ in range(20):
         cache.reserve(12)
-        cache.keep([0, 2, 5])
-    assert cache.buffer.data_ptr() == address
+        cache.commit([0, 2, 5])
+    assert cache.buffers[0].data_ptr() == address
     cache.reserve(cache.capacity)
-    assert cache.buffer.data_ptr() != address
+    assert cache.buffers[0].data_ptr() != address
     assert first_column(cache)[:10] == list(range(10))
 
 
@@ -71,4 +71,4 @@ def test_memory_that_ran_out_leaves_a_cache_that_can_begin(name: str, monkeypatc
             with pytest.raises(torch.OutOfMemoryError):
                 grow(3 * cache.capacity + 1000)
         cache.begin(300)
-        assert all(buffer.shape[3] >= 300 for buffer in cache.buffers)
+        assert all(buffer.shape[4] >= 300 for buffer in cache.buffers)

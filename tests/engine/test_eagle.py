@@ -6,13 +6,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.drafters import EagleDrafter
-from specextend_cli.engine.forward import ForwardInput, HeadOutput
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Output, Step
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import root
 from tests.engine.tiny_heads import VARIANTS, tiny_head
@@ -53,7 +52,7 @@ def test_the_drafter_joins_each_state_with_the_token_after_it(name: str) -> None
     assert drafter.propose(shape).tokens[1:] == expected_chain(tokens[:89])
     # One more committed token: its predecessor's state is now the target's.
     out = target.verify(root(tokens[88]), features=drafter.feature_layers)
-    target.keep([0])
+    target.commit([0])
     drafter.observe(tokens[89:90], out.features[:1])
     features.append(out.features[:1])
     assert drafter.propose(shape).tokens[1:] == expected_chain(tokens[:90])
@@ -68,17 +67,17 @@ def test_a_head_attends_to_no_more_than_its_sliding_window(policy: str, window: 
     def count(cache: KVCache, rows: int, mask: Tensor | None) -> None:
         seen.append(cache.length + (rows if mask is None else int(mask.sum(-1).max())))
 
-    stock_run, stock_remember = head.run_model, head.remember
+    stock_run, stock_remember = head.run_modules, head.remember
 
-    def run_model(inputs: ForwardInput) -> HeadOutput:
-        count(inputs.cache, len(inputs.tokens), inputs.context.tree_mask)
-        return stock_run(inputs)
+    def run_modules(step: Step) -> Output:
+        count(step.cache, len(step), step.tree_mask)
+        return stock_run(step)
 
-    def remember(tokens: Tensor, states: Tensor, positions: Tensor, cache: KVCache, context: ForwardContext) -> None:
-        count(cache, len(tokens), context.tree_mask)
-        stock_remember(tokens, states, positions, cache, context)
+    def remember(step: Step) -> None:
+        count(step.cache, len(step), step.tree_mask)
+        stock_remember(step)
 
-    head.run_model, head.remember = run_model, remember  # type: ignore[method-assign]
+    head.run_modules, head.remember = run_modules, remember  # type: ignore[method-assign]
     target, retrieval = Target(LanguageModel(tiny())), small(policy, top_k=64, every=50)
     drafter = EagleDrafter(head, target, retrieval, window=window)
     assert run(target, drafter, prompt(420), retrieval, new=2 * NEW)[0] == by_generate(2 * NEW, 420)

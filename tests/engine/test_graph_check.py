@@ -6,10 +6,11 @@ import gc
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -22,17 +23,15 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import BACKENDS, AttentionBackend, preferred
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.cuda import draft_graphs, graph_check, graphs, ops
-from specextend_cli.engine.cuda.fused import FusedModel
+from specextend_cli.engine.cuda.body import GraphInputs, GraphOutput
+from specextend_cli.engine.cuda.capture import CaptureFailedError
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import GraphedModel
-from specextend_cli.engine.cuda.step import StepInputs, StepOutput
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.errors import UsageError
-from specextend_cli.runtime.devices import check_attention
-from specextend_cli.runtime.graphs import run_by_graphs, tree_for
+from specextend_cli.runtime.gpu import run_by_graphs, tree_for
 from tests.engine.tiny_models import COMMON, by_generate, make, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import drop_graphs
@@ -42,6 +41,7 @@ from tests.helpers.torch_kernels import replace_kernels, rows_at
 
 CPU = torch.device("cpu")
 SHAPE = TreeShape(nodes=12, depth=3, width=3, threshold=0.0)
+OF_MODEL, OF_HEAD = 2, 8  # graphs: of the head all sizes
 
 
 @pytest.fixture(autouse=True)
@@ -78,7 +78,7 @@ def of_drafts(body: Callable[[], Any]) -> tuple[str, Any]:
     return getattr(method, "__name__", ""), getattr(method, "__self__", None)
 
 
-Spoil = Callable[[StepInputs, StepOutput], object]
+Spoil = Callable[[GraphInputs, GraphOutput], object]
 
 
 def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
@@ -89,7 +89,7 @@ def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
 
         def spoilt() -> None:
             replay()
-            if isinstance(first, StepOutput):
+            if isinstance(first, GraphOutput):
                 assert isinstance(body, partial)
                 spoil(body.args[0], first)
 
@@ -98,31 +98,32 @@ def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
     return capture
 
 
-def spoil_keys(inputs: StepInputs, out: StepOutput) -> None:
+def spoil_keys(inputs: GraphInputs, out: GraphOutput) -> None:
     start = int(inputs.starts[0])
-    heads, _ = rows_at(inputs.place, 1, 0, 1, start + 1, torch.empty(0, 16))
+    heads, _ = rows_at(inputs.addresses, 1, 0, 1, start + 1, torch.empty(0, 16))
     heads[:, start].mul_(1.1)
 
 
 WRONG: dict[str, Spoil] = {
-    "logits": lambda inputs, out: out.logits.add_(1.0),
+    "logits": lambda inputs, out: out.logits.mul_(1.5),
     "states": lambda inputs, out: out.states[-1].mul_(1.1),
     "keys": spoil_keys,
     "queries": lambda inputs, out: out.queries[0].queries.mul_(1.1) if out.queries else None,
-    "logits in a batch": lambda inputs, out: out.logits.add_(1.0) if inputs.sequences > 1 else None,
+    "logits in a batch": lambda inputs, out: out.logits.mul_(1.5) if inputs.sequences > 1 else None,
 }
 
 
 @pytest.mark.parametrize("what", but_for(("logits", "keys"), WRONG))
 def test_a_model_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
     refused = use_checked_graphs(target, batch=4, capture=spoiling(repeated, WRONG[what]))
-    assert target.lm.forward_backend is None
+    assert target.lm.runner is target.lm.stock
     assert list(refused) == both("the model")
     for why in refused.values():
         assert f"its {what} differ from those without" in why
 
 
-def test_threads_capture_one_after_the_other(repeated: Repeated) -> None:
+def test_threads_capture_one_after_the_other(repeated: Repeated, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(graph_check, "turn", Mock(return_value=threading.RLock()))  # the device's
     meeting, met = threading.Barrier(2), list[int]()
 
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
@@ -142,7 +143,7 @@ def test_threads_capture_one_after_the_other(repeated: Repeated) -> None:
 
 @pytest.mark.parametrize("what", but_for(("states",), ["logits", "states", "keys"]))
 def test_a_head_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
-    def spoil(inputs: StepInputs, out: StepOutput) -> None:
+    def spoil(inputs: GraphInputs, out: GraphOutput) -> None:
         if inputs.states is not None:
             WRONG[what](inputs, out)
 
@@ -150,8 +151,8 @@ def test_a_head_that_computes_something_else_runs_itself(target: Target, repeate
     refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(repeated, spoil))
     assert list(refused) == both("the draft head")
     assert all(f"its {what} differ" in why for why in refused.values())
-    assert made.head.forward_backend is None
-    assert isinstance(target.lm.forward_backend, GraphedModel)
+    assert made.head.runner is made.head.stock
+    assert isinstance(target.lm.runner, GraphedModel)
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
@@ -176,31 +177,18 @@ def test_drafts_that_are_wrong_are_grown_level_by_level(
     refused = use_checked_graphs(target, made, SHAPE, capture=capture)
     assert list(refused) == [BY_LEVELS]
     assert "its scores differ from those without" in refused[BY_LEVELS]
-    backend: Any = made.head.forward_backend if isinstance(made, EagleDrafter) else made.lm.forward_backend  # type: ignore[attr-defined]
+    backend: Any = made.head.runner if isinstance(made, EagleDrafter) else made.lm.runner  # type: ignore[attr-defined]
     assert backend is not None
     assert backend.drafts is None
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
-@pytest.mark.parametrize(
-    ("shape", "why"),
-    [
-        (TreeShape(nodes=60, depth=20, width=8, threshold=0.0), "ValueError: 20 levels of 8 nodes are more than 128"),
-        (SHAPE, "LookupError: not permitted"),
-    ],
-)
-def test_drafts_that_cannot_be_captured_are_said(
-    target: Target, repeated: Repeated, shape: TreeShape, why: str
-) -> None:
-    def capture(body: Callable[[], Any], device: torch.device) -> Any:
-        if of_drafts(body)[0] == "_expand":
-            raise LookupError("not permitted")
-        return repeated(body, device)
-
-    made = eagle(target)
-    assert use_checked_graphs(target, made, shape, capture=capture) == {BY_LEVELS: why}
-    assert isinstance(made.head.forward_backend, graph_check.GraphedHead)
-    assert made.head.forward_backend.drafts is None
+def test_drafts_of_too_many_nodes_are_grown_level_by_level(target: Target, repeated: Repeated) -> None:
+    made, shape = eagle(target), TreeShape(nodes=60, depth=20, width=8, threshold=0.0)
+    why = "ValueError: 20 levels of 8 nodes are more than 128"
+    assert use_checked_graphs(target, made, shape, capture=repeated) == {BY_LEVELS: why}
+    assert isinstance(made.head.runner, graph_check.GraphedHead)
+    assert made.head.runner.drafts is None
 
 
 def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
@@ -214,65 +202,84 @@ def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
     of_model, of_head = (KEPT.format(name) for name in ("the model", "the draft head"))
     assert list(refused) == [of_model, of_head]
     assert "its logits of a prompt differ from those without" in refused[of_model]
-    assert refused[of_head] == "it has unknown, which the fused forward does not know"
-    model, head = target.lm.forward_backend, made.head.forward_backend
+    assert refused[of_head] == "EagleHead has unknown, which our own forwards do not know"
+    model, head = target.lm.runner, made.head.runner
     assert isinstance(model, GraphedModel)
     assert isinstance(model.graphs.step, StockModel)
     assert isinstance(head, graph_check.GraphedHead)
     assert isinstance(head.graphs.step, StockHead)
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
     drop_graphs(target.lm, made)
-    assert target.lm.forward_backend is made.head.forward_backend is None
+    assert (target.lm.runner, made.head.runner) == (target.lm.stock, made.head.stock)
 
 
 class CompilationError(Exception):
     """As Triton's: of no class that others know."""
 
 
-@pytest.mark.parametrize("error", [RuntimeError, LookupError, CompilationError])
-def test_a_capture_that_fails_is_said(target: Target, error: type[Exception]) -> None:
-    """Of any class: Triton's own are no RuntimeErrors."""
+@pytest.mark.parametrize("part", ["the model", "the draft head", "drafts"])
+def test_after_a_broken_capture_no_other_is_tried(target: Target, repeated: Repeated, part: str) -> None:
+    """It is said once, and what was captured before is used."""
+    captures = {"the model": 1, "the draft head": OF_MODEL + 1, "drafts": OF_MODEL + OF_HEAD + 1}[part]
 
     def capture(body: Callable[[], Any], device: torch.device) -> Any:
-        raise error("not permitted")
+        if repeated.captures == captures - 1:
+            repeated.captures += 1
+            raise CaptureFailedError("RuntimeError: not permitted")
+        assert repeated.captures < captures
+        return repeated(body, device)
 
     made = eagle(target)
-    refused = use_checked_graphs(target, made, SHAPE, capture=capture)
-    assert list(refused) == [*both("the model"), *both("the draft head")]
-    assert set(refused.values()) == {f"{error.__name__}: not permitted"}
-    assert target.lm.forward_backend is made.head.forward_backend is None
+    said = {"no further CUDA graph is captured": "RuntimeError: not permitted"}
+    assert use_checked_graphs(target, made, SHAPE, capture=capture) == said
+    used = [model.runner is not model.stock for model in (target.lm, made.head)]
+    assert used == [part != "the model", part == "drafts"]
+    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
-def test_a_capture_that_fails_leaves_its_stream(monkeypatch: pytest.MonkeyPatch) -> None:
-    """torch's own way out of a capture raises before it does: what follows would run on that stream."""
-    here, side = (SimpleNamespace(wait_stream=lambda other: None) for _ in range(2))
-    current: list[Any] = [here]
+def test_a_second_check_is_not_by_graphs(target: Target, repeated: Repeated) -> None:
+    """Graphs that went wrong since the first would agree with others that are wrong alike."""
+    wrong = list[None]()
+    capture = spoiling(repeated, lambda inputs, out: out.logits.mul_(1.5) if wrong else None)
+    assert use_checked_graphs(target, capture=capture) == {}
+    wrong.append(None)
+    assert list(use_checked_graphs(target, capture=capture)) == both("the model")
 
-    class Capturing:
-        def __init__(self, graph: object, *, stream: object, **options: object) -> None:
-            self.stream = stream
 
-        def __enter__(self) -> None:
-            current.append(self.stream)
+def test_joined_weights_move_with_their_modules(target: Target, repeated: Repeated) -> None:
+    """Whoever moves or saves a model finds its own weights alone, and each of them once."""
+    model: Any = target.lm.model
+    layer, names = model.get_decoder().layers[0].self_attn, set(model.state_dict())
+    for _ in range(2):
+        assert use_checked_graphs(target, capture=repeated) == {}
+        storages = {part.weight.untyped_storage().data_ptr() for part in (layer.q_proj, layer.k_proj, layer.v_proj)}
+        assert len(storages) == 1  # also after a second check
+        assert set(model.state_dict()) == names
+    weight = layer.q_proj.weight.clone()
+    model.double().float()
+    assert layer.q_proj.weight.untyped_storage().nbytes() == weight.nbytes
+    assert layer.q_proj.weight.equal(weight)
+    assert use_checked_graphs(target, capture=repeated) == {}
+    assert run(target, DRAFTERS["none"](target, small("full")), prompt(), small("full"), new=8)[0] == by_generate(8)
 
-        def __exit__(self, *error: object) -> None:
-            raise RuntimeError("operation not permitted when stream is capturing")
 
-    fakes: dict[str, Any] = {
-        "device": nullcontext,
-        "stream": nullcontext,
-        "graph": Capturing,
-        "CUDAGraph": object,
-        "current_stream": lambda: current[-1],
-        "set_stream": current.append,
-    }
-    for name, fake in fakes.items():
-        monkeypatch.setattr(torch.cuda, name, fake)
-    monkeypatch.setattr(graphs, "_side_stream", lambda device: side)
-    monkeypatch.setattr(graphs, "_pool", lambda device: None)
-    with pytest.raises(RuntimeError, match="not permitted"):
-        graphs.cuda_graph(lambda: None, torch.device("cuda"))
-    assert [stream is here for stream in current] == [True, False, True]
+class Linear4bit(torch.nn.Linear):
+    """As bitsandbytes': its weight is of bytes."""
+
+    def __init__(self, dense: torch.nn.Linear) -> None:
+        super().__init__(dense.in_features, dense.out_features, bias=False)
+        self.dense, self.weight = [dense], torch.nn.Parameter(torch.zeros(9, 1, dtype=torch.uint8), requires_grad=False)
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.dense[0](rows)  # type: ignore[no-any-return]
+
+
+def test_four_bits_are_captured_as_they_are_and_that_is_said(target: Target, repeated: Repeated) -> None:
+    for layer in target.lm.model.get_decoder().layers:
+        layer.mlp.down_proj = Linear4bit(layer.mlp.down_proj)
+    why = "its weights are quantized"
+    assert use_checked_graphs(target, capture=repeated) == {KEPT.format("the model"): why}
+    assert run(target, DRAFTERS["none"](target, small("full")), prompt(), small("full"), new=8)[0] == by_generate(8)
 
 
 def test_a_fused_forward_that_fails_is_said(
@@ -284,19 +291,7 @@ def test_a_fused_forward_that_fails_is_said(
     monkeypatch.setattr(ops, "gated", fail)
     refused = use_checked_graphs(target, capture=repeated)
     assert refused == {KEPT.format("the model"): "CompilationError: no such instruction"}
-    assert isinstance(target.lm.forward_backend, GraphedModel)
-
-
-def test_without_memory_nothing_else_is_tried(target: Target) -> None:
-    tried = []
-
-    def capture(body: Callable[[], Any], device: torch.device) -> Any:
-        tried.append(body.func)  # type: ignore[attr-defined]
-        raise torch.OutOfMemoryError("2 GiB are free")
-
-    assert use_checked_graphs(target, capture=capture) == {NONE.format("the model"): "memory: 2 GiB are free"}
-    assert [type(step) for step in tried] == [FusedModel]
-    assert target.lm.forward_backend is None
+    assert isinstance(target.lm.runner, GraphedModel)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
@@ -313,7 +308,7 @@ def test_a_window_that_begins_elsewhere_is_found(
     monkeypatch.setattr(ops, "first_keys", lambda size, *args: first_keys(size + 1, *args))
     refused = use_checked_graphs(target, batch=2, capture=repeated)
     assert list(refused) == both("the model")
-    assert all("its logits past its windows differ" in why for why in refused.values())
+    assert all("differ from those without" in why for why in refused.values())
 
 
 @pytest.fixture
@@ -373,10 +368,10 @@ def test_no_graphs_on_other_devices_and_back_ends_and_if_turned_off(
 def test_trees_are_larger_where_their_nodes_cost_little(
     on_gpu: SimpleNamespace, given: TreeShape, larger: TreeShape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    on_gpu.state_bytes, on_gpu.layers, on_gpu.keeping = 0, 2, (0, 1)
+    on_gpu.state_bytes, on_gpu.layers, on_gpu.layers_with_keys = 0, 2, (0, 1)
     lm: Any = on_gpu
     assert tree_for(lm, given) == larger
-    without: dict[str, Any] = {"device": CPU, "attention": "torch", "state_bytes": 9, "keeping": (0,)}
+    without: dict[str, Any] = {"device": CPU, "attention": "torch", "state_bytes": 9, "layers_with_keys": (0,)}
     for name, value in without.items():
         assert tree_for(SimpleNamespace(**{**vars(on_gpu), name: value}), given) == given  # type: ignore[arg-type]
     monkeypatch.setenv("SPECEXTEND_GRAPHS", "0")
@@ -429,12 +424,3 @@ def test_attention_that_fails_is_replaced(broken: Any, why: str, monkeypatch: py
     assert (lm.attention, lm.backend) == ("torch", hybrid)
     assert list(lm.refused) == ["triton"]
     assert lm.refused["triton"].startswith(why)
-
-
-@pytest.mark.parametrize(("name", "why"), [("triton", "it runs on cuda"), ("flash_attn", "it runs on cuda")])
-def test_attention_of_another_device_is_refused(name: str, why: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        check_attention(name, CPU)
-    assert why in caught.value.why
-    with pytest.raises(UsageError):
-        check_attention("split", torch.device("cuda"))

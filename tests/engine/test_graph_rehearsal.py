@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from transformers import Gemma3nTextConfig
 
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import TreeShape
@@ -18,20 +17,17 @@ from specextend_cli.engine.cuda.fused import FusedHead, FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, NgramDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
 from tests.engine.tiny_models import (
     ARCHITECTURES,
-    COMMON,
     FAMILIES,
     RECURRENT,
-    VOCABULARY,
     by_generate,
     generate,
-    make,
     prompt,
     tiny,
 )
@@ -90,7 +86,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     refused = use_checked_graphs(target, made, SHAPE, batch=3, capture=rehearsal)
     expected = {"the model keeps transformers' layers"} if layers == "stock" else set()
     assert set(refused) == expected
-    backend: Any = lm.forward_backend
+    backend: Any = lm.runner
     assert type(backend.graphs.step) is (StockModel if layers == "stock" else FusedModel)
     assert (backend.drafts is None) == (name in RECURRENT)
     captures = rehearsal.captures
@@ -102,7 +98,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     texts = [prompt(60, seed=n)[:n] for n in lengths]
     requests = [BatchRequest(text, Stop(6 + number)) for number, text in enumerate(texts)]
     for number, event in decode_batch(lm, requests, slots=3):
-        tokens[number].extend(event.tokens if isinstance(event, Step) else ())
+        tokens[number].extend(event.tokens if isinstance(event, Accepted) else ())
     assert tokens == [generate(tiny(name), text, 6 + number) for number, text in enumerate(texts)]
     assert rehearsal.replays == 7
     assert rehearsal.captures == captures
@@ -119,7 +115,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     refused = use_checked_graphs(target, made, SHAPE, capture=rehearsal)
     kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft head")}
     assert set(refused) == (kept if layers == "stock" else set()), refused
-    backend: Any = head.forward_backend
+    backend: Any = head.runner
     assert type(backend.graphs.step) is (StockHead if layers == "stock" else FusedHead)
     captures = rehearsal.captures
     for drafts in (backend.drafts, None):
@@ -130,22 +126,8 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     assert rehearsal.captures == captures
 
 
-def test_several_hidden_states_of_a_token_run_without_graphs(monkeypatch: pytest.MonkeyPatch) -> None:
-    rehearsal = Rehearsal()
-    rehearsed(rehearsal, monkeypatch, "as they are")
-    kinds = ["sliding_attention", "full_attention"]
-    sizes = {"hidden_size_per_layer_input": 8, "laurel_rank": 8, "vocab_size_per_layer_input": VOCABULARY}
-    shared = {"num_hidden_layers": 4, "num_kv_shared_layers": 2, "layer_types": 2 * kinds}
-    config = Gemma3nTextConfig(
-        **{**COMMON, **sizes, **shared}, sliding_window=16, activation_sparsity_pattern=[0.0] * 4
-    )
-    refused = use_checked_graphs(Target(LanguageModel(make(config), backend="triton")), capture=rehearsal)
-    assert refused == {"the model runs without CUDA graphs": "it has several hidden states of a token (Gemma 3n)"}
-    assert rehearsal.captures == 0
-
-
-OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_placed", "first_keys", "best", "advance")
-KERNELS = [(graphs, "pack"), *((ops, name) for name in (*OURS, "convolution_inputs", "recur"))]
+OURS = ("add_norm", "rope_and_store", "store", "gated", "attend_at", "first_keys", "best", "advance")
+KERNELS = [(ops, name) for name in (*OURS, "convolution_inputs", "recur")]
 
 
 @interpreted

@@ -14,20 +14,18 @@ import torch
 from torch import Tensor
 from transformers import LlamaConfig
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_tree import triton_tree
 from specextend_cli.engine.batch import BatchRequest, decode_batch
 from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cuda import draft_graphs
+from specextend_cli.engine.cuda.body import MOST_SLOTS
 from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
-from specextend_cli.engine.cuda.step import MOST_SLOTS
-from specextend_cli.engine.cuda.stock import _Placed
+from specextend_cli.engine.cuda.stock import _ByAddress
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model_drafters
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model, model_drafters
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -89,7 +87,7 @@ def captured_of(lm: LanguageModel) -> Captured:
     stock: Any = made.lm.model.forward
 
     def counting(**given: Any) -> Any:
-        if not isinstance(given["context"].backend, _Placed):
+        if not isinstance(given["context"].backend, _ByAddress):
             made.asked.append(tuple(given["input_ids"].shape))
         return stock(**given)
 
@@ -181,13 +179,9 @@ def test_whole_drafts_are_those_that_grow_level_by_level(captured: Captured, lay
         assert one == pytest.approx(other, rel=1e-3)
 
 
-@pytest.mark.parametrize("each", [10, 2])
 @pytest.mark.parametrize("drafter", but_for(("eagle3",), ["self", "lm", "eagle1", "eagle3"]))
-def test_shapes_of_whole_drafts(
-    captured: Captured, drafter: str, each: int, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Shallower trees than the captured ones are drafted whole, also where no graph is so shallow; others by levels."""
-    monkeypatch.setattr(draft_graphs, "EACH", each)
+def test_shapes_of_whole_drafts(captured: Captured, drafter: str, kernels_of_torch: None) -> None:
+    """Shallower trees than the captured ones are drafted whole; others by levels."""
     target, retrieval, meters = captured.target, small("retrieval"), []
     shapes = {
         TreeShape(nodes=12, depth=2, width=3, threshold=0.0): True,
@@ -201,7 +195,7 @@ def test_shapes_of_whole_drafts(
         if with_graphs:
             assert not captured.prepare(made)
             before = OF_TARGET + (0 if drafter == "self" else len(TREE_BUCKETS)) + len(PENDING_BUCKETS)
-            assert captured.at_load == before + {10: 4, 2: 3}[each]
+            assert captured.at_load == before + SHAPE.depth
         for shape, whole in shapes.items():
             captured.forget()
             written, meter = run(target, made, LONG, retrieval, new=12, shape=shape)
@@ -210,6 +204,7 @@ def test_shapes_of_whole_drafts(
             if with_graphs:
                 captured.check()
                 launches = captured.taken.replays - len(captured.taken.rows)
+                launches -= whole and drafter != "self"  # the first one reads the end of the prompt, in two pieces
                 # Two a draft, however deep. No draft is made where one token is left to be written.
                 assert launches in (2 * (meter.steps - 1), 2 * meter.steps) if whole else launches == 0
     half = len(shapes)
@@ -217,17 +212,23 @@ def test_shapes_of_whole_drafts(
         assert ours.accepted_lengths == without.accepted_lengths
 
 
+@pytest.mark.parametrize("every", [80, 40])
 @pytest.mark.parametrize("drafter", but_for(["eagle3"], ["lm", "eagle3"]))
-def test_more_pending_tokens_than_a_graph_reads(captured: Captured, drafter: str, kernels_of_torch: None) -> None:
+def test_more_pending_tokens_than_a_graph_reads(
+    captured: Captured, drafter: str, every: int, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are read in pieces, or at once where they are too many: no draft is grown level by level."""
+    monkeypatch.setattr(Rarely, "every", every)
     target, retrieval, meters = captured.target, small("retrieval"), []
     for with_graphs in (False, True):
         made = DRAFTERS[drafter](target, retrieval)
         if with_graphs:
             assert not captured.prepare(made)
+            monkeypatch.setattr(model, "grow", Mock(side_effect=AssertionError))
         written, accepted = [], []
         gate = Rarely(SHAPE, enabled=False)
         for event in decode(target, made, prompt(), stop=Stop(180), retrieval=retrieval, gate=gate):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 written.extend(event.tokens)
                 accepted.append(len(event.tokens))
         assert written == by_generate(180)
@@ -246,7 +247,7 @@ def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, p
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     without, made = found, LMDrafter(LanguageModel(draft, backend="triton"), target, retrieval)
     assert "drafts are grown level by level" not in captured.prepare(made)
-    assert made.lm.forward_backend is not None
+    assert made.lm.runner is not made.lm.stock
     found = noted(made)
     assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
     for one, other in zip(found, without, strict=True):
@@ -279,7 +280,7 @@ def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, d
     for _ in range(3):
         captured.forget()
         events = decode(target, made, LONG, stop=Stop(NEW), retrieval=retrieval, gate=gate, prefill_chunk=64)
-        assert [token for event in events if isinstance(event, Step) for token in event.tokens] == by_generate(NEW)
+        assert [token for event in events if isinstance(event, Accepted) for token in event.tokens] == by_generate(NEW)
         captured.check()
 
 
@@ -297,7 +298,7 @@ def emitted(lm: LanguageModel, slots: int) -> list[list[int]]:
     ]
     tokens: list[list[int]] = [[] for _ in requests]
     for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             tokens[number] += event.tokens
     return tokens
 
@@ -339,7 +340,7 @@ def test_nodes_are_read_from_what_a_graph_was_given(captured: Captured, kernels_
     trees = [DraftTree(list(range(20, 20 + n)), one, [1.0] * n) for one in shapes for n in [len(one)]]
     for tree in trees:
         target.verify(tree)
-        target.keep([0])
+        target.commit([0])
     for tree in trees:
         assert (tree._uploaded != {}) == (len(tree) > 1)
         fresh = DraftTree(tree.tokens, tree.parents, tree.scores).on("cpu")
@@ -355,7 +356,7 @@ def test_the_smallest_graph_is_replayed(captured: Captured, layers: str) -> None
     target.prefill(torch.tensor(LONG))
     for n in (1, 2, 3, 5, 6, 7, 8, 9, 13, 17, 33, 64):
         target.verify(DraftTree(list(range(n)), [0, *range(n - 1)], [1.0] * n))
-        target.keep([0])
+        target.commit([0])
     assert captured.taken.rows == [1, 2, 4, 8, 8, 8, 8, 12, 16, 32, 64, 64]
     captured.check()
 
@@ -368,29 +369,27 @@ def chain(n: int) -> Tensor:
 def test_other_shapes_run_on_the_model_itself(captured: Captured, layers: str) -> None:
     lm, replays = captured.lm, captured.taken
     tokens, positions = torch.tensor(LONG), torch.arange(len(LONG))
-    in_order = ForwardContext(triton_tree)
     wide = torch.ones(4, MOST_SLOTS + 1, dtype=torch.bool)
     wide[:, -4:] = chain(4)
     branch = torch.tensor([[False, False, True, True]])
-    first_of_prompt = ForwardContext(triton_tree, record=frozenset((0,)), record_last=True)
-    cases: Sequence[tuple[int, ForwardContext, bool, bool]] = (  # tokens, context, committed, replayed
-        (150, in_order, True, False),  # a prompt
-        (40, in_order, True, False),  # a piece of one
-        (1, first_of_prompt, True, False),  # its last one, whose queries are kept
-        (33, ForwardContext(triton_tree, chain(33)), True, True),  # all rows that there are
-        (33, ForwardContext(triton_tree, chain(33)), False, True),  # the cache grows by those that the graph has more
-        (1, ForwardContext(reference), False, False),  # another back end
-        (65, ForwardContext(triton_tree, chain(65)), True, False),  # more rows than any graph has
-        (4, ForwardContext(triton_tree, chain(4)), True, True),
-        (4, ForwardContext(triton_tree, wide), False, False),  # more rows of a tree than a mask has bits
-        (1, ForwardContext(triton_tree, branch), False, True),  # one node, which does not see all of the tree
+    cases: Sequence[tuple[int, dict[str, Any], bool, bool]] = (  # tokens, what is asked, committed, replayed
+        (150, {}, True, False),  # a prompt
+        (40, {}, True, False),  # a piece of one
+        (1, {"record": (0,), "record_last": True}, True, False),  # its last one, whose queries are kept
+        (33, {"tree_mask": chain(33)}, True, True),  # all rows that there are
+        (33, {"tree_mask": chain(33)}, False, True),  # the cache grows by those that the graph has more
+        (1, {"backend": reference}, False, False),  # another back end
+        (65, {"tree_mask": chain(65)}, True, False),  # more rows than any graph has
+        (4, {"tree_mask": chain(4)}, True, True),
+        (4, {"tree_mask": wide}, False, False),  # more rows of a tree than a mask has bits
+        (1, {"tree_mask": branch}, False, True),  # one node, which does not see all of the tree
     )
 
     def logits(*, with_graphs: bool) -> list[Tensor]:
         cache, found = lm.new_cache(256), []
-        for n, context, is_kept, is_replayed in cases:
+        for n, asked, is_kept, is_replayed in cases:
             replays.replays = 0
-            out = lm.forward(tokens[:n], cache.length + positions[:n], cache, context=context)
+            out = lm.forward(tokens[:n], cache.length + positions[:n], cache, **{"backend": triton_tree, **asked})
             assert (cache.start, cache.end) == (cache.length, cache.length + n)
             assert replays.replays == (with_graphs and is_replayed)
             found.append(out.logits.clone())
@@ -430,25 +429,7 @@ def test_graphs_keep_no_cache(captured: Captured, kernels_of_torch: None) -> Non
     target = Target(captured.lm)
     run(target, DRAFTERS["none"](target, small("full")), LONG, small("full"), new=4)
     captured.check()
-    memory = weakref.ref(target.cache.buffer)
+    memory = weakref.ref(target.cache.buffers[0])
     del target
     gc.collect()
     assert memory() is None
-
-
-def test_after_an_interruption_drafts_write_to_no_other_cache(
-    captured: Captured, kernels_of_torch: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whoever goes on after ^C tells graphs again where the cache lies."""
-    target, retrieval = captured.target, small("retrieval")
-    before = DRAFTERS["eagle3"](target, retrieval)
-    assert isinstance(before, EagleDrafter)
-    captured.prepare(before)
-    made, other = EagleDrafter(before.head, target, retrieval), before.working.cache.buffer.fill_(torch.nan)
-    with monkeypatch.context() as patch:
-        patch.setattr(draft_graphs, "upload", Mock(side_effect=KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            run(target, made, LONG, retrieval, shape=SHAPE)
-    assert run(target, made, LONG, retrieval, shape=SHAPE)[0] == by_generate(NEW)
-    assert other.isnan().all()
-    captured.check()

@@ -15,7 +15,7 @@ from specextend_cli.engine.cuda import fused
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
@@ -23,7 +23,7 @@ from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
-from tests.helpers.grid import but_for, pairs
+from tests.helpers.grid import pairs
 from tests.helpers.pretend_device import Pretend, PretendDevice
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_attention, replace_kernels
@@ -84,7 +84,7 @@ def steps(
     ):
         meter.add(event)
         chosen |= isinstance(event, Retrieved)
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             count += 1
             if count > 3:
                 yield Counted(chosen, Counter(device.reads), Counter(device.uploads), Counter(device.waits))
@@ -97,25 +97,19 @@ GREEDY = ("none", "lm", "eagle3")  # by graphs all are
 
 
 @pytest.mark.parametrize(
-    ("sampling", "drafter"),
+    ("sampling", "drafter", "gate"),
     [
-        *(pytest.param(SAMPLED, name, marks=() if name in QUICK else pytest.mark.full) for name in READS),
-        *(pytest.param(Sampling(), name, marks=pytest.mark.full) for name in GREEDY),
+        *(pytest.param(SAMPLED, name, False, marks=() if name in QUICK else pytest.mark.full) for name in READS),
+        *(pytest.param(Sampling(), name, False, marks=pytest.mark.full) for name in GREEDY),
+        *(pytest.param(Sampling(), name, True, marks=() if name == "eagle3" else pytest.mark.full) for name in READS),
     ],
 )
-def test_reads_and_uploads_of_a_step(pretend: PretendDevice, sampling: Sampling, drafter: str) -> None:
-    found = list(steps(pretend, drafter, sampling))
+def test_reads_and_uploads_of_a_step(pretend: PretendDevice, sampling: Sampling, drafter: str, gate: bool) -> None:
+    """The gate reads nothing."""
+    found = list(steps(pretend, drafter, sampling, gate=gate))
     assert len(found) > 5
-    assert drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
+    assert gate or drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
     for one in found:
-        assert one.reads.total() <= READS[drafter], one
-        assert one.uploads.total() <= 2, one
-        assert not one.waits
-
-
-@pytest.mark.parametrize("drafter", but_for(("eagle3",), READS))
-def test_the_gate_reads_nothing(pretend: PretendDevice, drafter: str) -> None:
-    for one in steps(pretend, drafter, Sampling(), gate=True):
         assert one.reads.total() <= READS[drafter], one
         assert one.uploads.total() <= 2, one
         assert not one.waits
@@ -130,8 +124,8 @@ def graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> Repeated:
     return Repeated()
 
 
-BY_GRAPHS = {**dict.fromkeys(READS, 2), "none": 1, "ngram": 1}
-"""Uploads of a step at most, as without: the tree in one piece, and the path that was accepted, where rows move."""
+BY_GRAPHS = {name: reads + 1 - (name in ("none", "ngram")) for name, reads in READS.items()}
+"""Uploads of a step at most: the tree, what each model reads, and the path that was accepted, where rows move."""
 
 
 @pairs(("self", "eagle3"), drafter=READS, layers=("fused", "stock"), is_sampled=(True, False))
@@ -200,7 +194,7 @@ def test_a_step_of_a_batch_is_not_read_behind_the_next(pretend: PretendDevice, m
     monkeypatch.setattr(Download, "__init__", noting("sent", Download.__init__))
     monkeypatch.setattr(Download, "tolist", noting("read", Download.tolist))
     requests = [BatchRequest(prompt(20), Stop(8), Sampling()) for _ in range(4)]
-    tokens = [event.tokens for _, event in decode_batch(lm, requests, slots=4) if isinstance(event, Step)]
+    tokens = [event.tokens for _, event in decode_batch(lm, requests, slots=4) if isinstance(event, Accepted)]
     assert len(tokens) == 4 * 8
     assert min(map(min, tokens)) >= 0
     assert told[told.index("sent") - 1 :] == ["launched", "sent", *["launched", "sent", "read"] * 7, "read"]
@@ -220,7 +214,7 @@ def test_a_step_of_a_batch_reads_once(
     requests = [BatchRequest(prompt(20 + n), Stop(8), replace(kinds[n % len(kinds)], seed=n)) for n in range(16)]
     found = []
     for number, event in decode_batch(lm, requests, slots=16):
-        if isinstance(event, Step) and event.nodes and number == 0:  # the first one of a step
+        if isinstance(event, Accepted) and event.nodes and number == 0:  # the first one of a step
             found.append((pretend.reads.total(), pretend.uploads.total(), pretend.waits.total()))
             pretend.forget()
     assert len(found) == 7

@@ -15,15 +15,15 @@ from transformers import (
 from specextend_cli.engine.attention.split_kv import fits
 from specextend_cli.engine.batch import BatchRequest
 from specextend_cli.engine.config import Sampling, TreeShape
-from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import (
     LMDrafter,
     NoDrafter,
 )
-from specextend_cli.engine.events import Finished, Step
+from specextend_cli.engine.events import Accepted, Finished
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
@@ -69,8 +69,8 @@ def test_every_drafter_and_policy_by_our_kernels(kernels: str, drafter: str, pol
     """With weights of four bits, whose layers are ours or transformers'."""
     target, retrieval = Target(LanguageModel(four_bit(made=broad))), small(policy)
     if layers == "ours":
-        run_natively(target.lm)
-    assert fits(target.cache.buffer.shape[-1], target.lm.dtype, target.lm.device)
+        use_natively(target.lm)
+    assert fits(target.cache.buffers[0].shape[-1], target.lm.dtype, target.lm.device)
     assert run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0] == by_full_weights()
 
 
@@ -104,7 +104,7 @@ def test_suspended_models_change_no_token(drafter: str) -> None:
     reads = made.feature_layers
     for _ in range(3):
         events = decode(target, made, prompt(), stop=Stop(NEW), retrieval=retrieval, gate=gate)
-        steps = [event for event in events if isinstance(event, Step)]
+        steps = [event for event in events if isinstance(event, Accepted)]
         assert [token for step in steps for token in step.tokens] == by_generate(NEW)
         assert not made.retrieves
         assert made.feature_layers == ()
@@ -225,7 +225,7 @@ def test_long_pauses_of_the_gate(drafter: str) -> None:
             retrieval=retrieval,
             gate=Rarely(SHAPE, enabled=False),
         ):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 out.extend(event.tokens)
                 assert event.length == len(prompt()) + len(out)
         assert out == by_generate(180)
@@ -248,7 +248,7 @@ def test_the_end_token_and_the_limit() -> None:
             retrieval=retrieval,
             gate=DraftGate(enabled=False),
         ):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 tokens.extend(event.tokens)
             elif isinstance(event, Finished):
                 reasons.append(event.reason)

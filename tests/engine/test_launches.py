@@ -103,7 +103,7 @@ def test_fused_layers(launches: Launches, name: str, nodes: int) -> None:
     found = added(bodies[1], bodies[0])
     assert found.total() <= (FUSED if name == "llama" else MOST), found
     assert sum(found[kind] for kind in ("aten.mm.default", "aten.addmm.default", "aten.linear.default")) == 4, found
-    assert found["attend_placed"] == found["rope_and_store"] == found["gated"] == 1
+    assert found["attend_at"] == found["rope_and_store"] == found["gated"] == 1
     assert found["add_norm"] == 2
 
 

@@ -28,7 +28,7 @@ drafter = LMDrafter(lm, target, retrieval)
 buffers = set()
 length = int(sys.argv[1])
 for event in decode(target, drafter, [i % 1000 + 100 for i in range(length)], stop=Stop(24), retrieval=retrieval):
-    buffers.add(target.cache.buffer.data_ptr())
+    buffers.add(target.cache.buffers[0].data_ptr())
 if sys.platform == "darwin":
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 else:  # Linux counts in ru_maxrss what the process that started this one had

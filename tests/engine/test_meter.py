@@ -6,19 +6,19 @@ from collections.abc import Iterable
 
 import pytest
 
-from specextend_cli.engine.events import Prefilled, Step
+from specextend_cli.engine.events import Accepted, Prefilled
 from specextend_cli.engine.meter import ENOUGH_DRAFTED, ENOUGH_PLAIN, Meter
 
 
-def plain(steps: int, batch_size: int = 1) -> list[Step]:
-    return [Step((1,), 100, 1, 0.0, 0.01, 0.01, batch_size)] * steps
+def plain(steps: int, batch_size: int = 1) -> list[Accepted]:
+    return [Accepted((1,), 100, 1, 0.0, 0.01, 0.01, batch_size)] * steps
 
 
-def drafted(steps: int) -> list[Step]:
-    return [Step((1, 1, 1), 100, 8, 0.005, 0.01, 0.01)] * steps
+def drafted(steps: int) -> list[Accepted]:
+    return [Accepted((1, 1, 1), 100, 8, 0.005, 0.01, 0.01)] * steps
 
 
-def speedup(*kinds: Iterable[Step]) -> float | None:
+def speedup(*kinds: Iterable[Accepted]) -> float | None:
     meter = Meter()
     meter.add(Prefilled(90, 1.0))
     for events in kinds:
@@ -27,8 +27,8 @@ def speedup(*kinds: Iterable[Step]) -> float | None:
     return meter.speedup
 
 
-def slow(*seconds: float) -> list[Step]:
-    return [Step((1,), 100, 1, 0.0, each, 0.01) for each in seconds]
+def slow(*seconds: float) -> list[Accepted]:
+    return [Accepted((1,), 100, 1, 0.0, each, 0.01) for each in seconds]
 
 
 @pytest.mark.parametrize(
@@ -42,7 +42,7 @@ def slow(*seconds: float) -> list[Step]:
         ((drafted(16), slow(*[*[0.01] * 9, 0.2] * 4)), None),  # uneven
     ],
 )
-def test_speedups(kinds: tuple[Iterable[Step], ...], expected: float | None) -> None:
+def test_speedups(kinds: tuple[Iterable[Accepted], ...], expected: float | None) -> None:
     assert speedup(*kinds) == (expected if expected is None else pytest.approx(expected))
 
 

@@ -8,16 +8,15 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.split_kv import SplitKV
+from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cpu.native_head import run_natively
 from specextend_cli.engine.drafters import EagleDrafter
-from specextend_cli.engine.forward import ForwardInput, HeadOutput
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native_runner import NativeRunner, use_natively
 from specextend_cli.engine.packed import round_to_four_bit
+from specextend_cli.engine.step import Output, Step
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import by_generate, prompt, tiny
@@ -40,7 +39,7 @@ def four_bit(name: str = "eagle3-2-layers") -> EagleHead:
 def head(kernels: str) -> Iterator[EagleHead]:
     """A head that runs natively; a call of its own modules fails the test."""
     made = four_bit()
-    run_natively(made, exact=True)
+    use_natively(made, exact=True)
     return made
 
 
@@ -48,13 +47,13 @@ def head(kernels: str) -> Iterator[EagleHead]:
 def asked(head: EagleHead) -> list[int]:
     """The rows of every forward that the head's own modules ran."""
     rows: list[int] = []
-    stock = head.run_model
+    stock = head.run_modules
 
-    def counting(inputs: ForwardInput) -> HeadOutput:
-        rows.append(len(inputs.tokens))
-        return stock(inputs)
+    def counting(step: Step) -> Output:
+        rows.append(len(step))
+        return stock(step)
 
-    head.run_model = counting  # type: ignore[method-assign]
+    head.run_modules = counting  # type: ignore[method-assign]
     return rows
 
 
@@ -75,9 +74,9 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
     """A row, a chain, and three rows of a tree behind others: logits, states and keys are the stock head's."""
     torch.manual_seed(0)
     head = four_bit(name)
-    run_natively(head, exact=True)
+    use_natively(head, exact=True)
     config = head.config
-    cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
+    cached = torch.randn(2, config.layers, 1, config.kv_heads, 37, config.head_dim)
     states, tokens = torch.randn(9, config.hidden), torch.randint(0, config.embedding, (9,))
     own = torch.eye(3, dtype=torch.bool)
     masks = [None, torch.ones(5, 5, dtype=torch.bool).tril(), torch.cat((torch.rand(3, 6) < 0.5, own), 1)]
@@ -92,17 +91,16 @@ def test_native_forwards_equal_the_head_s_own(name: str, kernels: str) -> None:
             elif at.start == 6:
                 cache.reserve(1)
             n = at.stop - at.start
-            cache.reserve(n)
-            positions = torch.arange(40, 40 + n)
-            context = ForwardContext(SplitKV(), mask)
-            forward = head(tokens[at], states[at], positions, cache, context, logits_to_keep=keep)
-            out += [*forward, cache.rows(cache.start, cache.end)[0].clone()]
+            positions, asked = torch.arange(40, 40 + n), {"states": states[at], "logits_to_keep": keep}
+            forward = head.run(Step(tokens[at], positions, cache, mask, backend=SplitKV(), **asked))
+            assert forward.state is not None
+            out += [forward.logits, forward.state, cache.rows(cache.start, cache.end)[0].clone()]
             if at.start == 1:
-                cache.buffer[..., cache.end, :] = 0.5
+                cache.buffers[0][..., cache.end, :] = 0.5
         return out
 
     ours = found()
-    head.forward_backend = None
+    head.runner = head.stock
     for mine, stock in zip(ours, found(), strict=True):
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
 
@@ -112,9 +110,9 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
     """A chain of rows behind others, with a mask and without; where a head has norms before `fc`, it fuses them."""
     torch.manual_seed(0)
     head = four_bit(name)
-    run_natively(head, exact=True)
+    use_natively(head, exact=True)
     config = head.config
-    cached = torch.randn(2, config.layers, config.kv_heads, 37, config.head_dim)
+    cached = torch.randn(2, config.layers, 1, config.kv_heads, 37, config.head_dim)
     tokens = torch.randint(0, config.embedding, (3,))
     width = len(config.feature_layers) * config.target_hidden
     features = torch.randn(3, width)
@@ -123,15 +121,15 @@ def test_target_s_states_are_fused_as_by_the_head_itself(name: str, kernels: str
     def found(mask: Tensor | None) -> list[Tensor]:
         cache = head.new_cache(60)
         cache.append([cached])
-        cache.reserve(3)
-        out = head(tokens, features, torch.arange(40, 43), cache, ForwardContext(SplitKV(), mask), of_target=True)
-        return [*out, cache.rows(cache.start, cache.end)[0].clone()]
+        out = head.run(Step(tokens, torch.arange(40, 43), cache, mask, backend=SplitKV(), features=features))
+        assert out.state is not None
+        return [out.logits, out.state, cache.rows(cache.start, cache.end)[0].clone()]
 
     chain = torch.ones(3, 3, dtype=torch.bool).tril()
-    assert head.forward_backend is not None
-    assert head.forward_backend.takes_features == (name not in ("eagle1", "eagle3.1"))
+    assert isinstance(head.runner, NativeRunner)
+    assert (head.runner.decoder.fused is not None) == (name not in ("eagle1", "eagle3.1"))
     ours, unmasked = found(chain), found(None)
-    head.forward_backend = None
+    head.runner = head.stock
     for mine, other, stock in zip(ours, unmasked, found(chain), strict=True):
         assert torch.equal(mine, other)
         torch.testing.assert_close(mine, stock, rtol=1e-4, atol=1e-5)
@@ -149,21 +147,19 @@ def test_other_shapes_run_on_the_head_itself(head: EagleHead, asked: list[int], 
     cache = head.new_cache(60)
     for n, backend in ((1, SplitKV()), (33, SplitKV()), (1, None)):
         cache.rollback()
-        cache.reserve(n)
-        states = torch.randn(n, head.config.hidden)
-        context = ForwardContext(backend or (lambda q, k, v, scale, mask, softmax: torch.zeros_like(q)))
+        states, attend = torch.randn(n, head.config.hidden), lambda q, k, v, scale, mask, softmax: torch.zeros_like(q)
         with torch.inference_mode():
-            head(torch.arange(n), states, torch.arange(n), cache, context)
+            head.run(Step(torch.arange(n), torch.arange(n), cache, backend=backend or attend, states=states))
         if n == 1:
             cache.commit()
     assert asked == [1, 33, 1]  # nothing is seen; too many; another back end
 
 
 def test_what_cannot_run_natively_is_refused(kernels: str) -> None:
-    with pytest.raises(CannotCompileError, match="heads"):
-        run_natively(tiny_head("eagle3"))
+    with pytest.raises(NotOursError, match="heads"):
+        use_natively(tiny_head("eagle3"))
     other = four_bit()
     other.layers[0].mlp.act_fn = torch.nn.GELU()
-    with pytest.raises(CannotCompileError, match="SiLU"):
-        run_natively(other)
-    assert other.forward_backend is None
+    with pytest.raises(NotOursError, match="SiLU"):
+        use_natively(other)
+    assert other.runner is other.stock

@@ -14,15 +14,14 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from specextend_cli.bench.models import stretched
-from specextend_cli.engine.attention import NAME, ForwardContext
+from specextend_cli.engine.attention import NAME
 from specextend_cli.engine.attention.reference import reference
-from specextend_cli.engine.batched_cache import BatchedAttention, BatchedKVCache
+from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cpu.native_model import run_natively
-from specextend_cli.engine.forward import ForwardInput
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.packed import PackedEmbedding, PackedLinear
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, root
 from tests.engine.tiny_models import COMMON, MIXED, generate, make, prompt, tiny
@@ -45,7 +44,7 @@ class Native:
 
     def stop(self) -> None:
         """From now on the model runs itself."""
-        self.lm.forward_backend = None
+        self.lm.runner = self.lm.stock
 
 
 def native(lm: LanguageModel) -> Native:
@@ -57,7 +56,7 @@ def native(lm: LanguageModel) -> Native:
 
     for layer in lm.model.get_decoder().layers:
         layer.forward = partial(counting, layer.forward)
-    run_natively(lm)
+    use_natively(lm)
     asked.clear()
     return Native(lm, asked)
 
@@ -111,7 +110,7 @@ def test_states_queries_and_keys_are_the_stock_ones(made: Native) -> None:
         read = target.prefill(torch.tensor(LONG), features=(0, 1, 3))
         looked = target.attention_from(-1)
         out = target.verify(tree, features=(0, 1, 3), record=True)
-        target.keep([0, 1, 3])
+        target.commit([0, 1, 3])
         assert read.features is not None
         assert out.features is not None
         (kept,) = target.cache.rows(0, target.length)
@@ -135,10 +134,10 @@ def test_other_shapes_run_on_the_model_itself(made: Native) -> None:
     lm.forward(tokens[161:162], positions[161:162], cache)  # over a row that is not committed
     assert not made.asked
     cache.rollback()
-    lm.forward(tokens[160:161], positions[160:161], cache, context=ForwardContext(reference))  # another back end
+    lm.forward(tokens[160:161], positions[160:161], cache, backend=reference)  # another back end
     cache.rollback()
     wide = torch.ones(40, 40, dtype=torch.bool).tril()
-    lm.forward(tokens[160:200], positions[160:200], cache, context=ForwardContext(lm.backend, wide))  # a tree of many
+    lm.forward(tokens[160:200], positions[160:200], cache, wide)  # a tree of many
     assert made.asked == [1] * layers + [40] * layers
 
 
@@ -160,9 +159,8 @@ def test_rows_that_are_not_committed_are_seen(shown: Tensor | None, made: Native
         made.lm.forward(torch.tensor(LONG[49:50]), torch.tensor([49]), cache)
         cache.commit()
         for start, end in ((0, 1), (1, 3), (3, 6)):
-            context = ForwardContext(made.lm.backend, tree.mask[start:end, :end])
             positions = 50 + torch.tensor(tree.depths[start:end])
-            found.append(made.lm.forward(tokens[start:end], positions, cache, context=context).logits)
+            found.append(made.lm.forward(tokens[start:end], positions, cache, tree.mask[start:end, :end]).logits)
         return torch.cat(found)
 
     ours = grown()
@@ -184,7 +182,7 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(name: str, kernels: str) -
     target.prefill(torch.tensor(tokens[:250]))
     for token in tokens[250:266]:
         steps.append(target.verify(root(token)).logits)
-        target.keep([0])
+        target.commit([0])
     alone = torch.cat(steps)
     target.cache.rollback(250)
     chain = DraftTree(tokens[250:266], [0, *range(15)], [1.0] * 16)
@@ -196,18 +194,16 @@ def test_rows_of_bfloat16_do_not_depend_on_each_other(name: str, kernels: str) -
         alone,
     )
     target.cache.rollback(250)
-    slots = BatchedKVCache(lm.config, target.cache, 3, 300)
+    slots = lm.new_cache(300, slots=3)
     for length in (250, 250, 250):
         target.cache.rollback(length)
         slots.add(target.cache, length)
-    slots._set([250, 250, 250])
     for step in range(5):
-        asked = torch.tensor([[tokens[250 + step]], [7 + step], [tokens[250 + step]]])
-        context = ForwardContext(BatchedAttention())
-        out = lm.run(ForwardInput(asked, slots.lengths[:, None], slots, context))
+        asked = torch.tensor([tokens[250 + step], 7 + step, tokens[250 + step]])
+        out = lm.run(Step(asked, slots.lengths, slots, sequences=3))
         slots.grow()
-        assert torch.equal(out.logits[0], alone[step : step + 1])
-        assert torch.equal(out.logits[2], alone[step : step + 1])
+        assert torch.equal(out.logits[0], alone[step])
+        assert torch.equal(out.logits[2], alone[step])
     assert not made.asked
 
 
@@ -219,7 +215,7 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
     long, other = prompt(1028), prompt(700, seed=3)  # windows begin before the last 256 shared rows end
     slots, plain = {}, []
     for shared in (False, True):
-        cache = slots[shared] = BatchedKVCache(made.lm.config, made.lm.new_cache(1), 5, 1200)
+        cache = slots[shared] = made.lm.new_cache(1200, slots=5)
         for number, tokens in enumerate((long, other, long, long, other)):
             target = Target(made.lm)
             target.begin(len(tokens))
@@ -227,14 +223,13 @@ def test_sequences_that_share_a_prompt_get_what_they_get_alone(name: str, dtype:
             cache.add(target.cache, len(tokens) if shared else number)
             plain.append(target.verify(root(number)).logits)
     for step in range(6):
-        asked = torch.arange(10 * step, 10 * step + slots[True].used)[:, None]
+        asked = torch.arange(10 * step, 10 * step + slots[True].used)
         alone, together = (
-            made.lm.run(ForwardInput(asked, cache.lengths[:, None], cache, ForwardContext(BatchedAttention()))).logits
-            for cache in slots.values()
+            made.lm.run(Step(asked, cache.lengths, cache, sequences=len(asked))).logits for cache in slots.values()
         )
         assert torch.equal(alone, together)
         if step == 0:
-            assert torch.equal(together, torch.stack(plain[:5]))
+            assert torch.equal(together, torch.cat(plain[:5]))
         for cache in slots.values():
             cache.grow()
             if step in (1, 3):
@@ -315,7 +310,7 @@ REFUSED: dict[str, tuple[Callable[[PreTrainedModel], object], str]] = {
     "scaled logits": (lambda model: setattr(model.config, "logit_scale", 0.5), "logit_scale"),
     "scaled states": (
         lambda model: model.model.layers[0].register_forward_hook(lambda layer, given, out: 1.5 * out),
-        "something else",
+        "its logits of a prompt differ",
     ),
 }
 
@@ -325,22 +320,22 @@ def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
     edit, why = REFUSED[what]
     lm = LanguageModel(broad())
     edit(lm.model)
-    with pytest.raises(CannotCompileError, match=why):
-        run_natively(lm)
-    assert lm.forward_backend is None
+    with pytest.raises(NotOursError, match=why):
+        use_natively(lm)
+    assert lm.runner is lm.stock
 
 
 @pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma3", "gemma4", "gpt-oss", "mistral-window", "qwen3.5", "lfm2"])
 def test_models_of_another_make_run_themselves(name: str, kernels: str) -> None:
     lm = LanguageModel(tiny(name), backend="split")
-    with pytest.raises(CannotCompileError):
-        run_natively(lm)
-    assert lm.forward_backend is None
+    with pytest.raises(NotOursError):
+        use_natively(lm)
+    assert lm.runner is lm.stock
 
 
 def test_another_back_end_does_not_run_natively(kernels: str) -> None:
-    with pytest.raises(CannotCompileError, match="attention"):
-        run_natively(LanguageModel(broad(), backend="reference"))
+    with pytest.raises(NotOursError, match="attention"):
+        use_natively(LanguageModel(broad(), backend="reference"))
 
 
 @pytest.mark.parametrize(("low", "kind"), [("v_proj", "Q8_0"), ("q_proj", "Q5_1"), ("up_proj", "Q5_0")])

@@ -1,4 +1,7 @@
-"""The whole engine on a device that is not the host: no tensor is left behind, and the tokens are the processor's."""
+"""The whole engine on a device that is not the host: no tensor is left behind, and the tokens are the processor's.
+
+The pretend device fails where CUDA would, and counts what the host waits for.
+"""
 
 from __future__ import annotations
 
@@ -56,6 +59,45 @@ def written(
     target = Target(lm)
     made = DRAFTERS[name](target, retrieval)
     return run(target, made, PROMPT, retrieval, sampling, gate=gate, new=NEW, shape=SHAPE)[0]
+
+
+A, B = torch.arange(6.0).reshape(2, 3), torch.tensor([True, False, True])
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_two_devices_are_not_mixed(pretend: PretendDevice, inference: bool) -> None:
+    with torch.inference_mode(inference):
+        there = A.to("cuda")
+        for wrong in (
+            lambda: there + A,
+            lambda: torch.cat((there, A)),
+            lambda: there.index_select(1, torch.tensor([0])),
+            lambda: torch.nn.functional.linear(there, A),
+        ):
+            with pytest.raises(RuntimeError, match="same device"):
+                wrong()
+        assert (there * torch.tensor(2.0)).cpu().tolist() == (2 * A).tolist()  # a number of the host
+
+
+@pytest.mark.parametrize("inference", [False, True])
+def test_reads_and_uploads_are_counted(pretend: PretendDevice, inference: bool) -> None:
+    with torch.inference_mode(inference):
+        there, mask = A.to("cuda"), B.to("cuda")
+        for expected, call in (
+            ((1, 0, 0), lambda: there.cpu()),
+            ((1, 0, 0), lambda: there[0, 0].item()),
+            ((1, 0, 0), lambda: bool(there.sum() > 0)),
+            ((1, 0, 0), lambda: there.nonzero()),
+            ((1, 0, 0), lambda: there[:, mask]),
+            ((0, 1, 1), lambda: torch.tensor([1, 2], device="cuda")),
+            ((0, 1, 1), lambda: there.copy_(A)),
+            ((0, 1, 1), lambda: there[:, [2, 0]]),
+            ((0, 1, 0), lambda: A.to("cuda", non_blocking=True)),
+            ((0, 0, 0), lambda: torch.where(mask, there, 0.0)),
+        ):
+            pretend.forget()
+            call()
+            assert (pretend.reads.total(), pretend.uploads.total(), pretend.waits.total()) == expected
 
 
 SOME = ("none", "random", "self", "lm-window", "eagle3.1", "blend-eagle")

@@ -9,10 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
-from specextend_cli.engine.cpu.native_model import NativeModel, run_natively
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native.shared_library import instructions
+from specextend_cli.engine.native_runner import NativeRunner, use_natively
 from specextend_cli.engine.threads import on_threads
 from tests.engine.test_native_model import ARCHITECTURES, LONG, of
 from tests.helpers.packed_weights import SMALL, broad, four_bit, pack, unpack
@@ -24,8 +23,8 @@ TOKENS = torch.tensor((LONG * 5)[:391])
 
 def packed(lm: LanguageModel) -> LanguageModel:
     """A model that reads prompts by its packed weights, whatever this processor is."""
-    run_natively(lm, exact=False)
-    assert isinstance(lm.forward_backend, NativeModel)
+    use_natively(lm, exact=False)
+    assert isinstance(lm.runner, NativeRunner)
     return lm
 
 
@@ -33,13 +32,13 @@ def read(lm: LanguageModel, pieces: Sequence[int], threads: int = 3) -> list[Ten
     """Logits, states and queries of `TOKENS`, and the cache behind them."""
     cache, found = lm.new_cache(len(TOKENS)), []
     for piece in torch.arange(len(TOKENS)).split(pieces):
-        context = ForwardContext(lm.backend, record=(0, lm.layers - 1))
+        asked = {"record": (0, lm.layers - 1), "feature_layers": (0, 1, lm.layers)}
         with on_threads(threads):
-            out = lm.forward(TOKENS[piece], piece, cache, context=context, features=(0, 1, lm.layers))
+            out = lm.forward(TOKENS[piece], piece, cache, **asked)
         cache.commit()
         assert out.features is not None
-        asked = torch.cat([queries.queries for queries in context.queries.values()], -1)
-        found.append((out.logits, out.features, asked.movedim(1, 0)))
+        recorded = torch.cat([queries.queries for queries in out.queries.values()], -1)
+        found.append((out.logits, out.features, recorded.movedim(1, 0)))
     return [*map(torch.cat, zip(*found, strict=True)), *cache.rows(0, cache.length)]
 
 

@@ -10,12 +10,12 @@ import transformers
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest, slots_for
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters import LMDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
@@ -109,7 +109,7 @@ def test_a_cut_back_leaves_the_states_of_what_is_kept(name: str, chain: list[int
     target.begin(100)
     target.prefill(torch.tensor(tokens))
     logits = target.verify(chain_of(chain)).logits
-    target.keep(range(kept))
+    target.commit(range(kept))
     read = [*tokens, *chain[:kept]]
     assert_same_states(target.cache, read_in_order(lm, read))
     ids = torch.tensor(read)
@@ -137,7 +137,7 @@ def test_what_is_dropped_leaves_no_trace(name: str) -> None:
     lm, tokens = model(name), prompt(30)
     cache = read_in_order(lm, tokens)
     for _ in range(2):
-        lm.forward_tree(chain_of([1, 2, 3, 4]), 30, cache, context=ForwardContext(lm.backend))
+        lm.run(Step.of_tree(chain_of([1, 2, 3, 4]), 30, cache))
         cache.rollback()
         lm.forward(torch.tensor([5]), torch.tensor([30]), cache)
         cache.rollback()
@@ -168,16 +168,16 @@ def test_what_cannot_be_kept_is_an_error() -> None:
     cache = read_in_order(lm, prompt(40)[:10])
     lm.forward(torch.tensor([1, 2, 3]), torch.arange(10, 13), cache)
     with pytest.raises(RuntimeError, match="kept as a whole"):
-        cache.keep([0, 1])
+        cache.commit([0, 1])
     with pytest.raises(RuntimeError, match="committed tokens only"):
         lm.forward(torch.tensor([1]), torch.tensor([12]), cache)
     cache.rollback()
-    lm.forward_tree(chain_of([1, 2, 3]), 10, cache, context=ForwardContext(lm.backend))
+    lm.run(Step.of_tree(chain_of([1, 2, 3]), 10, cache))
     with pytest.raises(RuntimeError, match="the first ones"):
-        cache.keep([0, 2])
+        cache.commit([0, 2])
     cache.rollback()
     with pytest.raises(RuntimeError, match="not a tree"):
-        lm.forward_tree(DraftTree([1, 2, 3], [0, 0, 0], [1.0] * 3), 10, cache, context=ForwardContext(lm.backend))
+        lm.run(Step.of_tree(DraftTree([1, 2, 3], [0, 0, 0], [1.0] * 3), 10, cache))
 
 
 @pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
@@ -186,7 +186,7 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
     net = tiny(name)
     lm = LanguageModel(net)
     target, tokens = Target(lm, score_layers=(0, -1)), torch.tensor(prompt(90))
-    attending = target.cache.attending
+    attending = list(target.cache.buffer_of)
     assert target.score_layers == {attending[0], attending[-1]}
     target.begin(100)
     target.prefill(tokens[:60])
@@ -201,7 +201,7 @@ def test_scores_come_from_the_layers_that_attend(name: str) -> None:
 def test_only_layers_that_attend_take_memory_for_each_token() -> None:
     lm = model("qwen3.5")
     cache = lm.new_cache(256)
-    assert cache.buffer.shape[1] == 1
+    assert cache.buffers[0].shape[1] == 1
     assert lm.state_bytes == read_in_order(lm, prompt(40)).states.nbytes
     row = cache.nbytes // cache.capacity
     assert slots_for(lm, 100, 3 * (100 * row + lm.state_bytes)) == 3

@@ -10,13 +10,13 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.batch import BatchRequest
 from specextend_cli.engine.cuda import graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
@@ -101,7 +101,7 @@ def test_a_cut_back_leaves_the_states_of_the_path(name: str, data: st.DataObject
             path = [chosen % len(tree)]
             while path[0]:
                 path.insert(0, tree.parents[path[0]])
-            target.keep(path)
+            target.commit(path)
             read = [*read, *(tree.tokens[node] for node in path)]
             ids = torch.tensor(read)
             expected = lm.forward(
@@ -120,10 +120,10 @@ def test_what_is_dropped_leaves_no_trace(name: str) -> None:
     cache = read_in_order(lm, tokens)
     for tree in (TREE, DraftTree([3], [0], [1.0])):
         for _ in range(2):
-            lm.forward_tree(tree, 30, cache, context=ForwardContext(lm.backend))
+            lm.run(Step.of_tree(tree, 30, cache))
             cache.rollback()
     assert_same_states(cache, read_in_order(lm, tokens))
-    lm.forward_tree(DraftTree([3], [0], [1.0]), 30, cache, context=ForwardContext(lm.backend))
+    lm.run(Step.of_tree(DraftTree([3], [0], [1.0]), 30, cache))
     cache.commit()  # a single node is no tree
     assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
 
@@ -135,8 +135,8 @@ def test_states_that_others_took_stay_as_they_were(name: str) -> None:
     cache = read_in_order(lm, tokens)
 
     def step(token: int) -> None:
-        lm.forward_tree(DraftTree([token], [0], [1.0]), cache.length, cache, context=ForwardContext(lm.backend))
-        cache.keep([0])
+        lm.run(Step.of_tree(DraftTree([token], [0], [1.0]), cache.length, cache))
+        cache.commit([0])
 
     step(3)
     cache.mark()
@@ -154,21 +154,21 @@ def test_states_that_others_took_stay_as_they_were(name: str) -> None:
 def test_what_cannot_be_kept_is_an_error() -> None:
     lm = by_graphs("qwen3.5")
     one, other = read_in_order(lm, prompt(40)[:10]), read_in_order(lm, prompt(30))
-    lm.forward_tree(TREE, 10, one, context=ForwardContext(lm.backend))
+    lm.run(Step.of_tree(TREE, 10, one))
     with pytest.raises(RuntimeError, match="has to be said"):
         one.commit()
     captured = made("qwen3.5")
     captured.prepare()
     requests = [BatchRequest(prompt(40), Stop(3)) for _ in range(2)]
     for between in (
-        lambda lm: lm.forward_tree(TREE, 30, other, context=ForwardContext(lm.backend)),
+        lambda lm: lm.run(Step.of_tree(TREE, 30, other)),
         lambda lm: decode_together(lm, requests, 2),
     ):
         one = read_in_order(captured.lm, prompt(40)[:10])
-        captured.lm.forward_tree(TREE, 10, one, context=ForwardContext(lm.backend))
+        captured.lm.run(Step.of_tree(TREE, 10, one))
         between(captured.lm)
         with pytest.raises(RuntimeError, match="before the next forward"):
-            one.keep([0])
+            one.commit([0])
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -182,13 +182,13 @@ def test_states_that_are_not_kept_are_found_at_load(name: str) -> None:
 
     lm = LanguageModel(tiny(name), backend="triton")
     refused = use_checked_graphs(Target(lm), capture=capture)
-    assert "its logits after a tree differ" in refused["the model runs without CUDA graphs"]
-    assert lm.forward_backend is None
+    assert "differ from those without" in refused["the model runs without CUDA graphs"]
+    assert lm.runner is lm.stock
 
 
 def test_the_first_tokens_of_all_are_left_to_the_model() -> None:
     lm, tokens = by_graphs("qwen3.5"), [3, 4, 6, 7]
-    found = lm.forward_tree(chain_of(tokens), 0, lm.new_cache(64), context=ForwardContext(lm.backend)).logits
+    found = lm.run(Step.of_tree(chain_of(tokens), 0, lm.new_cache(64))).logits
     expected = lm.forward(torch.tensor(tokens), torch.arange(4), lm.new_cache(64)).logits
     torch.testing.assert_close(found, expected, atol=1e-3, rtol=1e-3)
 
@@ -207,7 +207,7 @@ def test_batches_between_the_steps_of_a_text() -> None:
     texts = [prompt(length) for length in (40, 33)]
     expected = [generate(tiny("qwen3.5"), text, 6) for text in texts]
     for event in decode(captured.target, drafts, tokens, stop=Stop(12)):
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             written.extend(event.tokens)
             assert decode_together(captured.lm, [BatchRequest(text, Stop(6)) for text in texts], 2) == expected
     assert written == by_generate(12, name="qwen3.5")

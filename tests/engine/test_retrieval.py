@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 from specextend_cli.engine.config import Retrieval, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.lm import LMDrafter
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.retrieval import Schedule, working_set
 from specextend_cli.engine.stop import Stop
@@ -93,7 +93,7 @@ def test_working_sets_are_chosen_when_the_gate_affords_it(every: int) -> None:
     gate.every = every
     drafter = LMDrafter(lm, target, config)
     events = list(decode(target, drafter, prompt(40), stop=Stop(14), retrieval=config, gate=gate))
-    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
     assert steps > 4
     assert sum(isinstance(event, Retrieved) for event in events) == 1 + (steps - 1) // every
 
@@ -110,7 +110,7 @@ def test_a_set_is_chosen_again_only_where_it_leaves_something_out(
     drafter = LMDrafter(target.lm if is_self else LanguageModel(tiny()), target, config)
     events = list(decode(target, drafter, prompt(length), stop=Stop(14), retrieval=config, gate=gate))
     chosen = sum(isinstance(event, Retrieved) for event in events)
-    steps = sum(isinstance(event, Step) and event.nodes > 0 for event in events)
+    steps = sum(isinstance(event, Accepted) and event.nodes > 0 for event in events)
     assert {"never": chosen == 1, "later": 1 < chosen < steps, "always": chosen == steps}[chosen_again]
 
 
@@ -123,7 +123,7 @@ def test_scores_are_the_eager_attention_row_of_the_accepted_node(name: str) -> N
     target.prefill(torch.tensor(prompt(50)))
     tree = DraftTree([3, 4, 5, 6], [0, 0, 0, 2], [1, 0.9, 0.8, 0.7])
     target.verify(tree, record=True)
-    target.keep([0, 2, 3])
+    target.commit([0, 2, 3])
     scores = target.attention_from(3)
     assert float(scores.sum()) == pytest.approx(1, abs=1e-5)
 
@@ -139,7 +139,7 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     """Undo RoPE on each chosen key with complex numbers, apply it anew at its dense position."""
     lm = LanguageModel(tiny(name))
     config = Retrieval(policy="retrieval", chunk=4, top_k=3, recent=5, sinks=2, positions="compact")
-    working = DraftCache(lm.new_cache, config, frequencies=rotary_frequencies(lm))
+    working = WorkingSet(lm.new_cache, config, frequencies=rotary_frequencies(lm))
     working.begin(64)
     tokens = torch.tensor(prompt(60))
     lm.forward(tokens, torch.arange(60), working.full)
@@ -148,14 +148,14 @@ def test_a_compact_working_set_equals_an_independent_rotation(name: str) -> None
     working.show(chosen)
 
     half = rotary_frequencies(lm)
-    keys = working.full.buffer[0][:, :, chosen]
+    keys = working.full.buffers[0][0, ..., chosen, :]
     pairs = torch.complex(keys[..., : len(half)], keys[..., len(half) : 2 * len(half)])
     plain = pairs * torch.polar(torch.ones(len(chosen), len(half)), -chosen[:, None] * half)
     again = plain * torch.polar(torch.ones(len(chosen), len(half)), torch.arange(len(chosen))[:, None] * half)
     expected = torch.cat((again.real, again.imag, keys[..., 2 * len(half) :]), -1)
     (shown,) = working.cache.rows(0, len(chosen))
     assert torch.allclose(shown[0], expected, atol=1e-5)
-    assert torch.equal(shown[1], working.full.buffer[1][:, :, chosen])
+    assert torch.equal(shown[1], working.full.buffers[0][1, ..., chosen, :])
 
 
 def test_the_visible_positions_follow_the_sequence() -> None:

@@ -12,11 +12,11 @@ from transformers import PreTrainedModel
 from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import NoDrafter
-from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
+from specextend_cli.engine.events import Accepted, Finished, Prefilled, Prefilling
 from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
+from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
-from specextend_cli.engine.transformers_target import TransformersTarget
 from specextend_cli.errors import ModelError
 from tests.engine.test_support import REFUSED as REFUSED_BY_ENGINE
 from tests.engine.tiny_models import OTHERS, generate, make, prompt
@@ -76,10 +76,10 @@ def test_what_is_told_of_a_run() -> None:
             target, NoDrafter(), tokens, stop=Stop(12, frozenset([answer[count]])), prefill_chunk=16, shared_prefix=20
         )
     )
-    assert [type(event) for event in events[:3]] == [Prefilling, Prefilled, Step]
-    assert [token for event in events if isinstance(event, Step) for token in event.tokens] == answer[: count + 1]
+    assert [type(event) for event in events[:3]] == [Prefilling, Prefilled, Accepted]
+    assert [token for event in events if isinstance(event, Accepted) for token in event.tokens] == answer[: count + 1]
     assert events[-1] == Finished("eos", count + 1)
-    assert all(event.nodes <= 1 for event in events if isinstance(event, Step))
+    assert all(event.nodes <= 1 for event in events if isinstance(event, Accepted))
     assert target.length == 90 + count
 
 

@@ -80,7 +80,7 @@ def test_in_a_working_set_positions_decide(in_tree: bool) -> None:
     tree = random_tree_mask(9) if in_tree else None
     of_keys, of_queries, seen = positions_and_tree(9, 40, tree, before)
     for window in (3, 40, 200, 1000):
-        context = ForwardContext(SplitKV(), tree, positions=at)
+        context = ForwardContext(SplitKV(), tree, key_positions=at)
         out = attended(context, q, k, v, window, PLAIN)
         narrow = seen & (of_queries[:, None] - of_keys < window)
         assert (out - written_out(q, k, v, narrow, PLAIN)).abs().max() < 4e-6

@@ -22,7 +22,7 @@ from specextend_cli.engine.drafters import (
     NoDrafter,
 )
 from specextend_cli.engine.drafters.ngram_table import NgramTable, key_of
-from specextend_cli.engine.events import Finished, Step
+from specextend_cli.engine.events import Accepted, Finished
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
@@ -120,7 +120,7 @@ def run(
         prefill_chunk=64,
     ):
         meter.add(event)
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             out.extend(event.tokens)
     assert isinstance(event, Finished)
     assert event.tokens == len(out)
@@ -131,7 +131,7 @@ def decode_together(lm: LanguageModel, requests: Sequence[BatchRequest], slots: 
     """What each request gets, of a batch of at most `slots` sequences."""
     written: list[list[int]] = [[] for _ in requests]
     for number, event in decode_batch(lm, requests, slots=slots, prefill_chunk=16):
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             written[number].extend(event.tokens)
     return written
 

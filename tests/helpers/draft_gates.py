@@ -24,8 +24,10 @@ class Impatient(DraftGate):
 
 
 class Rarely(DraftGate):
-    """A gate that is shut for 75 steps at a time: more tokens than a drafter reads at once afterwards."""
+    """A gate that is open for five of `every` steps: what is committed meanwhile waits for the next draft."""
+
+    every = 80
 
     def next_shape(self, length: int) -> TreeShape:
         self.asked = getattr(self, "asked", 0) + 1
-        return self.shape if self.asked % 80 < 5 else TreeShape(nodes=1)
+        return self.shape if self.asked % self.every < 5 else TreeShape(nodes=1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 from tests.engine.tiny_models import prompt, tiny
 
 
@@ -87,16 +87,16 @@ def follows(head: EagleHead, plain: Plain) -> None:
     lm = LanguageModel(tiny())
     cache = head.new_cache(64)
 
-    cache.reserve(29)
-    out = head(tokens[1:], head.fuse(features), torch.arange(29), cache, ForwardContext(lm.backend))
+    out = head.run(Step(tokens[1:], torch.arange(29), cache, backend=lm.backend, features=features))
     cache.commit()
     read, states = tokens[1:], plain.fused(features.double())
     logits, own = plain.run(read, states)
     assert torch.allclose(out.logits.double(), logits, atol=1e-4)
     for depth in range(5):
         drafted = head.vocabulary[out.logits[-1:].argmax(-1)]
-        cache.reserve(1)
-        out = head(drafted, out.states[-1:], torch.tensor([29 + depth]), cache, ForwardContext(lm.backend))
+        assert out.state is not None
+        step = Step(drafted, torch.tensor([29 + depth]), cache, backend=lm.backend, states=out.state[-1:])
+        out = head.run(step)
         cache.commit()
         read, states = torch.cat((read, drafted)), torch.cat((states, own[-1:]))
         logits, own = plain.run(read, states)

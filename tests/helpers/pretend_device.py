@@ -32,6 +32,8 @@ DEVICE = torch.device("cuda:0")
 _PACKAGE = str(ROOT / "specextend_cli")
 _aten = torch.ops.aten
 
+_AT_ONCE = 64 << 10
+"""Bytes that a driver takes from pageable memory without waiting for the device (CUDA's programming guide)."""
 _TAKES_NUMBERS = {_aten.where, _aten.fill_, _aten.masked_fill, _aten.masked_fill_}  # beside what is pointwise
 _WHOLE = {  # composites that need no closer look
     *(_aten.linear, _aten.matmul, _aten.scaled_dot_product_attention),
@@ -147,7 +149,7 @@ class PretendDevice(TorchDispatchMode):
                 _count(self.reads)
         elif not isinstance(source, Pretend) and to == "cuda" and source.numel():
             _count(self.uploads)
-            if not is_asynchronous:
+            if not is_asynchronous or source.nbytes > _AT_ONCE:
                 _count(self.waits)
 
     def _indexes(self, source: Tensor, indices: Sequence[Tensor | None], values: Tensor | None) -> None:
@@ -439,10 +441,10 @@ def _refuse(what: str = "indexing") -> None:
 
 
 def _count(counter: Counter[str], n: int = 1) -> None:
-    counter[_place()] += n
+    counter[_addresses()] += n
 
 
-def _place() -> str:
+def _addresses() -> str:
     """The innermost line of the package that is running, "elsewhere" if none is."""
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:

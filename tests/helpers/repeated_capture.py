@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
+from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.cuda import graph_check
-from specextend_cli.engine.cuda.fused import CannotFuseError
 
 
 @dataclass
@@ -59,7 +59,7 @@ def only_stock_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no model be fused, so that transformers' layers are captured."""
 
     def refuse(model: object) -> None:
-        raise CannotFuseError("not in this test")
+        raise NotOursError("not in this test")
 
     monkeypatch.setattr(graph_check, "FusedModel", refuse)
     monkeypatch.setattr(graph_check, "FusedHead", refuse)

@@ -8,7 +8,7 @@ from specextend_cli.documents.read import read
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter, NoDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.stop import Stop
 from specextend_cli.summarize.writer import TextGenerator
 from tests import ROOT
@@ -22,7 +22,7 @@ def _written(generator: TextGenerator, drafter: Drafter, prompt: list[int]) -> l
     events = decode(
         generator.target, drafter, prompt, stop=stop, gate=DraftGate(generator.draft_gate.shape, enabled=False)
     )
-    return [token for event in events if isinstance(event, Step) for token in event.tokens]
+    return [token for event in events if isinstance(event, Accepted) for token in event.tokens]
 
 
 def check_short_texts(generator: TextGenerator, lengths: Sequence[int]) -> None:

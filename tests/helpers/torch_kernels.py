@@ -20,9 +20,9 @@ from torch.utils._python_dispatch import _disable_current_modes
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_tree import Window
-from specextend_cli.engine.cuda import graphs, ops
+from specextend_cli.engine.cuda import ops
+from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
 from specextend_cli.engine.cuda.ops import Level, Norm, Rope
-from specextend_cli.engine.cuda.step import WORDS, Recurrence, StepInputs
 from tests.helpers.pretend_device import Pretend
 
 
@@ -30,10 +30,9 @@ def replace_kernels(
     monkeypatch: pytest.MonkeyPatch, wrap: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda kernel: kernel
 ) -> None:
     """Let graphs compute by these. `wrap` is applied to each."""
-    ours = (add_norm, rope_and_store, store, gated, attend_placed, first_keys, best, advance, convolution_inputs, recur)
+    ours = (add_norm, rope_and_store, store, gated, attend_at, first_keys, best, advance, convolution_inputs, recur)
     for kernel in ours:
         monkeypatch.setattr(ops, kernel.__name__, wrap(on_host(kernel)))
-    monkeypatch.setattr(graphs, "pack", wrap(on_host(pack)))
 
 
 def replace_attention(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +62,7 @@ def on_host(kernel: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _inner(leaf: Any) -> Any:
-    if isinstance(leaf, Level | StepInputs):
+    if isinstance(leaf, Level | GraphInputs):
         bare = copy(leaf)
         bare.__dict__.update({name: _inner(value) for name, value in vars(leaf).items()})
         return bare
@@ -153,7 +152,7 @@ def gated(gate_up: Tensor) -> Tensor:
     return torch.nn.functional.silu(gate) * up
 
 
-def attend_placed(
+def attend_at(
     q: Tensor,
     like: Tensor,
     scale: float,
@@ -210,14 +209,6 @@ def first_keys(window: int, n: int, place: Tensor, lengths: Tensor, words: Tenso
             seen += [before + slot for depth, slot in enumerate(path) if root + depth > own - window]
             first[sequence, row] = seen[0]
     return first
-
-
-def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
-    n, tree = mask.shape
-    words = torch.zeros(n, -(-tree // 64), dtype=torch.long) if out is None else out.zero_()
-    for slot in range(tree):
-        words[:n, slot // 64] |= mask[:, slot].long() << slot % 64
-    return words
 
 
 def best(

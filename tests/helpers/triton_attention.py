@@ -8,7 +8,7 @@ from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan
-from specextend_cli.engine.attention.triton_tree import Window, attend, attend_placed, first_keys, pack
+from specextend_cli.engine.attention.triton_tree import Window, attend, attend_at, first_keys, pack
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, tiny
@@ -69,7 +69,7 @@ def check_placed(device: str, dtype: torch.dtype) -> None:
         words = pack(mask, torch.full((16, 2), -1, device=device))  # of surplus rows and words, zeros
         more = torch.cat((q, q[:, :, :7]), 2)
         sizes = torch.tensor([length, n], device=device)
-        out = attend_placed(more, q, 0.1, place, sizes, 1, kv_heads, words=words)[:, :, :n]
+        out = attend_at(more, q, 0.1, place, sizes, 1, kv_heads, words=words)[:, :, :n]
         assert (out.cpu().float() - exact(q, k, v, 0.1, mask)).abs().max() < TOLERANCE[dtype]
 
 
@@ -117,7 +117,7 @@ def check_windows(
         options = {"words": words, "softmax": there, "window": Window(window, first)}
         expected = exact(q, k, v, 0.1, seen, softmax)
         for launch in (None, cut._replace(splits=5)) if prefix == many else (None,):
-            out = attend_placed(q, q, 0.1, *placed, 1, kv_heads, **options, launch=launch)
+            out = attend_at(q, q, 0.1, *placed, 1, kv_heads, **options, launch=launch)
             assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype], (prefix, launch)
 
 
@@ -131,7 +131,7 @@ def check_sequences(device: str, dtype: torch.dtype, window: int | None = None) 
     lengths = [5, 1, 320, 77]
     ends = torch.tensor([*lengths, 1], device=device)
     seen = None if window is None else Window(window, first_keys(window, 1, place, ends, None))
-    out = attend_placed(q, q, 0.1, place, ends, 2, kv_heads, window=seen)
+    out = attend_at(q, q, 0.1, place, ends, 2, kv_heads, window=seen)
     for sequence, length in enumerate(lengths):
         k, v = buffer[:, 2, sequence, None, :, max(0, length - (window or length)) : length]
         one = slice(sequence, sequence + 1)

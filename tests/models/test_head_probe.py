@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 from specextend_cli.models.heads import LEAST, agreements, load_head, probe
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import prompt, tiny
@@ -120,22 +120,19 @@ def test_agreement_is_that_of_drafts_made_one_by_one(lm: LanguageModel) -> None:
     torch.manual_seed(4)
     for parameter in head.layers[0].self_attn.parameters():
         parameter.add_(0.03 * torch.randn(parameter.shape))
-    out = lm.forward(tokens, torch.arange(30), lm.new_cache(30), features=head.config.feature_layers)
+    out = lm.forward(tokens, torch.arange(30), lm.new_cache(30), feature_layers=head.config.feature_layers)
     assert out.features is not None
     chosen = out.logits.argmax(-1)
 
     def drafted(position: int, depth: int) -> Tensor:
         """The most likely token after the text's tokens up to `position + 1 + depth`, the last `depth` drafted."""
-        context, rows = ForwardContext(lm.backend), position + 1
-        cache = head.new_cache(64)
-        cache.reserve(rows)
-        states = head.fuse(out.features[:rows])
-        made = head(tokens[1 : rows + 1], states, torch.arange(rows), cache, context)
+        rows, cache = position + 1, head.new_cache(64)
+        read = {"backend": lm.backend, "features": out.features[:rows]}
+        made = head.run(Step(tokens[1 : rows + 1], torch.arange(rows), cache, **read))
         for step in range(depth):
             cache.commit()
-            cache.reserve(1)
             at = torch.tensor([rows + step])
-            made = head(tokens[at + 1], made.states[-1:], at, cache, context)
+            made = head.run(Step(tokens[at + 1], at, cache, backend=lm.backend, states=made.state[-1:]))
         return made.logits[-1].argmax()
 
     shares = [

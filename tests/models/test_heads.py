@@ -16,9 +16,9 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 from specextend_cli.errors import ModelError
 from specextend_cli.models.head_config import default_layers
 from specextend_cli.models.heads import load_head
@@ -61,8 +61,7 @@ class PlainYarn(Plain):
 
 def logits(head: EagleHead, lm: LanguageModel, tokens: Tensor, features: Tensor) -> Tensor:
     cache = head.new_cache(len(tokens))
-    cache.reserve(len(tokens))
-    return head(tokens, head.fuse(features), torch.arange(len(tokens)), cache, ForwardContext(lm.backend)).logits
+    return head.run(Step(tokens, torch.arange(len(tokens)), cache, backend=lm.backend, features=features)).logits
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)

@@ -14,15 +14,15 @@ from torch import Tensor
 from transformers import conversion_mapping
 from transformers.modeling_layers import MtpLayer
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.attention.triton_tree import triton_tree
+from specextend_cli.engine.check import NotOursError
 from specextend_cli.engine.config import TreeShape
-from specextend_cli.engine.cpu import native_head
 from specextend_cli.engine.cuda import draft_graphs, graphs
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import EagleDrafter, NoDrafter
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.native import CannotCompileError
+from specextend_cli.engine.native_runner import use_natively
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.draft_modules import layers_in, load_mtp
@@ -80,20 +80,15 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
     head = load_mtp(lm)
     tokens = torch.tensor(prompt(40))
     n = len(tokens) - 1
-    states = lm.forward(tokens, torch.arange(n + 1), lm.new_cache(40), features=(lm.layers,)).features
+    states = lm.forward(tokens, torch.arange(n + 1), lm.new_cache(40), feature_layers=(lm.layers,)).features
     assert states is not None
     cache = head.new_cache(40)
     found = []
     for start, end in ((0, 30), (30, n)):  # in two pieces, the second a chain of a tree
-        cache.reserve(end - start)
         order = torch.arange(end - start)
         mask = order <= order[:, None] if start else None
-        context = ForwardContext(lm.backend, tree_mask=mask)
-        found.append(
-            head(
-                tokens[start + 1 : end + 1], states[start:end], torch.arange(start, end), cache, context, of_target=True
-            ).logits
-        )
+        given = {"backend": lm.backend, "features": states[start:end]}
+        found.append(head.run(Step(tokens[start + 1 : end + 1], start + order, cache, mask, **given)).logits)
         cache.commit()
 
     def norm(x: Tensor, of: Any) -> Tensor:
@@ -161,8 +156,8 @@ def test_an_incomplete_one_is_refused(part: str, load: Load) -> None:
 
 def test_no_native_forward_takes_it(load: Load) -> None:
     lm, _ = load("qwen3-next")
-    with pytest.raises(CannotCompileError, match="torch's kernels"):
-        native_head.run_natively(load_mtp(lm))
+    with pytest.raises(NotOursError, match="of its target's own make"):
+        use_natively(load_mtp(lm))
 
 
 @pytest.mark.parametrize(
@@ -186,8 +181,8 @@ def test_by_graphs_it_drafts_what_it_drafts_without(
         if with_graphs:
             refused = use_checked_graphs(target, drafter, shape, capture=capture)
             assert set(refused) == {f"{which} keeps transformers' layers" for which in ("the model", "the draft head")}
-            assert drafter.head.forward_backend is not None
-            assert drafter.head.forward_backend.drafts is not None
+            assert drafter.head.runner is not drafter.head.stock
+            assert drafter.head.runner.drafts is not None
             at_load, capture.replays = capture.captures, 0
         written, meter = run(target, drafter, prompt(), retrieval, shape=shape, new=16)
         assert written == generate(make(TARGETS[name]()), prompt(), 16)

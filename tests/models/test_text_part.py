@@ -18,9 +18,9 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from specextend_cli.engine.cpu.native_model import run_natively
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.native import Library
+from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
@@ -80,8 +80,8 @@ def test_all_that_are_loaded_are_tested() -> None:
 def test_the_native_forward_takes_it(library: Library, tmp_path: Path) -> None:
     library.load()
     lm = LanguageModel(load_model(save(whole("mistral3"), tmp_path)), backend="split")
-    run_natively(lm)
-    assert lm.forward_backend is not None
+    use_natively(lm)
+    assert lm.runner is not lm.stock
     target = Target(lm)
     written, _ = run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))
     assert written == generate(whole("mistral3"), prompt(), NEW)

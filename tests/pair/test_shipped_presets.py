@@ -13,7 +13,7 @@ import pytest
 import transformers
 
 from specextend_cli.engine.decode import decode
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.stop import Stop
 from specextend_cli.errors import ModelError, UsageError
 from specextend_cli.models.ngram_table import FILE
@@ -76,7 +76,7 @@ def write(generator: TextGenerator, prompt: list[int], new: int = 32) -> tuple[l
     how = {"sampling": generator.sampling, "retrieval": generator.retrieval, "gate": generator.draft_gate}
     stop = Stop(new, frozenset())
     events = decode(generator.target, generator.drafter, prompt, stop=stop, prefill_chunk=64, **how)
-    steps = [event for event in events if isinstance(event, Step)]
+    steps = [event for event in events if isinstance(event, Accepted)]
     return [token for step in steps for token in step.tokens], max(step.nodes for step in steps)
 
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 import torch
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import EagleDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import InputError, UsageError
@@ -83,7 +83,7 @@ def test_an_interrupted_run_goes_on_and_its_head_changes_no_text(train, monkeypa
     asked, drafted, tokens = [1, 2, *documents()[-1][:48], 3], 0, list[int]()
     gate = DraftGate(TreeShape(nodes=4, depth=3, width=1, threshold=0.0), enabled=False)
     for event in decode(target, drafter, asked, stop=Stop(24), retrieval=retrieval, gate=gate):
-        if isinstance(event, Step):
+        if isinstance(event, Accepted):
             tokens += event.tokens
             drafted += event.nodes
     assert tokens == generate(tiny(), asked, 24)
@@ -128,13 +128,13 @@ def test_every_step_of_training_equals_a_drafted_chain_of_that_depth(train):
     ids = torch.tensor(tokens)
     for first in range(start, n - steps):
         cache = head.new_cache(n)
-        cache.reserve(first + 1)
-        fused, context = head.fuse(features[: first + 1]), ForwardContext(lm.backend)
-        out = head(ids[1 : first + 2], fused, torch.arange(first + 1), cache, context)
+        read, at = ids[1 : first + 2], torch.arange(first + 1)
+        out = head.run(Step(read, at, cache, backend=lm.backend, features=features[: first + 1]))
         for step in range(steps):
             row = first + step
             assert torch.allclose(out.logits[-1], head.lm_head(unrolled[step][row - start]), atol=1e-4)
             if row + 2 < n:
                 cache.commit()
-                cache.reserve(1)
-                out = head(ids[row + 2 : row + 3], out.states[-1:], torch.tensor([row + 1]), cache, context)
+                assert out.state is not None
+                at, states = torch.tensor([row + 1]), out.state[-1:]
+                out = head.run(Step(ids[row + 2 : row + 3], at, cache, backend=lm.backend, states=states))

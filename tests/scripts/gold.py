@@ -46,7 +46,7 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import Drafter
-from specextend_cli.engine.events import Retrieved, Step
+from specextend_cli.engine.events import Accepted, Retrieved
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.models.presets import load_preset
@@ -54,8 +54,8 @@ from specextend_cli.models.sources import fetch_pair
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.runtime.draft_heads import load_eagle
 from specextend_cli.runtime.loading import drafter_of, load_language_model, load_target, with_draft
-from specextend_cli.runtime.native import make_library, run_natively
 from specextend_cli.runtime.options import Engine
+from specextend_cli.runtime.processor import make_library, run_natively
 from tests.engine.tiny_models import VOCABULARY
 from tests.scripts.gold_models import save_models
 
@@ -251,7 +251,7 @@ def decoded(target: Target, drafter: Drafter, case: Case, draft: Draft) -> Recor
     for event in decode(target, drafter, case.tokens, stop=stop, gate=gate, **options):
         if isinstance(event, Retrieved):
             record["sets"].append(int(event.positions.sum()))
-        elif isinstance(event, Step):
+        elif isinstance(event, Accepted):
             record["tokens"] += event.tokens
             if event.nodes:  # the first token comes from prefill
                 record["accepted"].append(event.accepted)

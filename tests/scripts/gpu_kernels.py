@@ -22,12 +22,9 @@ from specextend_cli.engine.attention import Backend
 from specextend_cli.engine.attention.flash_package import is_installed
 from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
-from specextend_cli.engine.attention.triton_tree import attend, attend_placed, pack
+from specextend_cli.engine.attention.triton_tree import attend, attend_at, pack
 from specextend_cli.engine.attention_backends import backend_for
-from specextend_cli.engine.config import Retrieval
-from specextend_cli.engine.drafters import LMDrafter
-from specextend_cli.engine.target import Target
-from tests.scripts.gpu_models import Sizes, SyntheticModels, seconds
+from tests.scripts.gpu_models import Sizes, seconds
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 """Largest difference of an output; inputs are normal, so outputs are of order one."""
@@ -60,12 +57,9 @@ def check(sizes: Sizes) -> Iterator[dict[str, Cell]]:
     """A row of the table for each kernel in each number format."""
     for dtype in sizes.exact:
         for name, kernel in KERNELS.items():
-            if name.startswith("CUDA graph") and not sizes.is_gpu:
-                continue
             errors, failure = [], ""
             try:
-                trees = sizes.trees[:1] if name == "CUDA graphs of models" else sizes.trees
-                for d, (n, prefix) in product(sizes.head_dims, trees):
+                for d, (n, prefix) in product(sizes.head_dims, sizes.trees):
                     errors.append(kernel(random_case(sizes, dtype, d, n, prefix)))
             except Exception as error:  # triton's own have no common class; one kernel's failure is a finding
                 failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
@@ -133,10 +127,10 @@ def _placed(case: Case) -> Tensor:
     nodes = case.q.shape[2]
     sizes = torch.tensor((total, nodes), device=memory.device)
     words = pack(case.mask) if nodes > 1 else None
-    return attend_placed(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
+    return attend_at(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
 
 
-def _place(case: Case) -> float:
+def _addresses(case: Case) -> float:
     return _difference(_placed(case), case.expected())
 
 
@@ -147,28 +141,12 @@ def _packing(case: Case) -> float:
     return float((bits != case.mask.cpu()).sum())
 
 
-def _graphs_of_models(case: Case) -> float:
-    """A small model and a head that drafts for it, by graphs: 0.0 where the checks at load accept all of them.
-
-    They compare prompts, trees, batches and whole drafts by the fused forward with transformers' layers.
-    """
-    _, heads, _, d = case.q.shape
-    device, dtype, kv_heads = case.q.device, case.q.dtype, case.k.shape[1]
-    sizes = Sizes(device, dtype=dtype, heads=heads, kv_heads=kv_heads, head_dim=d, hidden=heads * d, nodes=16)
-    models = SyntheticModels.create(sizes)
-    models.lm.backend = backend_for(device, "triton")
-    target = Target(models.lm)
-    models.prepare(target, LMDrafter(models.lm, target, Retrieval(policy="full")), batch=4)
-    return 0.0
-
-
 KERNELS: dict[str, Callable[[Case], float]] = {
     "tree attention": _tree,
     "causal attention": _causal,
     "shares and their merge": _split,
-    "cache and length on the device": _place,
+    "cache and length on the device": _addresses,
     "mask packing": _packing,
-    "CUDA graphs of models": _graphs_of_models,
 }
 
 

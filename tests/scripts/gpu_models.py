@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from statistics import median
 from time import perf_counter
@@ -26,17 +26,17 @@ from specextend_cli.engine.attention.flash_package import flash_attn, is_install
 from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention_backends import backend_for
 from specextend_cli.engine.batch import BatchRequest, decode_batch
-from specextend_cli.engine.cache import KVCache, row_shapes
+from specextend_cli.engine.cache import row_shapes
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.cuda.fused import FusedModel
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.drafters import Drafter, EagleDrafter
-from specextend_cli.engine.events import Step
-from specextend_cli.engine.forward import ForwardBackend, ForwardInput, ModelOutput
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import Sampler
+from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree, accept, root
@@ -56,11 +56,12 @@ class Sizes:
 
     `label` names the device in every row, or says that the figures are no GPU's. `exact`, `head_dims` and `trees`
     (nodes, and keys before them) are for the kernel checks; `ring` is the bytes of keys and values in the ring of the
-    timings: several times any cache. `ceiling` scales the roofline's buffers. `read`: tokens of the prompt that every
-    kernel reads, in pieces of `piece`. `prompt`: tokens of the embedded pair's prompt; it writes a quarter as many.
+    timings: several times any cache. `ceiling` scales the roofline's buffers. `piece`: tokens of prompts that are read
+    at once. `prompt`: tokens of the embedded pair's prompt; it writes a quarter as many.
     """
 
     device: torch.device
+    model: str = "tiny"
     label: str = "no GPU: a rehearsal"
     dtype: torch.dtype = torch.float32
     exact: tuple[torch.dtype, ...] = (torch.float32, torch.float16)
@@ -79,7 +80,6 @@ class Sizes:
     draft_vocabulary: int = 256
     rounds: int = 1
     ceiling: float = 0.02
-    read: int = 24
     piece: int = 16
     prompt: int = 256
 
@@ -88,16 +88,25 @@ class Sizes:
         """True if the figures are a GPU's."""
         return self.device.type == "cuda"
 
+    def of_small(self) -> Sizes:
+        """With SmolLM2 135M's shape, or another tiny one."""
+        if not self.is_gpu:
+            return replace(self, model="tiny, too")
+        wide = {"heads": 9, "kv_heads": 3, "head_dim": 64, "hidden": 576, "intermediate": 1536}
+        return replace(self, model="135M", layers=30, vocabulary=49152, draft_vocabulary=49152, **wide)
+
 
 def sizes_for(device: torch.device) -> Sizes:
     """Llama 3.1 8B's sizes on CUDA, with as many layers as fit; tiny ones elsewhere."""
     if device.type != "cuda":
         return Sizes(device)
     free = torch.cuda.mem_get_info(device)[0]
-    longest = 32768
+    longest = 16384
     layers = int((free - _RESERVE - _ENDS) // (_LAYER + longest * _ROWS))
+    layers = max(min(layers, MOST_LAYERS), 0)
     return Sizes(
         device=device,
+        model="8B" if layers == MOST_LAYERS else f"8B, {layers} of {MOST_LAYERS} layers",
         label=torch.cuda.get_device_name(device),
         dtype=torch.bfloat16,
         exact=(torch.bfloat16, torch.float16, torch.float32),
@@ -106,17 +115,16 @@ def sizes_for(device: torch.device) -> Sizes:
         head_dim=128,
         head_dims=(64, 128),
         trees=((1, 0), (1, 9000), (7, 63), (33, 301), (60, 2000), (70, 7000)),
-        lengths=(2048, 8192, 16384, longest),
+        lengths=(1024, 8192, longest),
         nodes=60,
         ring=512 << 20,
-        layers=max(min(layers, MOST_LAYERS), 0),
+        layers=layers,
         hidden=4096,
         intermediate=14336,
         vocabulary=128256,
         draft_vocabulary=32000,
         rounds=15,
         ceiling=1.0,
-        read=16384,
         piece=4096,
         prompt=2048,
     )
@@ -127,7 +135,7 @@ GRAPHS = f"triton{_WITH_GRAPHS}"  # Triton's kernels, in CUDA graphs of whole fo
 RETRIEVAL = Retrieval(positions="compact")
 """The engine's defaults, with dense positions as heads trained on short texts need them."""
 PROMPT, TOKENS = 1000, 100  # of each sequence of a batch
-LATER = "captures later"
+LATER, CHOSEN, VERIFYING = "captures later", "the engine's choice", "verification, {} nodes"
 
 
 class Ceilings(NamedTuple):
@@ -153,13 +161,20 @@ class Ceilings(NamedTuple):
 
     def floor(self, lm: LanguageModel, length: int, nodes: int) -> float:
         """Seconds of a step of `nodes` nodes after `length` tokens: reading and multiplying can overlap."""
-        rows = row_shapes(lm.config)
+        rows = row_shapes(lm.config).values()
         linear = [module for module in lm.model.modules() if isinstance(module, nn.Linear)]
         products = sum(2 * module.in_features * module.out_features for module in linear)
         attention = 4 * int(lm.config.num_attention_heads) * sum(width for _, width in rows) * length
         weights = sum(module.weight.nbytes for module in linear)
         keys = 2 * sum(heads * width for heads, width in rows) * length * lm.dtype.itemsize
         return max((weights + keys) / self.bandwidth, nodes * (products + attention) / self.arithmetic)
+
+    def reading(self, lm: LanguageModel, length: int) -> float:
+        """Seconds of a prompt's products; a token sees half of the keys on average, and one needs logits."""
+        linear = [module for module in lm.model.get_decoder().modules() if isinstance(module, nn.Linear)]
+        products = sum(2 * module.in_features * module.out_features for module in linear)
+        attention = 4 * int(lm.config.num_attention_heads) * sum(width for _, width in row_shapes(lm.config).values())
+        return length * (products + attention * length / 2) / self.arithmetic
 
 
 def seconds(call: Callable[[], object], device: torch.device) -> float:
@@ -176,7 +191,7 @@ Times = defaultdict[int, list[float]]  # seconds of every round, by nodes or by 
 
 @dataclass
 class Steps:
-    """Times after one prompt: verification by nodes, drafting and choosing by the size of the working set.
+    """Times after one prompt: verification by nodes, drafting by the size of the working set.
 
     Every round measures all sizes, so that a slow moment affects all alike.
     """
@@ -188,7 +203,6 @@ class Steps:
     shape: TreeShape
     verifying: Times = field(default_factory=lambda: defaultdict(list))
     drafting: Times = field(default_factory=lambda: defaultdict(list))
-    choosing: Times = field(default_factory=lambda: defaultdict(list))
 
     @torch.inference_mode()
     def measure(self, prompt: Sequence[int], rounds: int, chunk: int) -> None:
@@ -207,8 +221,8 @@ class Steps:
             for size in self.working:
                 last = self._draft(last, size)
             if number == 0:
-                for times in (self.verifying, self.drafting, self.choosing):
-                    times.clear()
+                self.verifying.clear()
+                self.drafting.clear()
 
     def _verify(self, nodes: int, tokens: Sequence[int], sampler: Sampler) -> None:
         """Time a step on a binary tree, after another of as many nodes, so that caches are as in decoding."""
@@ -231,15 +245,10 @@ class Steps:
         target, drafter, device = self.target, self.drafter, self.target.lm.device
         out = target.verify(root(last), features=drafter.feature_layers, record=True)
         token = int(out.logits[0].argmax())
-        target.keep([0])
+        target.commit([0])
         length = drafter.working.read
         chosen = torch.linspace(0, length - 1, min(size, length), device=device).long().unique()
-
-        def choose() -> None:
-            target.attention_from(0)
-            drafter.working.show(chosen)
-
-        self._time(self.choosing, size, choose)
+        drafter.working.show(chosen)
         self._time(self.drafting, size, lambda: drafter.propose(self.shape))
         drafter.observe([token], out.features)
         return token
@@ -310,20 +319,19 @@ class SyntheticModels:
                 failed(f"{name} behind {length:,} tokens", error)
                 continue
             plain, verifying = median(steps.verifying[1]), median(steps.verifying[sizes.nodes])
-            choosing, drafting = median(steps.choosing[working[0]]), median(steps.drafting[working[0]])
+            drafting = median(steps.drafting[working[0]])
             yield {
+                "model": sizes.model,
                 "prompt (tokens)": length,
                 "attention": name,
                 "prefill (s)": target.read_seconds,
                 "plain step (ms)": 1e3 * plain,
-                "times its floor": plain / ceilings.floor(self.lm, length, 1),
-                f"verification, {sizes.nodes} nodes (ms)": 1e3 * verifying,
+                "its floor (ms)": 1e3 * ceilings.floor(self.lm, length, 1),
+                f"{VERIFYING.format(sizes.nodes)} (ms)": 1e3 * verifying,
                 "verification, times its floor": verifying / ceilings.floor(self.lm, length, sizes.nodes),
                 "times a plain step": verifying / plain,
                 "drafting (ms)": 1e3 * drafting,
                 "drafting, all seen (ms)": 1e3 * median(steps.drafting[length]),
-                "one choice (ms)": 1e3 * choosing,
-                "choosing, share of a step": choosing / (choosing + RETRIEVAL.every * (drafting + verifying)),
                 LATER: len(captures) - before,
             }
 
@@ -353,35 +361,34 @@ class SyntheticModels:
 
 
 @dataclass
-class _FusedReader(ForwardBackend[ModelOutput]):
+class _FusedReader(Runner):
     """Prompts by the fused forward and any attention back end; `GraphedModel` takes the default one only."""
 
     model: FusedModel
 
-    def run(self, inputs: ForwardInput) -> ModelOutput:
-        """See `ForwardBackend`."""
-        assert isinstance(inputs.cache, KVCache)
-        return self.model.read(inputs, inputs.cache)
+    def run(self, step: Step) -> Output:
+        """See `Runner`."""
+        return self.model.read(step, step.cache)
 
 
 @torch.inference_mode()
-def prompts(models: SyntheticModels, *, fused: bool) -> Iterator[dict[str, Cell]]:
+def prompts(models: SyntheticModels, ceilings: Ceilings, length: int, *, fused: bool) -> Iterator[dict[str, Cell]]:
     """A row of the table for the engine's choice of an attention kernel, and for each that may read prompts on a GPU.
 
     `fused`: by the fused forward, instead of transformers' layers. The result of a kernel that fails is its error.
     """
     sizes, lm, target = models.sizes, models.lm, Target(models.lm)
-    kernels = {"the engine's choice": lm.backend}
+    kernels = {CHOSEN: lm.backend}
     if sizes.is_gpu:
         kernels["cuDNN"] = partial(hybrid, kernel="cudnn")
         kernels["FlashAttention of torch"] = partial(hybrid, kernel="flash")
         kernels["memory-efficient"] = partial(hybrid, kernel="efficient")
         kernels |= {"flash-attn": flash_attn} if is_installed() else {}
-    prompt = torch.arange(sizes.read).remainder(sizes.vocabulary).tolist()
-    reader = _FusedReader(FusedModel(lm)) if fused else None
+    prompt = torch.arange(length).remainder(sizes.vocabulary).tolist()
+    reader = _FusedReader(FusedModel(lm)) if fused else lm.stock
     for name, target.prefill_backend in kernels.items():
         spent, result = None, ""
-        lm.forward_backend = reader
+        lm.runner = reader
         try:
             call = partial(read, target, prompt, sizes.piece, room=0)
             call()  # warms up
@@ -389,8 +396,10 @@ def prompts(models: SyntheticModels, *, fused: bool) -> Iterator[dict[str, Cell]
         except Exception as error:  # what a kernel does not take, each says in its own way
             result = f"{type(error).__name__}: {error}".splitlines()[0]
         finally:
-            lm.forward_backend = None
-        yield {"prompt (tokens)": sizes.read, "attention": name, "seconds": spent, "result": result}
+            lm.runner = lm.stock
+        floor = ceilings.reading(lm, length)
+        row: dict[str, Cell] = {"model": sizes.model, "prompt (tokens)": length, "attention": name, "seconds": spent}
+        yield {**row, "floor (s)": floor, "result": result}
 
 
 @torch.inference_mode()
@@ -410,6 +419,7 @@ def batches(models: SyntheticModels, sequences: tuple[int, ...]) -> Iterator[dic
             for b in sequences:
                 speed = _tokens_per_second(models, b)
                 yield {
+                    "model": sizes.model,
                     "sequences": b,
                     "tokens/s in all": speed,
                     "preparing graphs (s)": preparing,
@@ -443,7 +453,7 @@ def _tokens_per_second(models: SyntheticModels, b: int) -> float:
     requests = [BatchRequest(prompt, Stop(TOKENS), Sampling(repetition_penalty=1.05)) for prompt in prompts]
     tokens, started, ended = 0, 0.0, 0.0
     for _, event in decode_batch(models.lm, requests, slots=b, prefill_chunk=4096):
-        if isinstance(event, Step) and event.nodes:
+        if isinstance(event, Accepted) and event.nodes:
             tokens, ended = tokens + len(event.tokens), perf_counter()
             started = started or ended
     return (tokens - b) / (ended - started)

@@ -27,7 +27,7 @@ from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, LMDrafter, NgramDrafter, NoDrafter
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
@@ -108,7 +108,7 @@ def main() -> int:
                         target, drafter, prompt, stop=stop, sampling=sampling, retrieval=retrieval, gate=gate
                     ):
                         meter.add(event)
-                        if isinstance(event, Step):
+                        if isinstance(event, Accepted):
                             tokens.extend(event.tokens)
                     compared += 1
                     different += tokens != expected

@@ -23,8 +23,8 @@ import pytest
 import torch
 
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, Chip, plan, power_of_two
+from specextend_cli.engine.cuda.body import WORDS
 from specextend_cli.engine.cuda.ops import _BLOCK
-from specextend_cli.engine.cuda.step import WORDS
 
 CHIPS = {80: Chip(108, 163 << 10), 89: Chip(142, 99 << 10), 90: Chip(132, 227 << 10), 120: Chip(170, 99 << 10)}
 """By compute capability: A100, RTX 4090, H100, RTX 5090."""
@@ -125,7 +125,6 @@ def launches(arch: int) -> Iterator[Launch]:
         yield Launch("first_keys", torch.float32, 0, tuple(sizes.items()), warps=1)
     yield from _of_states()
     yield from _of_drafts()
-    yield Launch("pack_mask", torch.float32, 64, (("mask_t", 1),), warps=1)
 
 
 def _of_states() -> Iterator[Launch]:

@@ -143,7 +143,7 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
     import torch
 
     from specextend_cli.engine import decode as decoding
-    from specextend_cli.engine.events import Prefilled, Step
+    from specextend_cli.engine.events import Accepted, Prefilled
     from specextend_cli.engine.stop import Stop
     from specextend_cli.runtime.loading_thread import result_of
     from specextend_cli.runtime.options import Engine
@@ -155,7 +155,7 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
         generator = result_of(summarizer.load())
     shape = load_preset(file).target.shape
     assert shape is not None
-    assert generator.target.lm.forward_backend or shape.weights < 2e7, "the native library does not run it"
+    assert generator.target.lm.runner or shape.weights < 2e7, "the native library does not run it"
     prompt = random.Random(0).choices(range(shape.vocab), k=length)
     Forced.tokens = prompt[length // 3 :][: tokens + 32]
     decoding.Sampler = Forced  # type: ignore[misc, assignment]
@@ -173,7 +173,7 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
     ):
         if isinstance(event, Prefilled):
             first = event.seconds
-        elif isinstance(event, Step) and event.nodes:
+        elif isinstance(event, Accepted) and event.nodes:
             seconds += event.draft_seconds + event.verify_seconds
             written, steps = written + len(event.tokens), steps + 1
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

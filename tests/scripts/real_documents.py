@@ -24,7 +24,7 @@ class OncePrefilled(Target):
         self._outs: list[tuple[Output, dict[int, Tensor]]] = []
 
     def prefill(self, tokens: Tensor, *, features=()) -> Output:
-        at = sum(rows[0].shape[3] for rows in self._rows[: self._chunk])
+        at = sum(rows[0].shape[4] for rows in self._rows[: self._chunk])
         if self._chunk < len(self._rows):
             self.cache.append(self._rows[self._chunk])
             out, self._queries = self._outs[self._chunk]

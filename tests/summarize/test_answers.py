@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-from specextend_cli.engine.events import Prefilled, Step
+from specextend_cli.engine.events import Accepted, Prefilled
 from specextend_cli.models.preset import Preset
 from specextend_cli.summarize import writer
 from specextend_cli.summarize.answers import flaw
@@ -121,7 +121,7 @@ def test_real_models_retry_otherwise_and_always_alike(presets, monkeypatch, batc
 
     one, other = retried(), retried()
     assert len(one[-1].summary.retried) == 8
-    tokens = [[token for event in run if isinstance(event, Step) for token in event.tokens] for run in (one, other)]
+    tokens = [[token for event in run if isinstance(event, Accepted) for token in event.tokens] for run in (one, other)]
     assert tokens[0] == tokens[1]
     assert one[-1].summary.text == other[-1].summary.text
     monkeypatch.undo()
@@ -160,7 +160,7 @@ def test_a_batch_writes_the_same_text_and_shows_one_chunk_summary_at_a_time(pres
     alone, summary = runs[1][-1].summary, runs[8][-1].summary
     assert len(alone.chunk_summaries) > 4
     assert (summary.chunk_summaries, summary.text) == (alone.chunk_summaries, alone.text)
-    sizes = [{event.batch_size for event in events if isinstance(event, Step)} for events in runs.values()]
+    sizes = [{event.batch_size for event in events if isinstance(event, Accepted)} for events in runs.values()]
     assert (max(sizes[0]), max(sizes[1])) == (1, 8)
     assert summary.meter.batched_tokens > 0
     assert summary.coverage.complete
@@ -174,7 +174,7 @@ def test_a_batch_writes_the_same_text_and_shows_one_chunk_summary_at_a_time(pres
 
 @pytest.mark.parametrize("chosen", [{"draft": "ngram"}, {"draft_attention": "full"}])
 def test_who_chooses_a_draft_gets_it(presets, chosen) -> None:
-    assert not any(event.batch_size > 1 for event in told(presets["one"], **chosen) if isinstance(event, Step))
+    assert not any(event.batch_size > 1 for event in told(presets["one"], **chosen) if isinstance(event, Accepted))
 
 
 @pytest.mark.parametrize("where", ["after one", "in a batch"])

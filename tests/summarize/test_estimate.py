@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Step
+from specextend_cli.engine.events import Accepted, Finished, Prefilled, Prefilling
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.estimate import Estimate
 from specextend_cli.summarize.events import Event, LevelWork, Part, Plan, Rates
@@ -26,10 +26,10 @@ def batch(numbers: range, note: int) -> Iterator[tuple[float, Event]]:
             yield 0.0, Part(number, 22, 1, (1, 2), CHUNK, False)
             yield 0.0, Prefilling(0, CHUNK, 0.0)
             yield READ * CHUNK, Prefilled(CHUNK, READ * CHUNK)
-            yield 0.0, Step((1,), CHUNK + 1, 0, 0.0, 0.0, 0.0)
+            yield 0.0, Accepted((1,), CHUNK + 1, 0, 0.0, 0.0, 0.0)
         for step in range(1, note):
             for _ in some:
-                yield TOGETHER, Step((1,), CHUNK + step + 1, 1, 0.0, TOGETHER, 0.0, len(some))
+                yield TOGETHER, Accepted((1,), CHUNK + step + 1, 1, 0.0, TOGETHER, 0.0, len(some))
                 if step == note - 1:
                     yield 0.0, Finished("length", note)
 
@@ -39,9 +39,9 @@ def alone(level: int, parts: int, size: int, note: int, *, final: bool) -> Itera
     for number in range(1, parts + 1):
         yield 0.0, Part(number, parts, level, (1, 2), size, final)
         yield READ * size, Prefilled(size, READ * size)
-        yield 0.0, Step((1,), size + 1, 0, 0.0, 0.0, 0.0)
+        yield 0.0, Accepted((1,), size + 1, 0, 0.0, 0.0, 0.0)
         for _ in range(1, note, 3):
-            yield 3 * ALONE, Step((1, 1, 1), size, 8, 0.01, 3 * ALONE - 0.01, 0.0)
+            yield 3 * ALONE, Accepted((1, 1, 1), size, 8, 0.01, 3 * ALONE - 0.01, 0.0)
         yield 0.0, Finished("length", note)
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from specextend_cli.engine.events import Step
+from specextend_cli.engine.events import Accepted
 from specextend_cli.errors import InputError, UsageError
 from specextend_cli.summarize.events import Plan, Sentence, Stage, Warned
 from specextend_cli.summarize.mapreduce import pack
@@ -110,7 +110,7 @@ def test_a_long_document_becomes_notes_and_notes_a_summary(presets, name):
     assert "".join(event.lead + event.text for event in events if isinstance(event, Sentence)) == summary.text
     assert 0 < len(summary.text) < len(LONG)
     assert summary.coverage.complete
-    assert summary.meter.tokens == sum(len(event.tokens) for event in events if isinstance(event, Step))
+    assert summary.meter.tokens == sum(len(event.tokens) for event in events if isinstance(event, Accepted))
     assert "\ufffd" not in summary.text
     assert summary.drafter == "blend (ngram + lm)"
 
@@ -138,7 +138,7 @@ def always(monkeypatch):
 def test_no_drafter_changes_a_word(presets, plain, draft):
     events = summarize(presets["one"], draft=draft)
     assert events[-1].summary.text == plain
-    assert any(event.nodes > 1 for event in events if isinstance(event, Step))
+    assert any(event.nodes > 1 for event in events if isinstance(event, Accepted))
 
 
 @pytest.mark.usefixtures("always")
@@ -179,7 +179,7 @@ def test_a_model_that_the_engine_s_forward_does_not_run(other):
     assert summary.text
     assert summary.drafter == "none"
     assert summary.meter.accepted_length == 1
-    assert all(event.nodes <= 1 and event.batch_size == 1 for event in events if isinstance(event, Step))
+    assert all(event.nodes <= 1 and event.batch_size == 1 for event in events if isinstance(event, Accepted))
     retold = summarize(other, temperature=0.9, seed=3)[-1].summary
     assert retold.text == summarize(other, temperature=0.9, seed=3)[-1].summary.text != summary.text
     assert retold.warnings == (*told,)

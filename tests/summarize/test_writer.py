@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from specextend_cli.engine.events import Finished, Step
+from specextend_cli.engine.events import Accepted, Finished
 from specextend_cli.models.tokens import load_tokenizer
 from specextend_cli.summarize import writer as module
 from specextend_cli.summarize.events import Part, Text
@@ -27,7 +27,7 @@ def write(tokenizer, monkeypatch):
         def decode(*_, stop, **__):
             for at in range(0, len(tokens), size):
                 new, ended = stop(tokens[at : at + size])
-                yield Step(tuple(new), 0, 1, 0.0, 0.0, 0.0)
+                yield Accepted(tuple(new), 0, 1, 0.0, 0.0, 0.0)
                 if ended:
                     break
             yield Finished(ended or reason, stop.count)

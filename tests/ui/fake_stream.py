@@ -7,7 +7,7 @@ import time
 from array import array
 from collections.abc import Iterable, Iterator
 
-from specextend_cli.engine.events import Finished, Prefilled, Prefilling, Retrieved, Step
+from specextend_cli.engine.events import Accepted, Finished, Prefilled, Prefilling, Retrieved
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import (
     ChunkSummarized,
@@ -57,7 +57,7 @@ def writing(
         size = 1 if step == 0 else min(rng.choices(range(1, 9), (20, 25, 22, 14, 8, 5, 3, 3))[0], len(pieces) - done)
         nodes = 0 if step == 0 else 1 if size == 1 else 24
         draft, verify = (0.0, plain_seconds or seconds) if nodes == 1 else (0.3 * seconds, 0.7 * seconds)
-        yield Step((7,) * size, length + done + size, nodes, draft, verify, plain_seconds)
+        yield Accepted((7,) * size, length + done + size, nodes, draft, verify, plain_seconds)
         yield Text("".join(pieces[done : done + size]))
         if step % 4 == 2:
             starts = sorted(rng.sample(range(length // 32), min(28, length // 32)))
@@ -99,7 +99,7 @@ def stream(
 
     def count(events: Iterator[Event]) -> Iterator[Event]:
         for event in events:
-            if isinstance(event, (Prefilling, Prefilled, Step, Retrieved, Finished)):
+            if isinstance(event, (Prefilling, Prefilled, Accepted, Retrieved, Finished)):
                 meter.add(event)
             yield event
 

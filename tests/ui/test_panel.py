@@ -9,7 +9,7 @@ import pytest
 from rich.cells import cell_len
 from rich.console import Console
 
-from specextend_cli.engine.events import Prefilled, Prefilling, Step
+from specextend_cli.engine.events import Accepted, Prefilled, Prefilling
 from specextend_cli.summarize.events import ChunkSummarized, LevelWork, Part, Plan, Sentence, Stage, Text, Warned
 from specextend_cli.ui.output import Output
 from specextend_cli.ui.panel import Panel, View, draw, open_view
@@ -61,10 +61,10 @@ def batched(chunks=4, slots=3):
     parts = [Part(n, chunks, 1, (3 * n - 2, 3 * n), 1000, False) for n in range(1, chunks + 1)]
     for part in parts[:slots]:
         yield part
-        yield from (Prefilling(512, 1000, 0.5), Prefilled(1000, 1.0), Step((1,), 1001, 0, 0.0, 0.0, 0.0))
+        yield from (Prefilling(512, 1000, 0.5), Prefilled(1000, 1.0), Accepted((1,), 1001, 0, 0.0, 0.0, 0.0))
     for n in range(90):
         for _ in range(slots):
-            yield Step((1,), 1002 + n, 1, 0.0, 0.01, 0.0, slots)
+            yield Accepted((1,), 1002 + n, 1, 0.0, 0.01, 0.0, slots)
         yield Text(f"word{n} ")
         if n == 20:
             yield from (ChunkSummarized(2, chunks, 1, "The second one."), parts[3])
@@ -109,7 +109,7 @@ def test_the_panel_shows_what_decoding_does():
 def test_retrieved_positions_are_drawn_only_where_something_was_left_out():
     events = [
         Part(1, 1, 1, (1, 1), 500, True),
-        Step((1, 1), 502, 8, 0.01, 0.02, 0.0),
+        Accepted((1, 1), 502, 8, 0.01, 0.02, 0.0),
         chosen(0.99, [(0, 502)], 502),
     ]
     *_, whole, part = frames([*events, chosen(0.8, [(0, 32), (64, 96)], 502)])
@@ -217,7 +217,7 @@ def told(events, pace=lambda event: 0.0, **options):
 
 
 def test_lines_are_few_and_at_least_one_every_ten_seconds():
-    lines = told(stream(), lambda event: 1.5 if isinstance(event, Step) else 0.0)
+    lines = told(stream(), lambda event: 1.5 if isinstance(event, Accepted) else 0.0)
     assert lines[:3] == ["harbour.pdf: 52 pages, 21,340 words", "fetching smollm2-135m", "loading smollm2-135m"]
     assert "3 chunk summaries" in lines
     assert any(line.startswith("writing the summary · about ") for line in lines)
@@ -238,7 +238,7 @@ def test_silence_keeps_warnings():
 
 
 def test_lines_say_what_a_batch_has_done():
-    lines = told(batched(), lambda event: 1.0 if isinstance(event, Step) else 0.0)
+    lines = told(batched(), lambda event: 1.0 if isinstance(event, Accepted) else 0.0)
     assert re.fullmatch(r"progress \d+% .* · chunks 1/4 writing 3 at once: \d+ tokens · speed 100 tok/s, .*", lines[-1])
     left = [float(re.search(r"about ([\d:]+)", line)[1].replace(":", "")) for line in lines if "at once" in line]
     assert left == sorted(left, reverse=True)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from specextend_cli.engine.events import Prefilled, Step
+from specextend_cli.engine.events import Accepted, Prefilled
 from specextend_cli.engine.meter import Meter
 from specextend_cli.summarize.events import ChunkSummarized, Coverage, Part, Sentence, Stage, Text
 from specextend_cli.ui.output import Output
@@ -48,7 +48,7 @@ def test_the_last_line_has_no_figures_of_a_model_that_wrote_nothing():
 
 def test_a_run_without_drafts_says_only_what_was_measured():
     meter = Meter()
-    for event in (Prefilled(10, 1.0), *[Step((1,), n, 1, 0.0, 0.1, 0.1) for n in range(20)]):
+    for event in (Prefilled(10, 1.0), *[Accepted((1,), n, 1, 0.0, 0.1, 0.1) for n in range(20)]):
         meter.add(event)
     assert format_done(summary(meter=meter)) == "done in 18 s · 52 pages · 88 words · 10.0 tok/s"
 

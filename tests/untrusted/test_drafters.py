@@ -15,7 +15,7 @@ from specextend_cli.engine.config import Sampling, TreeShape
 from specextend_cli.engine.decode import decode
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.drafters import BlendDrafter, Drafter, EagleDrafter, LMDrafter, NgramDrafter
-from specextend_cli.engine.events import DrafterFailed, Step
+from specextend_cli.engine.events import Accepted, DrafterFailed
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
@@ -150,7 +150,7 @@ def test_a_draft_with_a_weight_that_is_no_number_is_switched_off_and_said_once(
         for event in decode(
             target, whole, TOKENS, stop=Stop(NEW), retrieval=small(policy), gate=DraftGate(SHAPE, enabled=False)
         ):
-            if isinstance(event, Step):
+            if isinstance(event, Accepted):
                 tokens += event.tokens
             elif isinstance(event, DrafterFailed):
                 failures.append(event.why)

@@ -14,16 +14,7 @@ from importlib.metadata import PackageNotFoundError, version
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention.function import reading_windows
-from specextend_cli.engine.attention.hybrid import (
-    HALVES,
-    capability,
-    hybrid,
-    is_attention,
-    masked,
-    merge,
-    through_window,
-)
+from specextend_cli.engine.attention.hybrid import HALVES, capability, hybrid, is_attention
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 
 _PACKAGE, _MODULE = "flash-attn", "flash_attn"
@@ -54,32 +45,18 @@ def reads_prompts(q: Tensor) -> bool:
 
 @cache
 def is_right(device: torch.device, dtype: torch.dtype, head_dim: int) -> bool:
-    """Whether it gives what attention is, for a prompt's piece behind a prefix, and for a prefix alone."""
-    return all(is_attention(_attend, device, dtype, head_dim, causal=causal) for causal in (True, False))
+    """Whether it gives what attention is, for a prompt's piece behind a prefix."""
+    return is_attention(_attend, device, dtype, head_dim, causal=True)
 
 
-@reading_windows(through_window)
 def flash_attn(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
-    """See `Backend`. In half precision on CUDA; anything else goes to `hybrid`, and windows to torch's kernel.
-
-    RuntimeError where the package does not compute such heads.
-    """
-    if not softmax.is_plain or not q.is_cuda or q.dtype not in HALVES:
+    """See `Backend`. Prompts in half precision on CUDA, of heads that the package computes; others go to `hybrid`."""
+    fits = tree_mask is None and softmax.is_plain and q.is_cuda and q.dtype in HALVES
+    if not fits or not is_right(q.device, q.dtype, q.shape[3]):
         return hybrid(q, k, v, scale, tree_mask, softmax)
-    if not is_right(q.device, q.dtype, q.shape[3]):
-        what = f"heads of {q.shape[3]} dimensions in {q.dtype} on this device"
-        raise RuntimeError(f"{_PACKAGE} cannot be used for {what}")
-    if tree_mask is None:
-        # Aligned to the last keys: a chunk over its prefix and itself.
-        return _attend(q, k, v, scale, causal=True)[0]
-    prefix = k.shape[2] - tree_mask.shape[1]
-    out, lse = masked(q, k[:, :, prefix:], v[:, :, prefix:], scale, tree_mask)
-    if prefix == 0:
-        return out.to(q.dtype)
-    dense, dense_lse = _attend(q, k[:, :, :prefix], v[:, :, :prefix], scale, causal=False)
-    return merge(dense, dense_lse, out, lse).to(q.dtype)
+    return _attend(q, k, v, scale, causal=True)[0]  # aligned to the last keys: a chunk over its prefix and itself
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, scale: float, *, causal: bool) -> tuple[Tensor, Tensor]:

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import torch
 from torch import Tensor, nn
 from transformers import AttentionInterface
 
+from specextend_cli.engine.attention.hybrid import through_window
+from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.windows import Block, blocks
 
 NAME = "specextend"
-_READS_WINDOWS = "reads_windows"
 
 
 class Backend(Protocol):
@@ -28,31 +28,6 @@ class Backend(Protocol):
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
         """Attend."""
-
-
-class ReadsWindows(Protocol):
-    """Attends with a prompt's queries, the last of all keys, of which each sees the newest `window`, its own included.
-
-    q [1, H, n, d]; k, v [1, H_kv, T, d] -> [1, H, n, d], or None where it cannot.
-    """
-
-    def __call__(
-        self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
-    ) -> Tensor | None:
-        """Attend."""
-
-
-B = TypeVar("B", bound=Backend)
-
-
-def reading_windows(read: ReadsWindows) -> Callable[[B], B]:
-    """Let `read` attend in a back end's place, which is else given a prompt in blocks with masks (`windows.py`)."""
-
-    def mark(backend: B) -> B:
-        setattr(backend, _READS_WINDOWS, read)
-        return backend
-
-    return mark
 
 
 class LayerQueries(NamedTuple):
@@ -71,37 +46,38 @@ Queries: TypeAlias = dict[int, LayerQueries]
 """By layer."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass
 class ForwardContext:
     """What the layers know of one forward. It is a keyword argument of the model's call, not global state.
 
-    Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only. `positions`
-    are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window, and as many
-    queries, share `blocks`.
+    Layers in `record` leave their queries in `queries`, with `record_last` those of the last token only.
+    `key_positions` are those of the cache's first rows, where they are not 0, 1, 2 and so on. Layers with one window,
+    and as many queries, share `blocks`.
     """
 
-    backend: Backend
+    backend: Backend | None
     tree_mask: Tensor | None = None
     record: frozenset[int] = frozenset()
     record_last: bool = False
     queries: Queries = field(default_factory=dict)
-    positions: Tensor | None = None
+    key_positions: Tensor | None = None
     blocks: dict[tuple[int, int], list[Block]] = field(default_factory=dict)
 
     def attend(
         self, q: Tensor, k: Tensor, v: Tensor, scale: float, window: int | None, softmax: SoftmaxOptions = PLAIN
     ) -> Tensor:
-        """One layer's attention by the back end, through a window."""
+        """One layer's attention by the back end, through a window: a prompt's by torch's kernel, if there is one."""
+        backend = self.backend
+        assert backend is not None
         if window is None:
-            return self.backend(q, k, v, scale, self._mask_of(q), softmax)
-        read: ReadsWindows | None = getattr(self.backend, _READS_WINDOWS, None)
-        is_prompt = self.tree_mask is None and self.positions is None and q.shape[2] > 1
-        if read is not None and is_prompt and k.shape[2] > window:
-            out = read(q, k, v, scale, window, softmax)
+            return backend(q, k, v, scale, self._mask_of(q), softmax)
+        is_prompt = self.tree_mask is None and self.key_positions is None and q.shape[2] > 1
+        if is_prompt and k.shape[2] > window and (window, q.shape[2]) not in self.blocks:
+            out = None if backend is reference else through_window(q, k, v, scale, window, softmax)
             if out is not None:
                 return out
         parts = [
-            self.backend(q[:, :, rows], k[:, :, seen], v[:, :, seen], scale, mask, softmax)
+            backend(q[:, :, rows], k[:, :, seen], v[:, :, seen], scale, mask, softmax)
             for rows, seen, mask in self.within(window, q.shape[2], k.shape[2], q.device, self._mask_of(q))
         ]
         return parts[0] if len(parts) == 1 else torch.cat([part.transpose(1, 2) for part in parts], 1).transpose(1, 2)
@@ -109,7 +85,7 @@ class ForwardContext:
     def within(self, window: int, n: int, total: int, device: torch.device, mask: Tensor | None) -> list[Block]:
         """What n queries over `total` keys, with this tree's mask, see of them through a window."""
         if (window, n) not in self.blocks:
-            self.blocks[window, n] = blocks(n, total, window, mask, self.positions, device)
+            self.blocks[window, n] = blocks(n, total, window, mask, self.key_positions, device)
         return self.blocks[window, n]
 
     def _mask_of(self, q: Tensor) -> Tensor | None:

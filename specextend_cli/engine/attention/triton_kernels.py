@@ -7,7 +7,7 @@ in base 2, because the hardware has an exp2 instruction.
 
 Names in capitals are compile-time constants. Lengths that change from step to step are not specialized on, so that no
 kernel is compiled during decoding. A kernel that runs in a CUDA graph is PLACED: it reads where the cache lies, and how
-many keys there are, from the device, so that one graph serves every cache (`cuda/step.py`).
+many keys there are, from the device, so that one graph serves every cache (`cuda/body.py`).
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def _rows(
 
 
 @triton.jit  # type: ignore[untyped-decorator]
-def rows_at(place: tl.tensor, layer: tl.tensor, sequence: tl.tensor, head: tl.tensor, like: tl.tensor) -> tl.tensor:
+def rows_at(addresses: tl.tensor, layer: tl.tensor, sequence: tl.tensor, head: tl.tensor, like: tl.tensor) -> tl.tensor:
     """The address of a layer's keys of one sequence and head, in the number format of the pointer `like`."""
-    base = tl.load(place).to(tl.pointer_type(like.dtype.element_ty))
-    by_layer, by_sequence, by_head = tl.load(place + 2), tl.load(place + 3), tl.load(place + 4)
+    base = tl.load(addresses).to(tl.pointer_type(like.dtype.element_ty))
+    by_layer, by_sequence, by_head = tl.load(addresses + 2), tl.load(addresses + 3), tl.load(addresses + 4)
     return tl.multiple_of(base + layer * by_layer + sequence * by_sequence + head * by_head, 16)
 
 
@@ -93,7 +93,7 @@ def attend_split(
     k: tl.tensor,  # [H_kv, T, D] of one sequence; PLACED: anything of the cache's number format
     v: tl.tensor,
     words: tl.tensor,  # [n, words_n] int64, bit j of word w: node 64 w + j is seen; zeros behind the tree
-    place: tl.tensor,  # [7] int64, see `cuda/step.py`, or unused
+    addresses: tl.tensor,  # [7] int64, see `cuda/body.py`, or unused
     lengths: tl.tensor,  # [sequences + 1] int64: keys of each, then those of the tree; or unused
     sinks: tl.tensor,  # [H], contiguous, or unused
     firsts: tl.tensor,  # [sequences, n] int32, the first key that each query sees, or unused
@@ -143,8 +143,8 @@ def attend_split(
         total = tl.load(lengths + sequence).to(tl.int32)
         if not CAUSAL:
             tree = tl.load(lengths + sequences).to(tl.int32)
-        keys = rows_at(place, layer, sequence, head, k)
-        values = tl.multiple_of(keys + tl.load(place + 1), 16)
+        keys = rows_at(addresses, layer, sequence, head, k)
+        values = tl.multiple_of(keys + tl.load(addresses + 1), 16)
     else:
         keys = k + head.to(tl.int64) * k_h
         values = v + head.to(tl.int64) * v_h
@@ -254,7 +254,7 @@ def merge_splits(
 @triton.jit(do_not_specialize=["window", "words_n"])  # type: ignore[untyped-decorator]
 def first_keys(
     words: tl.tensor,  # see `attend_split`
-    place: tl.tensor,
+    addresses: tl.tensor,
     lengths: tl.tensor,
     firsts: tl.tensor,
     window: tl.tensor,
@@ -276,7 +276,7 @@ def first_keys(
         since = path - tl.cumsum(node, 0) + node  # nodes of the path from this one on
         oldest = tl.min(tl.where((node != 0) & (since <= window), slot, SLOTS), 0).to(tl.int64)
     # Key i is at position i, or at `known[i]` and, behind those, as far before the next as its row.
-    known, count = tl.load(place + 5).to(tl.pointer_type(tl.int64)), tl.load(place + 6).to(tl.int32)
+    known, count = tl.load(addresses + 5).to(tl.pointer_type(tl.int64)), tl.load(addresses + 6).to(tl.int32)
     gaps = tl.load(known + count - 1, mask=count > 0, other=-1) + 1 - count
     unseen = prefix + gaps + path - 1 - window  # the newest position that the query does not see
     hidden = tl.minimum(tl.maximum(unseen - gaps + 1 - count, 0), prefix - count)
@@ -287,15 +287,3 @@ def first_keys(
         hidden += tl.sum((inside & (position <= unseen)).to(tl.int64), 0)
     first = tl.where(path > window, prefix + oldest, hidden)
     tl.store(firsts + sequence * tl.num_programs(0) + row, first.to(tl.int32))
-
-
-@triton.jit(do_not_specialize=["n", "tree", "mask_n"])  # type: ignore[untyped-decorator]
-def pack_mask(
-    mask: tl.tensor, words: tl.tensor, n: tl.tensor, tree: tl.tensor, mask_n: tl.tensor, mask_t: tl.tensor
-) -> None:
-    """Grid (rows, words): 64 booleans of a row into one word; zeros where the mask [n, tree] has no more."""
-    row, word = tl.program_id(0), tl.program_id(1)
-    bit = tl.arange(0, 64)
-    slot = word * 64 + bit
-    seen = tl.load(mask + row * mask_n + slot * mask_t, mask=(slot < tree) & (row < n), other=0)
-    tl.store(words + row * tl.num_programs(1) + word, tl.sum((seen != 0).to(tl.int64) << bit.to(tl.int64), 0))

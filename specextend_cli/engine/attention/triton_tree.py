@@ -5,7 +5,7 @@ applied to the last few blocks of the same loop, and the keys are split over the
 triton is imported when the first kernel runs, so this module loads on machines without it.
 
 The host reads nothing back, and allocations depend on shapes only, so a launch can be captured in a CUDA graph: with
-the cache's place and the number of keys in device memory (`attend_placed`), one graph serves every cache and length.
+the cache's addresses and the number of keys in device memory (`attend_at`), one graph serves every cache and length.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from specextend_cli.engine.attention.flash_package import flash_attn, reads_prompts
-from specextend_cli.engine.attention.function import reading_windows
-from specextend_cli.engine.attention.hybrid import hybrid, through_window
+from specextend_cli.engine.attention.hybrid import hybrid
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, MOST_SPLITS, Plan, chip, plan, power_of_two
 
@@ -38,14 +38,6 @@ class Window(NamedTuple):
     first: Tensor
 
 
-def _read_through_window(
-    q: Tensor, k: Tensor, v: Tensor, scale: float, window: int, softmax: SoftmaxOptions
-) -> Tensor | None:
-    """See `ReadsWindows`. What the kernel does not take goes to torch's."""
-    return None if _takes(q, None) else through_window(q, k, v, scale, window, softmax)
-
-
-@reading_windows(_read_through_window)
 def triton_tree(
     q: Tensor, k: Tensor, v: Tensor, scale: float, tree_mask: Tensor | None, softmax: SoftmaxOptions = PLAIN
 ) -> Tensor:
@@ -85,11 +77,11 @@ def attend(
     return _launch(q, k, v, scale, words, None, kv_heads, total, tree, 0, cut, softmax, None)
 
 
-def attend_placed(
+def attend_at(
     q: Tensor,
     like: Tensor,
     scale: float,
-    place: Tensor,
+    addresses: Tensor,
     lengths: Tensor,
     layer: int,
     kv_heads: int,
@@ -99,7 +91,7 @@ def attend_placed(
     window: Window | None = None,
     launch: Plan | None = None,
 ) -> Tensor:
-    """`attend` of several sequences over a cache that `place` describes (see `cuda/step.py`), for CUDA graphs.
+    """`attend` of several sequences over a cache that `addresses` describes (see `cuda/body.py`), for CUDA graphs.
 
     q [b, H, n, d], any strides -> [b, H, n, d], which lies in memory as [b, n, H, d]. Sequence i has `lengths[i]` keys;
     `lengths` [b + 1] (int64) ends with the number of keys at the end that are a tree's, with the mask `words`
@@ -110,17 +102,17 @@ def attend_placed(
     programs = b * kv_heads
     most = _ANY_LENGTH if window is None else min(window.size + WORD, _ANY_LENGTH)
     cut = launch or plan(heads // kv_heads * n, most, programs, d, like.element_size(), chip(q.device))
-    return _launch(q, like, like, scale, words, (place, lengths), kv_heads, 0, 1, layer, cut, softmax, window)
+    return _launch(q, like, like, scale, words, (addresses, lengths), kv_heads, 0, 1, layer, cut, softmax, window)
 
 
-def first_keys(window: int, n: int, place: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
-    """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend_placed`."""
+def first_keys(window: int, n: int, addresses: Tensor, lengths: Tensor, words: Tensor | None) -> Tensor:
+    """The first key that each query sees through a window, [sequences, n] int32; the others as for `attend_at`."""
     from specextend_cli.engine.attention import triton_kernels
 
     b, words_n = len(lengths) - 1, 0 if words is None else words.shape[1]
-    first = torch.empty(b, n, dtype=torch.int32, device=place.device)
+    first = torch.empty(b, n, dtype=torch.int32, device=addresses.device)
     triton_kernels.first_keys[(n, b)](
-        *(place if words is None else words, place, lengths, first, window, words_n),
+        *(addresses if words is None else words, addresses, lengths, first, window, words_n),
         SLOTS=power_of_two(words_n * WORD),
         BLOCK=_POSITIONS,
         CAUSAL=words is None,
@@ -135,7 +127,7 @@ def _launch(
     v: Tensor,
     scale: float,
     words: Tensor | None,
-    placed: tuple[Tensor, Tensor] | None,
+    by_address: tuple[Tensor, Tensor] | None,
     kv_heads: int,
     total: int,
     tree: int,
@@ -153,14 +145,14 @@ def _launch(
     out = torch.empty(b, n, heads, d, dtype=q.dtype, device=q.device)
     parts = torch.empty(cut.splits, b, n, heads, d, dtype=torch.float32, device=q.device) if merging else out
     unused = lse  # a pointer that is not followed
-    place, lengths = placed or (unused, unused)
-    strides = (0, 0, 0) if placed else k.stride()[1:], (0, 0, 0) if placed else v.stride()[1:]
+    addresses, lengths = by_address or (unused, unused)
+    strides = (0, 0, 0) if by_address else k.stride()[1:], (0, 0, 0) if by_address else v.stride()[1:]
     attend_split[(-(-groups * n // cut.rows), b * kv_heads, cut.splits)](
         q,
         k,
         v,
         unused if words is None else words,
-        place,
+        addresses,
         lengths,
         unused if softmax.sinks is None else softmax.sinks,
         unused if window is None else window.first,
@@ -185,7 +177,7 @@ def _launch(
         BLOCK_N=cut.keys,
         TAIL_N=min(cut.keys, WORD),
         CAUSAL=words is None,
-        PLACED=placed is not None,
+        PLACED=by_address is not None,
         WINDOWED=window is not None,
         HAS_SINKS=softmax.sinks is not None,
         CAPPED=softmax.softcap is not None,
@@ -202,16 +194,16 @@ def _launch(
 
 
 def pack(mask: Tensor, out: Tensor | None = None) -> Tensor:
-    """A mask [n, t] (bool) as bits [n, ceil(t / 64)] (int64): bit j of word w is node 64 w + j. One launch.
+    """A mask [n, t] (bool) as bits [n, ceil(t / 64)] (int64): bit j of word w is node 64 w + j.
 
     `out` may have more rows and words, which become zeros.
     """
-    from specextend_cli.engine.attention.triton_kernels import pack_mask
-
-    n, tree = mask.shape
-    words = torch.empty(n, -(-tree // WORD), dtype=torch.int64, device=mask.device) if out is None else out
-    pack_mask[tuple(words.shape)](mask, words, n, tree, *mask.stride(), num_warps=1)
-    return words
+    bits = pad(mask, (0, -mask.shape[1] % WORD)).unflatten(1, (-1, WORD)).long()
+    words: Tensor = (bits << torch.arange(WORD, device=mask.device)).sum(-1)
+    if out is None:
+        return words
+    out.zero_()[: len(words), : words.shape[1]] = words
+    return out
 
 
 def _takes(q: Tensor, tree_mask: Tensor | None) -> bool:

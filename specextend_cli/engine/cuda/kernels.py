@@ -54,7 +54,7 @@ def add_norm_rows(
 def rotate_and_store(
     qkv: tl.tensor,  # [rows, (HEADS + 2 * KV_HEADS) * D], contiguous; rows are sequences times n
     queries: tl.tensor,  # [rows, HEADS, D], contiguous
-    place: tl.tensor,  # [5] int64, see `cuda/step.py`
+    addresses: tl.tensor,  # [5] int64, see `cuda/body.py`
     starts: tl.tensor,  # [sequences] int64: cache row of each sequence's first new token
     positions: tl.tensor,  # [rows] int64
     turns: tl.tensor,  # [ROTATED / 2 + 1] float32: angles per position, the scale of cosines and sines
@@ -104,8 +104,8 @@ def rotate_and_store(
         at = tl.load(starts + sequence) + row % n
         is_value = head >= HEADS + KV_HEADS
         key_head = head - HEADS - tl.where(is_value, KV_HEADS, 0)
-        target = rows_at(place, layer, sequence, key_head, qkv)
-        target += tl.where(is_value, tl.load(place + 1), 0)
+        target = rows_at(addresses, layer, sequence, key_head, qkv)
+        target += tl.where(is_value, tl.load(addresses + 1), 0)
         tl.store(target + at * D + d, value, mask=inside)
 
 
@@ -114,7 +114,7 @@ def store_rows(
     keys: tl.tensor,  # [sequences, KV_HEADS, n, D]
     values: tl.tensor,
     like: tl.tensor,  # anything of the cache's number format
-    place: tl.tensor,
+    addresses: tl.tensor,
     starts: tl.tensor,
     layer: tl.tensor,
     n: tl.tensor,
@@ -134,11 +134,11 @@ def store_rows(
     sequence, node = row // n, row % n
     d = tl.arange(0, BLOCK_D)
     inside = d < D
-    target = rows_at(place, layer, sequence, head, like) + (tl.load(starts + sequence) + node) * D + d
+    target = rows_at(addresses, layer, sequence, head, like) + (tl.load(starts + sequence) + node) * D + d
     key = tl.load(keys + sequence * k_s + head * k_h + node * k_n + d * k_d, mask=inside, other=0.0)
     value = tl.load(values + sequence * v_s + head * v_h + node * v_n + d * v_d, mask=inside, other=0.0)
     tl.store(target, key.to(like.dtype.element_ty), mask=inside)
-    tl.store(target + tl.load(place + 1), value.to(like.dtype.element_ty), mask=inside)
+    tl.store(target + tl.load(addresses + 1), value.to(like.dtype.element_ty), mask=inside)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -177,10 +177,11 @@ def best_of_blocks(
     index = tl.program_id(0).to(tl.int64)
     source = tl.load(pick) if PICKS else index
     block, blocks = tl.program_id(1), tl.num_programs(1)
-    place = tl.arange(0, BLOCK)
-    at = block * BLOCK + place
+    index = tl.arange(0, BLOCK)
+    at = block * BLOCK + index
     x = tl.load(logits + source * row + at, mask=at < most, other=float("-inf")).to(tl.float32)
     top = tl.max(x, 0)
+    top = tl.where(top == float("-inf"), 0.0, top)  # where nothing of the block is possible, its sum is 0
     tl.store(sums + index * blocks + block, top + tl.log(tl.sum(tl.exp(x - top), 0)))
     x = tl.where(x == x, x, float("-inf"))  # the sums keep NaN; a maximum among NaN may lie anywhere
     target = (index * blocks + block) * WIDTH
@@ -188,7 +189,7 @@ def best_of_blocks(
         best, where = tl.max(x, 0), tl.argmax(x, 0)
         tl.store(values + target + number, best)
         tl.store(ids + target + number, (block * BLOCK + where).to(tl.int64))
-        x = tl.where(place == where, float("-inf"), x)
+        x = tl.where(index == where, float("-inf"), x)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -212,8 +213,8 @@ def best_of_rows(
     parts = tl.load(sums + row * BLOCKS + part, mask=part < BLOCKS, other=float("-inf"))
     top = tl.max(parts, 0)
     whole = top + tl.log(tl.sum(tl.exp(parts - top), 0))
-    place = tl.arange(0, BLOCK)
-    x = tl.load(values + row * COUNT + place, mask=place < COUNT, other=float("-inf"))
+    index = tl.arange(0, BLOCK)
+    x = tl.load(values + row * COUNT + index, mask=index < COUNT, other=float("-inf"))
     for number in tl.range(0, WIDTH):
         best, where = tl.max(x, 0), tl.argmax(x, 0)
         token = tl.load(ids + row * COUNT + where)
@@ -221,7 +222,7 @@ def best_of_rows(
             token = tl.load(vocabulary + token)
         tl.store(shares + row * WIDTH + number, tl.exp(best - whole))
         tl.store(tokens + row * WIDTH + number, token)
-        x = tl.where(place == where, float("-inf"), x)
+        x = tl.where(index == where, float("-inf"), x)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -249,24 +250,24 @@ def choose_level(
     """One program: add the children to the tree, and make the best of them the next level."""
     lane = tl.arange(0, BLOCK_W)
     inside = lane < WIDTH
-    place = tl.arange(0, BLOCK)
+    index = tl.arange(0, BLOCK)
     if FIRST:
         position, start = tl.load(begin + 1), tl.load(begin + 2)
         slots, size = tl.full([], 0, tl.int64), tl.full([], 1, tl.int64)
-        known = place < WIDTH
-        child = tl.load(shares + place, mask=known, other=0.0)
+        known = index < WIDTH
+        child = tl.load(shares + index, mask=known, other=0.0)
         parent = tl.zeros([BLOCK], tl.int64)
     else:
         position, start = tl.load(positions) + 1, tl.load(starts) + WIDTH
         slots, size = tl.load(lengths + 1), tl.load(count)
-        known = place < WIDTH * WIDTH
-        own = tl.load(scores + place // WIDTH, mask=known, other=0.0)
-        child = own * tl.load(shares + place, mask=known, other=0.0)
-        parent = tl.load(nodes + place // WIDTH, mask=known, other=0)
-    token = tl.load(ids + place, mask=known, other=0)
-    tl.store(tree + size + place, token, mask=known)
-    tl.store(tree + candidates + size + place, parent, mask=known)
-    tl.store(tree + 2 * candidates + size + place, child.to(tl.int32, bitcast=True).to(tl.int64), mask=known)
+        known = index < WIDTH * WIDTH
+        own = tl.load(scores + index // WIDTH, mask=known, other=0.0)
+        child = own * tl.load(shares + index, mask=known, other=0.0)
+        parent = tl.load(nodes + index // WIDTH, mask=known, other=0)
+    token = tl.load(ids + index, mask=known, other=0)
+    tl.store(tree + size + index, token, mask=known)
+    tl.store(tree + candidates + size + index, parent, mask=known)
+    tl.store(tree + 2 * candidates + size + index, child.to(tl.int32, bitcast=True).to(tl.int64), mask=known)
     rank = tl.where(known, tl.where(child == child, child, 0.0), -1.0)  # scores keep NaN, which ends drafting
     low = tl.load(words + lane * WORDS, mask=inside, other=0)
     high = tl.load(words + lane * WORDS + 1, mask=inside, other=0)
@@ -279,7 +280,7 @@ def choose_level(
             where = tl.argmax(rank, 0)
             row = where // WIDTH
             near, far = tl.sum(tl.where(lane == row, low, 0), 0), tl.sum(tl.where(lane == row, high, 0), 0)
-        here = place == where
+        here = index == where
         slot = slots + number
         bit = tl.full([], 1, tl.int64) << (slot % 64)
         tl.store(words + number * WORDS, near | tl.where(slot < 64, bit, 0))

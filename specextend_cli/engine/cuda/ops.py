@@ -2,7 +2,7 @@
 
 On CUDA, or in Triton's interpreter. Nothing is read back, and allocations depend on shapes only.
 
-States of recurrent layers lie at a place in device memory: one launch computes all rows of a forward, one keeps a row.
+States of recurrent layers are found by their addresses: one launch computes all rows of a forward, one commits a row.
 Without a tree's `words`, row i is the next token of sequence i, and its new state is stored at once; of a tree, that of
 the row `last` is stored by another launch.
 """
@@ -19,8 +19,8 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.triton_plan import MOST_REGISTERS, power_of_two
 from specextend_cli.engine.attention.triton_tree import Window, first_keys
-from specextend_cli.engine.attention.triton_tree import attend_placed as attend_placed
-from specextend_cli.engine.cuda.step import WORDS, Recurrence, StepInputs
+from specextend_cli.engine.attention.triton_tree import attend_at as attend_at
+from specextend_cli.engine.cuda.body import WORDS, GraphInputs, Recurrence
 
 _BLOCK = 1024  # logits of a program
 _TILE = 2048  # numbers of a state in one program's registers
@@ -47,12 +47,12 @@ def _kernels(name: str = "kernels") -> Any:
     return import_module(f"specextend_cli.engine.cuda.{name}")
 
 
-def windows(inputs: StepInputs, sizes: Collection[int | None]) -> dict[int | None, Window | None]:
+def windows(inputs: GraphInputs, sizes: Collection[int | None]) -> dict[int | None, Window | None]:
     """What a forward sees through windows of these sizes, by size; None sees all."""
     n, held = inputs.rows // inputs.sequences, inputs
     found: dict[int | None, Window | None] = {None: None}
     for size in {size for size in sizes if size is not None}:
-        found[size] = Window(size, first_keys(size, n, held.place, held.lengths, held.words))
+        found[size] = Window(size, first_keys(size, n, held.addresses, held.lengths, held.words))
     return found
 
 
@@ -88,12 +88,12 @@ def rope_and_store(
     kv_heads: int,
     rope: Rope,
     norms: tuple[Norm, Norm] | None,
-    place: Tensor,
+    addresses: Tensor,
     starts: Tensor,
     positions: Tensor,
     layer: int,
 ) -> Tensor:
-    """Queries [rows, heads, d] after norms and RoPE; keys and values go to the cache at `place`.
+    """Queries [rows, heads, d] after norms and RoPE; keys and values go to the cache at `addresses`.
 
     qkv [rows, (heads + 2 * kv_heads) * d], contiguous; rows are those of the sequences, one after the other, which go
     to cache rows from `starts` [sequences] on; `positions` [rows].
@@ -105,7 +105,7 @@ def rope_and_store(
     _kernels().rotate_and_store[(rows, every)](
         qkv,
         queries,
-        place,
+        addresses,
         starts,
         positions,
         rope.turns,
@@ -126,14 +126,14 @@ def rope_and_store(
     return queries
 
 
-def store(keys: Tensor, values: Tensor, like: Tensor, place: Tensor, starts: Tensor, layer: int) -> None:
+def store(keys: Tensor, values: Tensor, like: Tensor, addresses: Tensor, starts: Tensor, layer: int) -> None:
     """Keys and values [sequences, kv_heads, n, d] of new tokens to the cache, of the number format of `like`."""
     b, heads, n, d = keys.shape
     _kernels().store_rows[(b * n, heads)](
         keys,
         values,
         like,
-        place,
+        addresses,
         starts,
         layer,
         n,
@@ -168,7 +168,7 @@ class Level:
         self, width: int, candidates: int, device: torch.device, states: Tensor | None, *, buffers: int = 1
     ) -> None:
         """`buffers` are those of the draft's cache."""
-        self.inputs = StepInputs(width, 1, device, states, buffers=buffers, in_tree=True)
+        self.inputs = GraphInputs(width, 1, device, states, buffers=buffers, in_tree=True)
         self.scores = torch.zeros(width, device=device)
         self.nodes = torch.zeros(width, dtype=torch.long, device=device)
         self.above = torch.zeros_like(self.nodes)

@@ -27,7 +27,7 @@ def _state_at(
 def window_rows(
     new: tl.tensor,  # inputs of the rows, `new_row` and `new_channel` apart
     out: tl.tensor,  # [rows, CHANNELS, SIZE], contiguous; unused to keep a row
-    at: tl.tensor,  # [6] int64, see `RecurrentStates.place`
+    at: tl.tensor,  # [6] int64, see `RecurrentStates.addresses`
     words: tl.tensor,  # [rows, WORDS] int64; unused without a tree
     last: tl.tensor,  # [1] int64: the row that is kept, or unused
     layer: tl.tensor,
@@ -86,7 +86,7 @@ def recur_rows(
     decay: tl.tensor,  # [rows, HEADS] float32: logarithms
     beta: tl.tensor,  # [rows, HEADS]
     out: tl.tensor,  # [rows, HEADS, V], contiguous; unused to keep a row
-    at: tl.tensor,  # [6] int64, see `RecurrentStates.place`
+    at: tl.tensor,  # [6] int64, see `RecurrentStates.addresses`
     words: tl.tensor,  # [rows, WORDS] int64; unused without a tree
     last: tl.tensor,  # [1] int64: the row that is kept, or unused
     layer: tl.tensor,

@@ -71,7 +71,8 @@ class AssistantDrafter(SuspendableDrafter):
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             nonlocal states
             out = self.assistant(tokens, states[parents], position, keys)
-            states = out.states
+            assert out.state is not None
+            states = out.state
             return out.logits
 
         last = torch.full_like(position, self._last)
@@ -84,10 +85,10 @@ class AssistantDrafter(SuspendableDrafter):
         chosen = self.visible() if self.retrieves else None
         found = dict[str, tuple[Tensor, Tensor]]()
         for kind, layer in assistant.sources.items():
-            rows = cache.of_layer(cache.attending.index(layer))[:, :, : self.target.length]
+            rows = cache.of_layer(layer)[..., : self.target.length, :]
             if kind == "sliding_attention" and assistant.window is not None:
-                rows = rows[:, :, -(assistant.window - 1) :]  # the last token, which has no key yet, is one of them
+                rows = rows[..., -(assistant.window - 1) :, :]  # the last token, which has no key yet, is one of them
             elif chosen is not None:
-                rows = rows.index_select(2, chosen)
-            found[kind] = rows[0][None], rows[1][None]
+                rows = rows.index_select(3, chosen)
+            found[kind] = rows[0], rows[1]
         return found

@@ -5,14 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
-from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.model import ModelDrafter
-from specextend_cli.engine.forward import ForwardBackend, HeadOutput
+from specextend_cli.engine.drafters.working_set import WorkingSet
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.mtp import MtpHead
+from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 
 
@@ -32,35 +31,32 @@ class EagleDrafter(ModelDrafter):
             config = config.within(self.most)
             if head.config.layers > 1:  # the first layer's keys do not depend on what a token sees
                 window = min(window or self.most, self.most // 2)  # a chunk sees itself and as much before it
-        working = DraftCache(head.new_cache, config, frequencies=head.frequencies)
+        working = WorkingSet(head.new_cache, config, frequencies=head.frequencies)
         super().__init__(self.head, target, working, reads=head.config.feature_layers, window=window)
         self._states = torch.empty(0)  # the head's own, of the last drafted level
 
     def _forward(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> Tensor:
-        if len(tokens) > (self.head.forward_backend or ForwardBackend).most_rows:
+        if len(tokens) > self.head.runner.most_rows:
             self._remember(tokens[:-1], positions[:-1], cache)
             tokens, positions = tokens[-1:], positions[-1:]
-        features = self._reserve(tokens, cache)
         # A chain is passed as a tree, for which attention is fast; without a mask the rows would be a prompt's.
         order = torch.arange(len(tokens), device=self.device)
         chain = order <= order[:, None] if len(tokens) > 1 else None
-        context = ForwardContext(self.target.lm.backend, tree_mask=chain)
-        out: HeadOutput = self.head(tokens, features, positions, cache, context, logits_to_keep=1, of_target=True)
-        self._states = out.states[-1:]
-        return out.logits
+        features = self._take_features(len(tokens))
+        logits = self._run(Step(tokens, positions, cache, chain, features=features, logits_to_keep=1))
+        self._states = self._states[-1:]
+        return logits
 
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
-        states = self.head.fuse(self._reserve(tokens, cache))
-        self.head.remember(tokens, states, positions, cache, ForwardContext(self.target.lm.backend))
+        backend, features = self.target.lm.backend, self._take_features(len(tokens))
+        self.head.remember(Step(tokens, positions, cache, backend=backend, features=features))
 
-    def _reserve(self, tokens: Tensor, cache: KVCache) -> Tensor:
-        """Reserve rows in `cache` for pending tokens; the target's states before them."""
-        cache.reserve(len(tokens))
-        return self._take_features(len(tokens))
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, tree_mask: Tensor) -> Tensor:
+        return self._run(Step(tokens, positions, self.working.cache, tree_mask, states=self._states[parents]))
 
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
-        cache = self.working.cache
-        cache.reserve(len(tokens))
-        out: HeadOutput = self.head(tokens, self._states[parents], positions, cache, context)
-        self._states = out.states
+    def _run(self, step: Step) -> Tensor:
+        step.backend = self.target.lm.backend
+        out = self.head.run(step)
+        assert out.state is not None
+        self._states = out.state
         return out.logits

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import Retrieval
-from specextend_cli.engine.drafters.draft_cache import DraftCache, rotary_frequencies
 from specextend_cli.engine.drafters.model import ModelDrafter
+from specextend_cli.engine.drafters.working_set import WorkingSet, rotary_frequencies
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import upload
@@ -34,7 +33,7 @@ class LMDrafter(ModelDrafter):
         self.lm = lm
         self.is_self = lm.model is target.lm.model
         self.name = "self" if self.is_self else "lm"
-        working = DraftCache(
+        working = WorkingSet(
             lm.new_cache,
             config,
             frequencies=rotary_frequencies(lm) if config.re_indexes else None,
@@ -58,8 +57,9 @@ class LMDrafter(ModelDrafter):
     def _remember(self, tokens: Tensor, positions: Tensor, cache: KVCache) -> None:
         self._forward(tokens, positions, cache)
 
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
-        return self._shared(self.lm.forward(tokens, positions, self.working.cache, context=context).logits)
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, tree_mask: Tensor) -> Tensor:
+        backend = self.target.lm.backend
+        return self._shared(self.lm.forward(tokens, positions, self.working.cache, tree_mask, backend=backend).logits)
 
     def _shared(self, logits: Tensor) -> Tensor:
         """Of the tokens that the target has."""

@@ -8,12 +8,11 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specextend_cli.engine.attention import ForwardContext
 from specextend_cli.engine.cache import KVCache
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.engine.drafters.base import SuspendableDrafter
-from specextend_cli.engine.drafters.draft_cache import DraftCache
 from specextend_cli.engine.drafters.opt_tree import grow
+from specextend_cli.engine.drafters.working_set import WorkingSet
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
@@ -41,7 +40,7 @@ class ModelDrafter(SuspendableDrafter):
         self,
         model: EagleHead | LanguageModel,
         target: Target,
-        working: DraftCache,
+        working: WorkingSet,
         *,
         reads: tuple[int, ...] = (),
         window: int | None = None,
@@ -62,7 +61,7 @@ class ModelDrafter(SuspendableDrafter):
         """Run the first of the pending tokens; logits [1, draft vocabulary] of what follows the last."""
 
     @abstractmethod
-    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, context: ForwardContext) -> Tensor:
+    def _expand(self, tokens: Tensor, parents: Tensor, positions: Tensor, tree_mask: Tensor) -> Tensor:
         """Run one level of a tree; logits [w, draft vocabulary]. `parents` [w] are rows of the level before."""
 
     @abstractmethod
@@ -133,8 +132,7 @@ class ModelDrafter(SuspendableDrafter):
         working, tokens = self.working, self._pending
         if self.is_self:
             working.follow()
-        backend = self.model.forward_backend
-        drafts = backend.drafts if backend else None
+        drafts = self.model.runner.drafts
         if drafts is not None and drafts.takes(len(tokens), shape):
             features = self._take_features(len(tokens)) if self.reads else None
             tree = drafts.grow(self._last, tokens, features, working.next_position, working.cache, shape)
@@ -146,8 +144,7 @@ class ModelDrafter(SuspendableDrafter):
 
         def expand(tokens: Tensor, parents: Tensor, depth: int, tree_mask: Tensor) -> Tensor:
             positions = working.positions(1, offset=depth - 1 + ahead).expand(len(tokens))
-            context = ForwardContext(self.target.lm.backend, tree_mask=tree_mask)
-            return self._expand(tokens, parents, positions, context)
+            return self._expand(tokens, parents, positions, tree_mask)
 
         return grow(self._last, first, expand, shape, vocabulary=self.vocabulary)
 

@@ -250,7 +250,7 @@ class Model(ctypes.Structure):
     )
 
 
-class Step(ctypes.Structure):
+class ForwardStep(ctypes.Structure):
     """SxStep."""
 
     _fields_ = (
@@ -273,7 +273,7 @@ class Step(ctypes.Structure):
 _SIGNATURES: Mapping[str, tuple[object, ...]] = {
     "sx_instructions": (),
     "sx_threads": (_INT,),
-    "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(Step)),
+    "sx_forward": (ctypes.POINTER(Model), ctypes.POINTER(ForwardStep)),
     "sx_int4_matmul": (_AT, _INT, _INT, _INT, _AT, _AT, _INT, _INT, _AT),
     "sx_pack": (_INT, _AT, _INT, _INT, _AT, _AT),
     "sx_unpack": (ctypes.POINTER(Matrix), _INT, _AT),

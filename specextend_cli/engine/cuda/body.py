@@ -1,8 +1,8 @@
-"""What a captured forward reads and what it computes: memory that stays in place.
+"""What a captured forward reads and what it computes: memory that stays where it is.
 
 A graph repeats the same launches over the same memory, so whatever changes between forwards lies in device memory:
-tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`place_of`). All of it is
-one tensor, so that the host can set it by one upload.
+tokens, positions, the tree's mask, how long the sequences are, and where their cache lies (`addresses_of`). All of
+it is one tensor, so that the host can set it by one upload.
 """
 
 from __future__ import annotations
@@ -17,39 +17,38 @@ from torch import Tensor
 
 from specextend_cli.engine.attention.function import LayerQueries
 from specextend_cli.engine.attention.triton_tree import WORD
-from specextend_cli.engine.batched_cache import BatchedKVCache
 from specextend_cli.engine.cache import KVCache
 
 WORDS = 2
 MOST_SLOTS = WORDS * WORD
 """Nodes of a draft tree whose keys lie in the cache, those of the present forward included."""
-PLACE = 7
-"""Integers of `place_of` of each buffer."""
+PER_BUFFER = 7
+"""Integers of `addresses_of` of each buffer."""
 
 
-def place_of(cache: KVCache | BatchedKVCache, *, windowed: bool = True) -> tuple[int, ...]:
+def addresses_of(cache: KVCache, *, windowed: bool = True) -> tuple[int, ...]:
     """Where a cache lies, in device memory: a CUDA graph that reads it there serves every cache, of any size.
 
     Of each of its buffers, the address of the first key; then, in numbers of the cache's format, the distances from a
-    key to its value, and from one layer, sequence and head to the next. Rows of a head lie side by side. Last, where
-    the positions of the first rows lie and how many there are, for windows; zeros where row i is at position i, and
-    where no layer is `windowed`.
+    key to its value, and from one layer, sequence and head to the next: 0 to the next sequence where there is no batch.
+    Rows of a head lie side by side. Last, where the positions of the first rows lie and how many there are, for
+    windows; zeros where row i is at position i, and where no layer is `windowed`.
     """
-    positions = cache.positions if isinstance(cache, KVCache) and windowed else None
+    positions = cache.positions if windowed else None
     known = (0, 0) if positions is None else (positions.data_ptr(), len(positions))
     found: tuple[int, ...] = ()
     for buffer in cache.buffers:
-        by_kind, by_layer, *by_sequence, by_head, _, _ = buffer.stride()
-        found += (buffer.data_ptr(), by_kind, by_layer, by_sequence[0] if by_sequence else 0, by_head, *known)
+        by_kind, by_layer, by_sequence, by_head, _, _ = buffer.stride()
+        found += (buffer.data_ptr(), by_kind, by_layer, by_sequence if cache.is_batch else 0, by_head, *known)
     return found
 
 
-class StepInputs:
+class GraphInputs:
     """The inputs of one forward of `rows` tokens: a tree's nodes, or one token of each of several sequences.
 
     tokens, positions [rows]; words [rows, WORDS], a tree's mask as bits (None for sequences of one token); `starts`
     [sequences], the cache row of each sequence's first new token; `lengths` [sequences + 1], the keys that each sees,
-    then how many of them are the tree's; `place` [7 for each of the cache's buffers]; `more`, what the caller wants
+    then how many of them are the tree's; `addresses` [7 for each of the cache's buffers]; `more`, what the caller wants
     beside. All int64. `states` [rows, hidden] are what a draft head reads.
     """
 
@@ -65,20 +64,22 @@ class StepInputs:
         in_tree: bool = False,
     ) -> None:
         """`states` [.., hidden] tells the head's width and number format; `in_tree`: even one row has a mask."""
-        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, PLACE * buffers, more)
+        sizes = (rows, rows, rows * WORDS, sequences, sequences + 1, PER_BUFFER * buffers, more)
         self.rows, self.sequences = rows, sequences
         self.packed = torch.zeros(sum(sizes), dtype=torch.long, device=device)
-        self.tokens, self.positions, words, self.starts, self.lengths, self.place, self.more = self.packed.split(sizes)
+        self.tokens, self.positions, words, self.starts, self.lengths, self.addresses, self.more = self.packed.split(
+            sizes
+        )
         self.words = words.view(rows, WORDS) if rows > sequences or in_tree else None
         self.states = None if states is None else states.new_zeros(rows, states.shape[-1])
 
-    def place_in(self, buffer: int) -> Tensor:
+    def addresses_in(self, buffer: int) -> Tensor:
         """Where that buffer of the cache lies, [7]."""
-        found: Tensor = self.place[PLACE * buffer : PLACE * (buffer + 1)]
+        found: Tensor = self.addresses[PER_BUFFER * buffer : PER_BUFFER * (buffer + 1)]
         return found
 
     def set(self, numbers: Sequence[int]) -> None:
-        """All of them, or the last ones: `place` and `more`, or from `starts` on. Nobody waits for the upload."""
+        """All of them, or the last ones: `addresses` and `more`, or from `starts` on. Nobody waits for the upload."""
         # Maybe hundreds of numbers, which NumPy takes in half the time.
         self.packed[-len(numbers) :].copy_(torch.from_numpy(np.array(numbers, np.int64)), non_blocking=True)
 
@@ -111,7 +112,7 @@ class Recorded(NamedTuple):
     recurrence: Recurrence | None
 
 
-class StepOutput(NamedTuple):
+class GraphOutput(NamedTuple):
     """Of one forward: `logits` [rows, vocabulary]; hidden `states`, each [rows, hidden]; every layer's `queries`.
 
     A language model's states are the inputs of its layers and the output of its final norm; a draft head's is the one
@@ -126,10 +127,10 @@ class StepOutput(NamedTuple):
     recorded: tuple[Recorded, ...] = ()
 
 
-class Step(Protocol):
+class Body(Protocol):
     """Computes a forward so that it can be captured: no host reads, no allocations that depend on data."""
 
-    def __call__(self, inputs: StepInputs) -> StepOutput:
+    def __call__(self, inputs: GraphInputs) -> GraphOutput:
         """The output, with the new keys and values stored in the cache."""
 
     def is_current(self) -> bool:

@@ -58,18 +58,19 @@ def make_library() -> Iterator[Stage]:
 def run_natively(lm: LanguageModel, heads: Sequence[EagleHead] = (), *, exact: bool = True) -> Iterator[Stage]:
     """Let `lm` and the heads that draft for it run by the library, if it is loaded; what speaks against it is yielded.
 
-    `exact`: see `native_model.run_natively`.
+    `exact`: see `NativeRunner`.
     """
-    from specextend_cli.engine.cpu import native_head, native_model
-    from specextend_cli.engine.native import CannotCompileError, is_loaded
+    from specextend_cli.engine.check import NotOursError
+    from specextend_cli.engine.native import is_loaded
+    from specextend_cli.engine.native_runner import use_natively
 
     if lm.device.type != "cpu" or not is_loaded():
         return
-    of_heads = [("the draft head", partial(native_head.run_natively, head)) for head in heads]
-    for what, use in [("the model", partial(native_model.run_natively, lm, exact=exact)), *of_heads]:
+    of_heads = [("the draft head", partial(use_natively, head, exact=False)) for head in heads]
+    for what, use in [("the model", partial(use_natively, lm, exact=exact)), *of_heads]:
         try:
             use()
-        except CannotCompileError as error:  # noqa: PERF203 - there are a few
+        except NotOursError as error:  # noqa: PERF203 - there are a few
             yield Stage(f"{what} runs without native layers: {error}")
 
 

@@ -15,9 +15,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.cache_utils import Cache
 
-from specextend_cli.engine.forward import ModelOutput
 from specextend_cli.engine.lm import UnsupportedModelError, refusing
 from specextend_cli.engine.self_check import disagreement
+from specextend_cli.engine.step import Output
 from specextend_cli.engine.threads import on_threads, probing_threads
 from specextend_cli.engine.tree import DraftTree
 
@@ -69,7 +69,7 @@ class TransformersTarget:
         self._given: dict[str, Any] = {}
 
     @torch.inference_mode()
-    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> ModelOutput:
+    def prefill(self, tokens: Tensor, *, features: Sequence[int] = ()) -> Output:
         """Read the prompt [n]. The logits are those of its last token, [1, vocabulary]."""
         every = torch.arange(len(tokens), device=self.lm.device)[None]
         given = {"logits_to_keep": 1, "position_ids": every, "attention_mask": torch.ones_like(every)}
@@ -77,15 +77,15 @@ class TransformersTarget:
         return self._read(tokens, is_first=True)
 
     @torch.inference_mode()
-    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> ModelOutput:
+    def verify(self, tree: DraftTree, *, features: Sequence[int] = (), record: bool = False) -> Output:
         """The logits [1, vocabulary] after the only node, which is kept."""
         return self._read(tree.on(self.lm.device).tokens, is_first=False)
 
-    def keep(self, path: Sequence[int]) -> slice:
+    def commit(self, path: Sequence[int]) -> slice:
         """Nothing to do: there is one node, and it is accepted."""
         return slice(len(path))
 
-    def _read(self, tokens: Tensor, *, is_first: bool) -> ModelOutput:
+    def _read(self, tokens: Tensor, *, is_first: bool) -> Output:
         """As in `generate`, by the model's own preparation of inputs: some read all tokens again at some lengths."""
         model = self.lm.model
         self._ids = torch.cat((self._ids, tokens[None]), 1)
@@ -96,7 +96,7 @@ class TransformersTarget:
         )
         out = model(**inputs, return_dict=True)
         self._given = model._update_model_kwargs_for_generation(out, self._given)
-        return ModelOutput(out.logits[0, -1:], None)
+        return Output(out.logits[0, -1:])
 
     def _check(self) -> None:
         """Compare what it computes token by token with what it computes in one piece."""

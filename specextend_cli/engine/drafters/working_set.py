@@ -19,7 +19,7 @@ from specextend_cli.engine.retrieval import working_set
 from specextend_cli.errors import ModelError
 
 
-class DraftCache:
+class WorkingSet:
     """`cache` is what the drafter's forwards use; `full` holds the keys of all `read` positions.
 
     `frequencies` [r / 2] are RoPE's, needed where positions are re-indexed. With `shared`, the full cache is the
@@ -116,12 +116,12 @@ class DraftCache:
 
     def commit(self, rows: int) -> None:
         """The first `rows` rows after the working set's committed ones belong to the sequence."""
-        self.cache.keep(range(rows))
+        self.cache.commit(range(rows))
         self.read += rows
 
     def commit_full(self, rows: int) -> None:
         """`rows` rows were read into the full cache at their own positions; the working set is stale."""
-        self.full.keep(range(rows))
+        self.full.commit(range(rows))
         self.read += rows
         if not self._is_whole:
             self._rotated_at = torch.cat((self._rotated_at, self._range(self.read - rows, self.read)))
@@ -170,7 +170,7 @@ def rotary_frequencies(lm: LanguageModel) -> Tensor:
             cache = lm.new_cache(1)
             token = torch.zeros(1, dtype=torch.long, device=lm.device)
             lm.forward(token, token + position, cache, logits_to_keep=1)
-            keys.append([buffer[0, :, :, :1].float() for buffer in cache.buffers])
+            keys.append([buffer[0, ..., :1, :].float() for buffer in cache.buffers])
         angles = distance * frequencies.float()[None]
         both = zip(*keys, strict=True)
         if all(torch.allclose(rotate(a, angles), b, rtol=0, atol=0.02 * float(b.abs().max())) for a, b in both):

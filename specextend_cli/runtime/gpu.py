@@ -33,10 +33,10 @@ def tree_for(lm: LanguageModel, shape: TreeShape) -> TreeShape:
     """
     if lm.state_bytes and not _may_take_graphs(lm):
         return replace(shape, width=1)
-    if not _may_take_graphs(lm) or lm.state_bytes or len(lm.keeping) < lm.layers:
+    if not _may_take_graphs(lm) or lm.state_bytes or len(lm.layers_with_keys) < lm.layers:
         return shape
     from specextend_cli.engine.attention.triton_tree import WORD
-    from specextend_cli.engine.cuda.step import MOST_SLOTS
+    from specextend_cli.engine.cuda.body import MOST_SLOTS
 
     width = min(_WIDTH, MOST_SLOTS // (shape.depth + 1))  # or a draft would be no graph
     nodes = min(max(shape.nodes, _NODES), WORD)  # a word has as many bits as the largest graph has rows

@@ -1,0 +1,298 @@
+"""The check at load of what computes a model in its modules' place: a runner, and the attention that it calls.
+
+Its results are compared with those of the model's own modules under the plainest attention (`attention/reference.py`):
+behind a short text, and behind made-up keys of a long one, with the root of a tree at a high position. Some faults show
+nowhere else: a softmax's parts that are merged wrongly, an address that is too small, an angle that half precision
+rounds, a window.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+import torch
+from torch import Tensor, nn
+
+from specextend_cli.engine.attention.function import Backend
+from specextend_cli.engine.attention.hybrid import hybrid
+from specextend_cli.engine.attention.reference import reference
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.head import EagleHead
+from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
+from specextend_cli.engine.packed import full_weights
+from specextend_cli.engine.self_check import distances, path_by_path
+from specextend_cli.engine.step import Runner, Step
+from specextend_cli.engine.tree import DraftTree, root
+
+Results: TypeAlias = Iterator[tuple[str, Tensor]]
+"""What a forward gives, by what it is called, in an order of its own."""
+
+_SHORT = (150, 9)  # tokens of a prompt's two pieces: one graph serves trees behind either
+_LONG = 8192  # made-up keys
+_FAR = 30_000  # position of a tree's root behind them, as far as the model has positions
+_PARENTS = (0, 0, 0, 1, 3)  # of a tree
+_KEPT = (0, 1, 3)  # a path in it
+_DIFFER = 3  # sequences of a batch with states of their own
+_SINGLE, _HALF = 1e-3, 0.1  # of a row's size, in single precision and in others
+_OUTLIERS = 0.25
+_LEVEL = ((1, 0, 1, 0), (0, 1, 0, 1))  # two nodes of a draft's second level over its four slots
+
+
+class NotOursError(Exception):
+    """A model cannot run otherwise than by its own modules; the message says why."""
+
+
+def use(
+    model: Any,
+    make: Callable[[], Runner],
+    results: Callable[[Backend], Results],
+    backend: Backend,
+    expected: Sequence[tuple[str, Tensor]],
+    dtype: torch.dtype | None = None,
+) -> None:
+    """Let `model` run by what `make` makes, if its `results` by `backend` are the `expected` ones.
+
+    NotOursError where they differ by more than rounding to `dtype`, by default the model's; then, and after any error
+    of `make`, its own modules run it.
+    """
+
+    def otherwise() -> Results:
+        model.runner = model.stock
+        with full_weights(model.model if hasattr(model, "model") else model):
+            yield from results(hybrid)
+
+    try:
+        model.runner = runner = make()
+        compare(results(backend), expected, dtype, otherwise)
+        model.runner = runner
+    except BaseException:
+        model.runner = model.stock
+        raise
+
+
+def compare(
+    results: Results,
+    expected: Sequence[tuple[str, Tensor]],
+    dtype: torch.dtype | None = None,
+    otherwise: Callable[[], Results] | None = None,
+) -> None:
+    """NotOursError where results differ from the expected ones by more than rounding to `dtype`, by default of keys.
+
+    In single precision no row may. Half precision moves rows of some models far, so that half of the rows of a name
+    may differ by a tenth, and twice as much as the model's own results do that are computed `otherwise`; no more than
+    a quarter of them by three times that.
+    """
+    dtype = dtype or next(found.dtype for name, found in expected if name == "keys")  # logits may be in a wider format
+    found = _errors(results, expected)
+    if dtype == torch.float32:
+        wrong = {name: float(errors.max()) for name, errors in found.items() if not errors.max() <= _SINGLE}
+    else:
+        wrong = _beyond(found, {})
+        if wrong and otherwise is not None:
+            wrong = _beyond(found, _errors(otherwise(), expected))
+    for name, size in wrong.items():
+        raise NotOursError(f"its {name} differ from those without, by {size:.1%} of their size")
+
+
+def _errors(results: Results, expected: Sequence[tuple[str, Tensor]]) -> dict[str, Tensor]:
+    """By name, how far every row [width] is from the expected one, of that one's size."""
+    found: dict[str, list[Tensor]] = defaultdict(list)
+    for (name, ours), (_, theirs) in zip(results, expected, strict=True):
+        found[name].append(distances(ours, theirs).flatten())
+    return {name: torch.cat(errors) for name, errors in found.items()}
+
+
+def _beyond(errors: Mapping[str, Tensor], own: Mapping[str, Tensor]) -> dict[str, float]:
+    """Median errors of the names that differ by more than rounding in half precision."""
+    wrong = {}
+    for name, some in errors.items():
+        allowed = _HALF + (2 * float(own[name].median()) if name in own else 0)
+        middle, gross = float(some.median()), float((~(some <= 3 * allowed)).float().mean())  # NaN is wrong, too
+        if not middle <= allowed or gross > _OUTLIERS:
+            wrong[name] = middle
+    return wrong
+
+
+@torch.inference_mode()
+def check_long(lm: LanguageModel) -> None:
+    """UnsupportedModelError where few layers attend otherwise behind a long text than by the plainest attention."""
+    if lm.backend is reference:
+        return
+    try:
+        with few_layers(lm):
+            compare(results_of_model(lm, lm.backend), list(results_of_model(lm, reference)))
+    except NotOursError as error:
+        raise UnsupportedModelError(lm.model, f"{error}, by attention {lm.attention}") from error
+
+
+def results_of_model(
+    lm: LanguageModel, backend: Backend, *, nodes: Sequence[int] = (), batches: Sequence[int] = ()
+) -> Results:
+    """Logits, states, queries and keys of prompts, of a tree and of trees of so many `nodes`, and logits of batches."""
+    record = {lm.layers_with_keys[0], lm.layers_with_keys[-1]}
+    asked: dict[str, Any] = {"backend": backend, "record": record, "feature_layers": (0, lm.layers)}
+    cache, length = lm.new_cache(_LONG + 64), sum(_SHORT) + len(_PARENTS)
+    ids = torch.linspace(lm.vocabulary / 4, 3 * lm.vocabulary / 4, length).long().to(lm.device)
+
+    def tree(parents: Sequence[int], position: int) -> Results:
+        made = DraftTree(ids[-len(parents) :].tolist(), parents, [1.0] * len(parents))
+        if lm.state_bytes and not made.is_chain:
+            yield from _of_states(lm, made, cache, backend)
+            return
+        out = lm.run(Step.of_tree(made, position, cache, **asked))
+        assert out.features is not None
+        yield "logits", _centred(out.logits)
+        yield "states", out.features.clone()
+        yield "queries", torch.cat([out.queries[layer].queries.flatten() for layer in sorted(record)])
+        rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.layers_with_keys]
+        yield "keys", torch.cat([one.flatten() for one in rows])
+        cache.rollback()
+
+    parents: Sequence[int]
+    for read in _SHORT:
+        positions = torch.arange(cache.length, cache.length + read, device=lm.device)
+        last = lm.forward(ids[positions], positions, cache, logits_to_keep=1, record_last=True, **asked)
+        yield "logits of a prompt", _centred(last.logits)
+        yield "queries of a prompt", torch.cat([last.queries[layer].queries.flatten() for layer in sorted(record)])
+        cache.commit()
+        for parents in ((0,), _PARENTS):
+            yield from tree(parents, cache.length)
+    yield from _of_batches(lm, cache, ids, batches)
+    make_up(cache, lm.windows)
+    far = min(_FAR, getattr(lm.config, "max_position_embeddings", _FAR) - max(nodes, default=0) - len(_PARENTS))
+    for parents in ((0,), _PARENTS, *map(_bushy, nodes)):
+        for name, found in tree(parents, far):
+            yield name if name == "keys" else f"{name} of {len(parents)} nodes behind a long text", found
+    yield from _of_batches(lm, cache, ids, batches[-1:])
+
+
+def _centred(logits: Tensor) -> Tensor:
+    """Without what all of a row have in common, which says nothing. A copy: they may lie in a graph's memory."""
+    return logits.float() - logits.float().mean(-1, keepdim=True)
+
+
+def _bushy(nodes: int) -> list[int]:
+    """The parents of a tree of which half of the nodes have two children."""
+    return [max(node - 1, 0) // 2 for node in range(nodes)]
+
+
+def make_up(cache: KVCache, windows: Iterable[int | None] = ()) -> None:
+    """Commit keys and values that nobody computed, up to `_LONG` rows: to read a text takes long.
+
+    The first layers' and heads' keys are small, so that attention is wide and depends on how its parts are merged; the
+    last ones' large, so that it depends on angles. Values drift from the first row to the last; where windows end, one
+    that nodes of some depths must not see outweighs all others.
+    """
+    start, rows = cache.length, _LONG - cache.length
+    cache.reserve(rows)
+    at = torch.arange(rows, device=cache.device)[:, None]
+    for made in cache.rows(start, _LONG):
+        layers, _, heads, _, width = made.shape[1:]
+        across = torch.linspace(0.1, 3, width, device=cache.device)
+        each = torch.linspace(1, 4, layers * heads, device=cache.device).reshape(layers, 1, heads, 1, 1).to(cache.dtype)
+        waves = at * across
+        drifting = 2 * (at / rows * (1 + 3 * across)).sin() + waves.cos()
+        torch.mul(each, waves.sin().to(cache.dtype), out=made[0])
+        torch.mul(each, drifting.to(cache.dtype), out=made[1])
+        for window in {size for size in windows if size is not None and size < rows}:
+            end = rows - window + max(_PARENTS)
+            made[1, ..., end - 2 * len(_PARENTS) : end, :].mul_(window)
+    cache.commit()
+
+
+def _of_batches(lm: LanguageModel, cache: KVCache, ids: Tensor, batches: Sequence[int]) -> Results:
+    """Logits of so many sequences, the longest what the cache has."""
+    length = cache.length
+    for b in batches:
+        slots = lm.new_cache(length + 2 * _DIFFER + 1, slots=b)
+        for number in range(b):
+            if not lm.state_bytes:
+                cache.rollback(length - 3 * number)
+            elif number < _DIFFER:  # there is no way back: a token more
+                lm.forward(ids[number : number + 1], slots.at.new_full((1,), cache.length), cache)
+                cache.commit()
+            slots.add(cache, number)
+        some = ids[-b:]
+        yield "logits in a batch", _centred(lm.run(Step(some, slots.lengths, slots, sequences=b)).logits)
+        if not lm.state_bytes:  # the rows are still there
+            cache.length = cache.start = cache.end = length
+
+
+def _of_states(lm: LanguageModel, tree: DraftTree, cache: KVCache, backend: Backend) -> Results:
+    """Logits of a tree, and of a token behind a path in it; without graphs recurrent layers follow paths alone."""
+
+    def verified(tree: DraftTree) -> Tensor:
+        logits = _centred(lm.run(Step.of_tree(tree, cache.length, cache, backend=backend)).logits)
+        cache.rollback()
+        return logits
+
+    is_graphed = lm.runner is not lm.stock
+    yield "logits", verified(tree) if is_graphed else path_by_path(tree, verified)
+    kept = tree if is_graphed else tree.subtree(_KEPT)
+    lm.run(Step.of_tree(kept, cache.length, cache, backend=backend))
+    cache.commit(_KEPT if is_graphed else range(len(_KEPT)))
+    yield "logits after a tree", verified(root(tree.tokens[0]))
+
+
+def results_of_head(head: EagleHead, backend: Backend) -> Results:
+    """The same of a head: trees grow level by level, behind a short text and a long one."""
+    weight = head.fc.weight
+    cache = head.new_cache(_LONG + 4)
+    device, generator = weight.device, torch.Generator().manual_seed(0)
+    ids = torch.linspace(0, head.embedding.num_embeddings - 1, sum(_SHORT)).long().to(device)
+    states = torch.randn(sum(_SHORT), head.config.hidden, generator=generator).to(device, weight.dtype)
+    level = torch.tensor(_LEVEL, dtype=torch.bool, device=device)
+    for read in (*_SHORT, 0):
+        rows = torch.arange(cache.length, cache.length + read, device=device)
+        if read:
+            head.remember(Step(ids[rows], rows, cache, backend=backend, states=states[rows]))
+            cache.commit()
+        else:
+            make_up(cache)
+        position = cache.length if read else min(_FAR, head.config.max_position - 2)
+        for masks in ((None,), (level[:, 2:], level)):
+            for depth, mask in enumerate(masks):
+                n = 1 if mask is None else len(mask)
+                at = torch.full((n,), position + depth, device=device)
+                out = head.run(Step(ids[:n], at, cache, mask, backend=backend, states=states[:n]))
+                assert out.state is not None
+                yield "logits", _centred(out.logits)
+                yield "states", out.state.clone()
+                yield "keys", cache.rows(cache.start, cache.end)[0].clone()
+            cache.rollback()
+
+
+@contextmanager
+def few_layers(lm: LanguageModel) -> Iterator[None]:
+    """The first and last two layers of a model alone, and the first of every other kind.
+
+    All, where some are recurrent or attend to the keys of others.
+    """
+    decoder, config = lm.model.get_decoder(), lm.config
+    if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
+        yield
+        return
+    kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=True))
+    chosen = sorted({*range(lm.layers)[:2], *range(lm.layers)[-2:], *map(kinds.index, kinds)})
+    places: list[tuple[Any, str, Any]] = [
+        (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),
+        (config, "num_hidden_layers", len(chosen)),
+        (lm, "layers_with_keys", list(range(len(chosen)))),
+        *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "scales", "softmaxes")),
+    ]
+    if getattr(config, "layer_types", None):
+        places.append((config, "layer_types", [config.layer_types[index] for index in chosen]))
+    for number, index in enumerate(chosen):
+        holders = [part for part in decoder.layers[index].modules() if hasattr(part, "layer_idx")]
+        places += [(part, "layer_idx", number) for part in holders]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
+    try:
+        for owner, name, value in places:
+            setattr(owner, name, value)
+        yield
+    finally:
+        for owner, name, value in reversed(before):
+            setattr(owner, name, value)

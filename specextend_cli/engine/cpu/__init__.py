@@ -1,1 +1,0 @@
-"""What decodes faster on processors: compiled layers and threads."""

@@ -1,0 +1,134 @@
+"""One forward: what it reads, what it gives, and the interface of whatever computes it.
+
+A `LanguageModel` and an `EagleHead` each have one `Runner`, which takes every step: at first their own modules, else
+the native library (`cpu/`) or CUDA graphs (`cuda/graphs.py`), which leave to the modules what they have no code for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any, NamedTuple, Protocol
+
+import torch
+from torch import Tensor
+
+from specextend_cli.engine.attention.function import Backend, ForwardContext, Queries
+from specextend_cli.engine.cache import KVCache
+from specextend_cli.engine.config import TreeShape
+from specextend_cli.engine.tree import DraftTree
+
+
+class Step(ForwardContext):
+    """The inputs of one forward: rows of a prompt, nodes of a tree, or one token of each of several `sequences`.
+
+    `tokens` and `positions` are [rows]; with `tree_mask` [rows, slots] they are nodes of a tree, whose slots are its
+    rows in the cache. `logits_to_keep` 0 keeps every row's logits, otherwise those of the last ones. `feature_layers`
+    asks a language model for hidden states, which transformers numbers: i is the input of layer i, the last one the
+    output of the final norm. A head joins its tokens with `states` [rows, hidden], or makes these of the target's
+    `features` [rows, layers * hidden]. It is used once.
+    """
+
+    tree: DraftTree | None = None
+    """The nodes, while they are on the host alone: `upload` sets the tensors."""
+    root = 0
+    """Its position."""
+
+    def __init__(
+        self,
+        tokens: Tensor,
+        positions: Tensor,
+        cache: Any,
+        tree_mask: Tensor | None = None,
+        *,
+        backend: Backend | None = None,
+        sequences: int = 1,
+        logits_to_keep: int = 0,
+        feature_layers: Sequence[int] = (),
+        record: Collection[int] = (),
+        record_last: bool = False,
+        states: Tensor | None = None,
+        features: Tensor | None = None,
+    ) -> None:
+        """`backend` None: the language model's own. For `record` and `record_last` see `ForwardContext`."""
+        super().__init__(backend, tree_mask, frozenset(record), record_last)
+        self.tokens, self.positions, self.cache, self.sequences = tokens, positions, cache, sequences
+        self.logits_to_keep, self.feature_layers = logits_to_keep, tuple(feature_layers)
+        self.states, self.features = states, features
+
+    @classmethod
+    def of_tree(cls, tree: DraftTree, root: int, cache: KVCache, **given: Any) -> Step:
+        """Of a tree's nodes, its root at position `root`."""
+        nothing = torch.empty(0, dtype=torch.long)
+        step = cls(nothing, nothing, cache, **given)
+        step.tree, step.root = tree, root
+        return step
+
+    def __len__(self) -> int:
+        return len(self.tokens) if self.tree is None else len(self.tree)
+
+    def reserve(self) -> None:
+        """Rows of the cache for its rows; those of a batch, and of training's cache, need no reservation."""
+        if isinstance(self.cache, KVCache) and not self.cache.is_batch:
+            self.cache.reserve(len(self))
+
+    def upload(self) -> None:
+        """Set the tensors of a tree that is on the host alone."""
+        if self.tree is not None:
+            nodes = self.tree.on(self.cache.device)
+            self.tokens, self.positions = nodes.tokens, self.root + nodes.depths
+            self.tree_mask = nodes.mask if len(self.tree) > 1 else None
+
+
+class Output(NamedTuple):
+    """What one forward gives, of a language model or a head.
+
+    `logits` [kept rows, vocabulary]. `features` [rows, widths]: the hidden states that were asked for, side by side;
+    None without any. `state` [rows, hidden]: of a head, what its next step reads. `queries`: of the recorded layers.
+    """
+
+    logits: Tensor
+    features: Tensor | None = None
+    state: Tensor | None = None
+    queries: Queries = {}  # noqa: RUF012 - nobody changes it
+
+
+class WholeDrafts(Protocol):
+    """Grows a draft tree without the host (`cuda/draft_graphs.py`)."""
+
+    def takes(self, pending: int, shape: TreeShape) -> bool:
+        """Whether it can, with so many pending tokens."""
+
+    def grow(
+        self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
+    ) -> DraftTree:
+        """The tree around `token`, the last of the `pending` tokens [n], of which the first one is at `position`.
+
+        `features` [n, ..] are the target's before them, for a head. Pending tokens' keys become the cache's first rows
+        behind the committed ones, uncommitted; the tree's come after them.
+        """
+
+
+class Runner(Protocol):
+    """Computes the forwards of one model.
+
+    `most_rows`: committed tokens that a head had better read in one forward; of more, only the last one's output is
+    computed. `drafts`: what grows whole trees with the model, if anything does.
+    """
+
+    most_rows: int = 16
+    drafts: WholeDrafts | None = None
+
+    def run(self, step: Step) -> Output:
+        """The output, with the cache's reserved rows written."""
+
+    def follows_trees(self, nodes: int, attention: Backend) -> bool:
+        """Whether it computes trees of so many nodes that branch with recurrent layers, too, by this attention."""
+        return False
+
+    def slots(self, sequences: int) -> int:
+        """For how many sequences a batch's cache should have memory if so many are decoded together."""
+        return sequences
+
+    def batch_size(self, most: int) -> int:
+        """The largest number of sequences up to `most` that needs memory for no more of them."""
+        return most
