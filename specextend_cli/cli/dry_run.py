@@ -25,7 +25,6 @@ def print_plans(output: Output, summarizer: Summarizer, request: Request, inputs
     preset, machine, mode = summarizer.preset, this_machine(), summarizer.mode(request)
     on_cpu = machine.device == "cpu"
     need = None if mode == "extractive" else estimate(preset, on_cpu=on_cpu)
-    memory = None if need is None else need.total
     if not (mode == "extractive" or summarizer.engine.offline or is_present(preset)):
         output.status(f"fetching {preset.name}, whose tokenizer counts")
 
@@ -34,17 +33,17 @@ def print_plans(output: Output, summarizer: Summarizer, request: Request, inputs
 
     for source in inputs:
         failures.attempt(source, partial(add, source))
-    if need is not None and need.fits(machine.free) is False:
+    if need is not None and not machine.holds(need):
         free = format_bytes(machine.free)
-        output.warn(f"{preset.name} needs about {format_bytes(need.total)} of memory; {free} are free")
+        output.warn(f"{preset.name} needs about {format_bytes(need)} of memory; {free} are free")
     output.status(
         f"mode {mode}" if mode == "extractive" else f"mode {mode}, model {summarizer.engine.model or preset.name}"
     )
     if json:
         names = ("document", "unit", "pages", "words", "prompts", "levels", "seconds")
-        made = {"memory": memory, "mode": mode, "preset": preset.name}
+        made = {"memory": need, "mode": mode, "preset": preset.name}
         records = [{**{name: getattr(plan, name) for name in names}, **made} for plan in plans]
         output.write_json(records[0] if len(inputs) == 1 else records)
     elif plans:
-        output.show(plan_table(plans, memory))
+        output.show(plan_table(plans, need))
     failures.report()

@@ -15,8 +15,8 @@ from importlib.util import find_spec
 from types import MappingProxyType
 
 from specextend_cli.errors import SpecextendError
-from specextend_cli.models import ollama
-from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, expected_rates, expected_seconds
+from specextend_cli.models.choice import USUAL_TOKENS, Candidate, Machine, Passed, expected_rates, expected_seconds
+from specextend_cli.models.gguf.source import ollama_file, ollama_names
 from specextend_cli.models.memory import estimate, gguf_bytes, target_shape
 from specextend_cli.models.preset import Dtype, Preset
 from specextend_cli.models.presets import load_preset, preset_files, read_preset
@@ -69,9 +69,9 @@ def ollama_models(sizes: Collection[object]) -> Iterator[str]:
     except (OSError, ValueError):
         kept = {}
     before = len(kept)
-    for name in ollama.names():
+    for name in ollama_names():
         try:
-            digest = ollama.blob(name).name
+            digest = ollama_file(name).name
             if digest not in kept:
                 shape = load_preset(f"ollama:{name}").target.shape
                 kept[digest] = None if shape is None else list(_sizes(shape) or ())
@@ -95,22 +95,16 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     assert preset.rank is not None
     on_disk = isinstance(preset.target.source, (GgufSource, OllamaSource)) or is_present(preset)
     one = Candidate(preset.name, preset.rank, None, on_disk, 0 if on_disk else _missing(preset), tokens=tokens)
-    try:
-        dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
-        need = estimate(preset, dtype=dtype, on_cpu=machine.device == "cpu")
-        shape = target_shape(preset.target)
-    except SpecextendError:  # a damaged directory: naming it says what is wrong
-        return one
+    dtype: Dtype | None = None if machine.has_bfloat16 or preset.target.dtype == "float32" else "float32"
+    need = estimate(preset, dtype=dtype, on_cpu=machine.device == "cpu")
+    shape = target_shape(preset.target)
     if need is None or shape is None:
         return one
-    lacks = "" if not needs_cuda(preset) or find_spec("bitsandbytes") else "pip install 'specextend-cli[quantized]'"
     one = replace(
         one,
-        need=need.total + (GRAPHS if machine.device == "cuda" else 0),
+        need=need + (GRAPHS if machine.device == "cuda" else 0),
         gated=preset.gated and not _logged_in(),
-        needs_cuda=needs_cuda(preset),
-        is_slow_on_cpu=is_slow_on_cpu(preset),
-        lacks=lacks,
+        hindrance=hindrance(machine, preset),
     )
     known = rates.get(preset.name)
     if machine.device != "cpu":
@@ -119,15 +113,17 @@ def _candidate(machine: Machine, preset: Preset, tokens: int, rates: Rates) -> C
     return replace(one, seconds=expected_seconds(preset, tokens, *known), rate=1 / known[1])
 
 
-def needs_cuda(preset: Preset) -> bool:
-    """Whether its four bits are bitsandbytes'."""
-    return preset.target.quantization == "nf4"
-
-
-def is_slow_on_cpu(preset: Preset) -> bool:
-    """Whether it is a large one whose weights are in no GGUF file."""
+def hindrance(machine: Machine, preset: Preset) -> Passed | None:
+    """What keeps a preset from a machine whatever its size: bitsandbytes, or large weights in no GGUF file."""
+    if preset.target.quantization == "nf4":
+        if machine.device != "cuda":
+            return Passed(preset.name, "for NVIDIA GPUs")
+        if not find_spec("bitsandbytes"):
+            return Passed(preset.name, "lacking a package", "pip install 'specextend-cli[quantized]'")
     shape = target_shape(preset.target)
-    return shape is not None and shape.weights > _LARGE and not gguf_bytes(preset)
+    if machine.device == "cpu" and shape is not None and shape.weights > _LARGE and not gguf_bytes(preset):
+        return Passed(preset.name, "for GPUs")
+    return None
 
 
 def _missing(preset: Preset) -> int | None:

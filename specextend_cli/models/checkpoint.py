@@ -66,6 +66,15 @@ def reason(error: Exception) -> str:
     return " ".join(str(error).split()) or type(error).__name__
 
 
+def is_complete(directory: Path, *, tokenizer: bool = True) -> bool:
+    """Whether a directory has a configuration, every file of its weights and, if one is needed, a `tokenizer`.
+
+    Drafts use the token ids of their target and need none, but one that is there is compared. EAGLE heads have none.
+    """
+    has_all = (directory / "config.json").is_file() and (has_tokenizer(directory) or not tokenizer)
+    return has_all and bool(weight_files(directory))
+
+
 def has_tokenizer(directory: Path) -> bool:
     """Whether a model's directory holds a vocabulary."""
     return any((directory / name).is_file() for name in ("tokenizer.json", "tokenizer.model"))
@@ -83,13 +92,8 @@ def weight_files(directory: Path) -> list[Path]:
         return [gguf] if gguf.is_file() else []
     for stem, suffix in FORMATS:
         single, index = directory / f"{stem}{suffix}", directory / f"{stem}{suffix}.index.json"
-        if index.is_file():
-            files = [directory / name for name in _indexed(index, suffix)]
-            if not files:
-                return []
-        else:
-            files = [single]
-        if all(file.is_file() for file in files):
+        files = [directory / name for name in _indexed(index, suffix)] if index.is_file() else [single]
+        if files and all(file.is_file() for file in files):
             return files
     return []
 
@@ -113,30 +117,15 @@ def checked_weights(directory: Path, name: str) -> list[Path]:
         raise damaged(directory, "a file of weights is missing", name)
     for file in files:
         if file.suffix == ".safetensors":
-            check_safetensors(file, name=name)
+            read_header(file, name=name)
     return files
 
 
-def check_safetensors(file: Path, *, name: str = "NAME") -> None:
-    """Compare the file's size with its header, without reading the weights; ModelError where they differ."""
-    size = file.stat().st_size
-    header, length = _header(file, name)
-    try:
-        ends = [entry["data_offsets"][1] for entry in header.values()]
-        expected = 8 + length + max(ends, default=0)
-    except (LookupError, TypeError) as error:
-        raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
-    if expected != size:
-        raise damaged(file, f"{file.name} has {size:,} bytes instead of {expected:,}", name)
-
-
 def read_header(file: Path, *, name: str = "NAME") -> dict[str, Any]:
-    """The tensors of a safetensors file: name -> type, shape, offsets; ModelError where its header is invalid."""
-    return _header(file, name)[0]
+    """The tensors of a safetensors file: name -> type, shape, offsets.
 
-
-def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
-    """The header without metadata, and its length in bytes; the library's own reader imports numpy."""
+    ModelError where the header is invalid, or the file's size another one. The library's own reader imports numpy.
+    """
     size = file.stat().st_size
     try:
         with file.open("rb") as opened:
@@ -144,8 +133,12 @@ def _header(file: Path, name: str) -> tuple[dict[str, Any], int]:
             if length > min(size, _LONGEST_HEADER):
                 raise ValueError("its header is cut off, or too long")
             header = parse_object(opened.read(length))
-        return {key: entry for key, entry in header.items() if key != "__metadata__"}, length
-    except (struct.error, ValueError, AttributeError) as error:
+        header.pop("__metadata__", None)
+        expected = 8 + length + max((entry["data_offsets"][1] for entry in header.values()), default=0)
+        if expected != size:
+            raise ValueError(f"it has {size:,} bytes instead of {expected:,}")
+        return header
+    except (struct.error, ValueError, LookupError, TypeError, AttributeError) as error:
         raise damaged(file, f"{file.name} is no safetensors file: {error}", name) from error
 
 

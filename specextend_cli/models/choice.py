@@ -50,29 +50,9 @@ class Machine:
     free: int
     has_bfloat16: bool = True
 
-
-@dataclass(frozen=True, slots=True)
-class Candidate:
-    """A preset that writes. None: not known.
-
-    `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`
-    and is written at `rate` tokens a second. `gated`: its owner has to be asked first, and nobody is logged in.
-    `needs_cuda`: its four bits are bitsandbytes'. `is_slow_on_cpu`: a large one whose weights are in no GGUF file.
-    `lacks`: the command that installs what it needs.
-    """
-
-    name: str
-    rank: int
-    need: int | None
-    is_present: bool
-    fetch: int | None = None
-    gated: bool = False
-    needs_cuda: bool = False
-    is_slow_on_cpu: bool = False
-    lacks: str = ""
-    tokens: int = USUAL_TOKENS
-    seconds: float | None = None
-    rate: float | None = None
+    def holds(self, need: int) -> bool:
+        """Whether so many bytes fit what is free, leaving headroom."""
+        return need <= HEADROOM * self.free
 
 
 class Passed(NamedTuple):
@@ -84,6 +64,27 @@ class Passed(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.name} is {self.why}" + (f" ({self.detail})" if self.detail else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A preset that writes. None: not known.
+
+    `need` is bytes of memory, `fetch` bytes to download. On a processor, a document of so many `tokens` takes `seconds`
+    and is written at `rate` tokens a second. `gated`: its owner has to be asked first, and nobody is logged in.
+    `hindrance`: what keeps it from this machine whatever its size.
+    """
+
+    name: str
+    rank: int
+    need: int | None
+    is_present: bool
+    fetch: int | None = None
+    gated: bool = False
+    hindrance: Passed | None = None
+    tokens: int = USUAL_TOKENS
+    seconds: float | None = None
+    rate: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +121,9 @@ def obstacle(machine: Machine, one: Candidate) -> Passed | None:
     """Why a preset cannot be taken on this machine, on disk or not; None where it can."""
     if one.need is None:
         return Passed(one.name, "of unknown size")
-    if one.needs_cuda and machine.device != "cuda":
-        return Passed(one.name, "for NVIDIA GPUs")
-    if one.is_slow_on_cpu and machine.device == "cpu":
-        return Passed(one.name, "for GPUs")
-    if one.lacks:
-        return Passed(one.name, "lacking a package", one.lacks)
-    if one.need > HEADROOM * machine.free:
+    if one.hindrance is not None:
+        return one.hindrance
+    if not machine.holds(one.need):
         return Passed(one.name, "too large", f"{format_bytes(one.need)} of {format_bytes(machine.free)} free")
     if machine.device == "cpu" and one.seconds is not None and one.seconds > LIMIT:
         return Passed(one.name, "too slow", f"about {format_seconds(one.seconds)} for {one.tokens:,} tokens")

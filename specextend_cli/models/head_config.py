@@ -20,13 +20,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from specextend_cli.engine.head_config import HeadConfig
 from specextend_cli.errors import ModelError
-from specextend_cli.models.checkpoint import read_header, read_object, reason, weight_files
+from specextend_cli.models.checkpoint import read_object, reason
 
 Size: TypeAlias = Annotated[int, Field(gt=0, lt=1 << 31)]
 Positive: TypeAlias = Annotated[float, Field(gt=0)]
 Layers: TypeAlias = list[Annotated[int, Field(ge=0)]]
 Shapes: TypeAlias = Mapping[str, Sequence[int]]
-"""Tensors by their names here; none where they are not known before the weights are read."""
+"""Of tensors by their names here."""
 
 _FITTING = "use the head that was trained for this target, in a published EAGLE or EAGLE-3 layout, not quantized"
 _TABLES = ("transformer_layer_config", "eagle_config")
@@ -121,7 +121,20 @@ class PublishedHead(BaseModel):
         layer, eagle = (data.get(name) or {} for name in _TABLES)
         parts = eagle, layer, data
         with usable(directory):
-            return cls(**{key: value for part in parts for key, value in part.items() if value is not None})
+            said = cls(**{key: value for part in parts for key, value in part.items() if value is not None})
+            said._check_supported()
+        return said
+
+    def _check_supported(self) -> None:
+        """ValueError for draft models that are no EAGLE heads, and for layers that are not like Llama's."""
+        names = json.dumps((self.architectures, self.speculators_model_type)).lower()
+        if other := next((name for name in _OTHERS if name in names), None):
+            raise ValueError(f"it is a draft model of the kind {other}; only EAGLE heads are read")
+        if self.use_aux_hidden_state is False:
+            raise ValueError("it reads the target's last state as it is; only those that fuse states are read")
+        # Others write "llama", or leave the target's kind, which says nothing about the head.
+        if (self.is_speculators or self.target_layer_ids) and self.model_type not in (None, *_LLAMA_LIKE):
+            raise ValueError(f"its layers are of the kind {self.model_type!r:.60}; only Llama's are supported")
 
     @property
     def is_eagle3(self) -> bool:
@@ -133,45 +146,50 @@ class PublishedHead(BaseModel):
         """Whether the library `speculators` wrote it."""
         return self.speculators_model_type is not None
 
+    @property
+    def cached(self) -> int:
+        """Numbers that one token adds to its cache."""
+        heads, width = self.num_attention_heads, self.head_dim or self.hidden_size // self.num_attention_heads
+        return 2 * (self._said_layers or 1) * (self.num_key_value_heads or heads) * width
+
+    @property
+    def _said_layers(self) -> int | None:
+        """Decoder layers. A configuration that says more than a head has is a copy of the target's."""
+        return self.num_hidden_layers if (self.num_hidden_layers or 0) <= _MOST_LAYERS else None
+
     def config(self, shapes: Shapes) -> HeadConfig:
         """The head's, whose target is not known yet. ValueError where tensors and configuration contradict each other.
 
-        What a checkpoint is, its tensors say. Of a pickle they are not known before it is read: EAGLE-1's have an
-        embedding, EAGLE-3's have none.
+        What a checkpoint is, its tensors say.
         """
-        self._check_supported()
         hidden, heads, width = self.hidden_size, self.num_attention_heads, self.target_hidden_size or self.hidden_size
         kv_heads = self.num_key_value_heads or heads
         if hidden % heads or heads % kv_heads:
             raise ValueError(f"{hidden} numbers do not divide among {heads} heads, or these among {kv_heads} with keys")
-        query, fc = shapes.get("layers.0.self_attn.q_proj.weight"), shapes.get("fc.weight")
-        is_third = self.is_eagle3 or self.draft_vocab_size is not None
-        if query and (query[-1] == 2 * hidden) != is_third:
-            if self.is_eagle3:
-                raise ValueError(f"its first layer reads {query[-1]} numbers, an EAGLE-3 head's reads {2 * hidden}")
-            is_third = not is_third
-        rows = (self.draft_vocab_size or self.vocab_size) if is_third else 0
-        if shapes and rows and "lm_head.weight" not in shapes:
-            if self.tie_word_embeddings:
-                raise ValueError("its output layer is its embedding, and only those with one of their own are read")
-            rows = 0
-        ids, layers = self.target_layer_ids or self.eagle_aux_hidden_state_layer_ids or (), self._layers(shapes)
+        reads = shapes["layers.0.self_attn.q_proj.weight"][-1]
+        is_third = reads == 2 * hidden
+        if self.is_eagle3 and not is_third:
+            raise ValueError(f"its first layer reads {reads} numbers, an EAGLE-3 head's reads {2 * hidden}")
+        has_own = is_third and "lm_head.weight" in shapes
+        if is_third and not has_own and self.tie_word_embeddings:
+            raise ValueError("its output layer is its embedding, and only those with one of their own are read")
+        layers = self._layers(shapes)
         return HeadConfig(
             generation=3 if is_third else 1,
             layers=layers,
             hidden=hidden,
             target_hidden=width,
-            fused=fc[-1] // width if fc and is_third else len(ids) or 3,
+            fused=shapes["fc.weight"][-1] // width if is_third else 1,
             heads=heads,
             kv_heads=kv_heads,
             head_dim=self.head_dim or hidden // heads,
             intermediate=self.intermediate_size,
-            draft_vocab=rows,
-            embedding=self.vocab_size if ("embedding.weight" in shapes if shapes else not is_third) else 0,
+            draft_vocab=(self.draft_vocab_size or self.vocab_size) if has_own else 0,
+            embedding=self.vocab_size if "embedding.weight" in shapes else 0,
             eps=self.rms_norm_eps or 1e-6,
             rope=self._rope(),
             max_position=self.max_position_embeddings or 2048,
-            fc_bias=_has(shapes, "fc.bias", self.bias if shapes else not is_third and self.bias is not False),
+            fc_bias=_has(shapes, "fc.bias", self.bias),
             qkv_bias=_has(shapes, "layers.0.self_attn.q_proj.bias", self.qkv_bias),
             norm_before_fc=_has(shapes, "input_norm.weight", self.norm_before_fc, exactly=True),
             fc_norm=_has(shapes, "fc_norm.0.weight", self.fc_norm, exactly=True),
@@ -182,7 +200,7 @@ class PublishedHead(BaseModel):
     def readings(self, config: HeadConfig, layers: int) -> tuple[HeadConfig, ...]:
         """`config` for a target of so many layers, in every way that it can be read; the likeliest is the first.
 
-        `head_probe` decides between them. ValueError where it reads states that the target has not.
+        `heads.probe` decides between them. ValueError where it reads states that the target has not.
         """
         return tuple(
             replace(config, feature_layers=states, feeds_normed=feed, norm_before_residual=normed)
@@ -192,11 +210,8 @@ class PublishedHead(BaseModel):
         )
 
     def _layers(self, shapes: Shapes) -> int:
-        """Decoder layers. A configuration that says more than a head has is a copy of the target's."""
-        said = self.num_hidden_layers if (self.num_hidden_layers or 0) <= _MOST_LAYERS else None
-        numbers = {int(found[1]) for name in shapes if (found := _LAYER.match(name))}
-        if not numbers:
-            return said or 1
+        """Decoder layers, as the tensors are numbered."""
+        said, numbers = self._said_layers, {int(found[1]) for name in shapes if (found := _LAYER.match(name))}
         if numbers != set(range(len(numbers))) or len(numbers) > _MOST_LAYERS:
             raise ValueError(f"its layers are numbered {sorted(numbers)[:_MOST_LAYERS]}")
         if said not in (None, len(numbers)):
@@ -249,17 +264,6 @@ class PublishedHead(BaseModel):
             return (True, False)
         return (said or False,)
 
-    def _check_supported(self) -> None:
-        """ValueError for draft models that are no EAGLE heads, and for layers that are not like Llama's."""
-        names = json.dumps((self.architectures, self.speculators_model_type)).lower()
-        if other := next((name for name in _OTHERS if name in names), None):
-            raise ValueError(f"it is a draft model of the kind {other}; only EAGLE heads are read")
-        if self.use_aux_hidden_state is False:
-            raise ValueError("it reads the target's last state as it is; only those that fuse states are read")
-        # Others write "llama", or leave the target's kind, which says nothing about the head.
-        if (self.is_speculators or self.target_layer_ids) and self.model_type not in (None, *_LLAMA_LIKE):
-            raise ValueError(f"its layers are of the kind {self.model_type!r:.60}; only Llama's are supported")
-
     def _window(self, layers: int) -> int | None:
         """The newest tokens that its layers attend to, None for all; ValueError where they differ.
 
@@ -310,15 +314,6 @@ def is_assistant(directory: Path) -> bool:
         return False
 
 
-def read_head_config(directory: Path) -> HeadConfig:
-    """Of a head on disk; ModelError where its configuration lacks a size, or contradicts the names of its tensors."""
-    said = PublishedHead.read(directory)
-    files = [file for file in weight_files(directory) if file.suffix == ".safetensors"]
-    headers = [entry for file in files for entry in read_header(file).items()]
-    with usable(directory):
-        return said.config({renamed(name): entry.get("shape", ()) for name, entry in headers})
-
-
 def default_layers(layers: int) -> tuple[int, ...]:
     """The states EAGLE-3 reads where a checkpoint does not say: early, middle and late."""
     return (2, layers // 2, layers - 3)
@@ -332,11 +327,11 @@ def renamed(name: str) -> str:
 
 
 def _has(shapes: Shapes, tensor: str, said: bool | None, *, exactly: bool = False) -> bool:
-    """Whether there is such a tensor, or the configuration says so where none is known.
+    """Whether there is such a tensor.
 
-    ValueError where it says so and there is none; with `exactly`, also where it denies one.
+    ValueError where the configuration says so and there is none; with `exactly`, also where it denies one.
     """
-    found = tensor in shapes if shapes else said or False
+    found = tensor in shapes
     if said != found and (said or (said is False and exactly)):
         raise ValueError(f"config.json says {str(said).lower()} of {tensor}, and its tensors say otherwise")
     return found

@@ -6,7 +6,7 @@ Unknown keys, wrong types and impossible values are refused. `presets` finds and
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, get_args
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_serializer, field_validator, model_validator
 
@@ -16,7 +16,7 @@ from specextend_cli.humanize import format_or
 from specextend_cli.models import preset_defaults, prompt_templates
 from specextend_cli.models.prompt_templates import PLACEHOLDERS as PLACEHOLDERS
 from specextend_cli.models.prompt_templates import check_names, check_prompt
-from specextend_cli.models.shape import Footprint, Shape, Sizes
+from specextend_cli.models.shape import PREFILL, Shape, Sizes
 from specextend_cli.models.source_kinds import HubSource, Line, LocalSource, Source, Table
 
 DEFAULT = "smollm2-135m"
@@ -24,8 +24,8 @@ NAME = r"[a-z0-9][a-z0-9.-]*"
 
 Dtype: TypeAlias = Literal["auto", "float32", "bfloat16", "float16"]
 ModelKind: TypeAlias = Literal["lm", "eagle", "assistant"]
-MODEL_KINDS: tuple[ModelKind, ...] = ("lm", "eagle", "assistant")
-_ITEM: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
+MODEL_KINDS: tuple[ModelKind, ...] = get_args(ModelKind)
+ITEM_BYTES: dict[Dtype, int] = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
 Quantization: TypeAlias = Literal["none", "nf4"]
 Prompt: TypeAlias = Annotated[str, AfterValidator(check_prompt)]
 
@@ -75,9 +75,9 @@ class Draft(Table):
         return next((kind for kind in MODEL_KINDS if kind in self.drafters), None)
 
     @property
-    def has_head(self) -> bool:
-        """Whether a head or an assistant drafts, which reads the target's states."""
-        return self.model in ("eagle", "assistant")
+    def reads_states(self) -> bool:
+        """Whether what drafts reads the target's states."""
+        return not {"eagle", "assistant", "mtp"}.isdisjoint(self.drafters)
 
     @property
     def drafters(self) -> tuple[DrafterName, ...]:
@@ -107,7 +107,7 @@ class Draft(Table):
             raise ValueError(f'[draft.source] is not used by kind = "{self.kind}"')
         if self.shape is not None and not self.has_model and "mtp" not in self.drafters:
             raise ValueError("[draft.shape] has the sizes of a model, and the draft has none")
-        if not self.has_head:
+        if self.model not in ("eagle", "assistant"):
             return self
         if not isinstance(self.source, (HubSource, LocalSource)):
             raise ValueError("a head comes from the hub or from a local directory")
@@ -207,37 +207,45 @@ def _retrieval(data: dict[str, Any]) -> Retrieval:
 
 
 def _window(data: dict[str, Any]) -> Window:
-    found = footprint(**{key: data[key] for key in ("target", "draft", "retrieval", "tree")})
-    return Window(**preset_defaults.window_sizes(preset_defaults.context(found, data["gpu_memory"])))
+    target, draft = data["target"], data["draft"]
+
+    def needed(tokens: int) -> int:
+        return pair_bytes(tokens, target.shape, draft.shape, target, draft, data["retrieval"], data["tree"])
+
+    memory = data["gpu_memory"] if target.shape else None
+    return Window(**preset_defaults.window_sizes(preset_defaults.context(needed, memory)))
 
 
-def footprint(
+_STATES = 4 * 4  # bytes a number of states, of four sequences: two that take turns, one that was read last, one more
+
+
+def pair_bytes(
+    tokens: int,
+    shape: Shape,
+    sizes: Sizes | None,
     target: Target,
     draft: Draft,
     retrieval: Retrieval,
     tree: TreeShape,
     *,
-    shape: Shape | None = None,
-    sizes: Sizes | None = None,
     dtype: Dtype | None = None,
-) -> Footprint | None:
-    """What a pair takes, of the stated sizes unless others are given, in `dtype`; None: no sizes of its target."""
-    shape, sizes, item = shape or target.shape, sizes or draft.shape, _ITEM[dtype or target.dtype]
-    if shape is None:
-        return None
-    reads_states = draft.has_head or "mtp" in draft.drafters
-    return Footprint(
-        shape,
-        sizes,
-        working=0 if retrieval.policy == "full" else retrieval.size,
-        nodes=tree.nodes,
-        quantization=target.quantization,
-        item=item,
-        draft_item=item if reads_states else _ITEM[dtype or draft.dtype],
-        own="self" in draft.drafters,
-        reads_states=reads_states,
-        complete=sizes is not None or not (draft.has_model or reads_states),
-    )
+    weights: int = 0,
+) -> int:
+    """Bytes of a pair with a cache of so many tokens, in `dtype` (default: the preset's).
+
+    `shape` and `sizes` are the target's and its draft's (None: no model, or unknown). `weights` has the bytes of the
+    target's weights where they are packed. Activations, a tree's logits and recurrent states are bounded.
+    """
+    item = ITEM_BYTES[dtype or target.dtype]
+    working = 0 if retrieval.policy == "full" else min(tokens, retrieval.size)
+    found = weights or shape.weight_bytes(item, target.quantization)
+    found += shape.cached * item * (tokens + ("self" in draft.drafters) * working)
+    if sizes is not None:
+        draft_item = item if draft.reads_states else ITEM_BYTES[dtype or draft.dtype]
+        found += draft_item * (sizes.weights + sizes.cached * (tokens + working))
+    logits = tree.nodes * 2 * 4 * shape.vocab
+    activations = shape.prefill_bytes(PREFILL, item, keeps_states=draft.reads_states)
+    return found + activations + logits + _STATES * shape.state
 
 
 class Preset(Table):

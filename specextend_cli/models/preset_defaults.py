@@ -5,8 +5,10 @@ A preset file says only what is particular to it; `specextend models show` print
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.models.shape import GRAPHS, HEADROOM, Footprint
+from specextend_cli.models.shape import GRAPHS, HEADROOM
 
 TREE = TreeShape(nodes=50, depth=10, width=10, threshold=0.7)
 RETRIEVAL = Retrieval(recent=128, positions="compact")
@@ -15,11 +17,13 @@ RETRIEVAL = Retrieval(recent=128, positions="compact")
 HEAD_TRAINED = 2048
 """Tokens that EAGLE heads were trained on, where nothing else is said."""
 
+ANY_MACHINE = 8192
+"""Tokens of a window that any machine has the memory for, and a processor the time."""
+
 _CHUNK = 32  # tokens, the paper's
 _MOST_CHUNKS = 64  # 2,048 tokens: more of them cost a draft more time than they gain
 _MOST_RECENT = 256
 _LARGEST_CONTEXT = 32768  # what the presets' targets were trained on, at least
-_ANY_MACHINE = 8192  # tokens that any machine has the memory for, and a processor the time
 _STEP = 2048
 
 
@@ -46,16 +50,16 @@ def retrieval(trained: int | None, tree: TreeShape) -> Retrieval:
     )
 
 
-def context(footprint: Footprint | None, gpu_memory: int | None) -> int:
+def context(needed: Callable[[int], int], gpu_memory: int | None) -> int:
     """Tokens of a window that a GPU of `gpu_memory` GB holds beside the pair; without one, that any machine holds.
 
-    ValueError: it holds less than a useful window.
+    `needed` says the bytes of a window. ValueError: the GPU holds less than a useful one.
     """
-    if gpu_memory is None or footprint is None:
-        return _ANY_MACHINE
+    if gpu_memory is None:
+        return ANY_MACHINE
     room = HEADROOM * gpu_memory * 10**9 - GRAPHS  # a GPU's GB are larger: the rest is its driver's
     sizes = range(_LARGEST_CONTEXT, _STEP, -_STEP)
-    found = next((tokens for tokens in sizes if footprint.at(tokens).total <= room), None)
+    found = next((tokens for tokens in sizes if needed(tokens) <= room), None)
     if found is None:
         raise ValueError(f"a GPU of {gpu_memory} GB holds no window of {2 * _STEP:,} tokens beside these models")
     return found
@@ -63,6 +67,6 @@ def context(footprint: Footprint | None, gpu_memory: int | None) -> int:
 
 def window_sizes(context: int) -> dict[str, int]:
     """`chunk`, `chunk_summary_tokens` and `summary_tokens` of a window: room is left for instructions and an answer."""
-    chunk = 3 * context // 4 if context >= _ANY_MACHINE else 2 * context // 3
+    chunk = 3 * context // 4 if context >= ANY_MACHINE else 2 * context // 3
     summaries = {"chunk_summary_tokens": min(512, context // 16), "summary_tokens": min(768, context // 10)}
     return {"context": context, "chunk": chunk, **summaries}

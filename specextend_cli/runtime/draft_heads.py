@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from specextend_cli.errors import UsageError
 from specextend_cli.models.checkpoint import checked_weights
-from specextend_cli.models.head_config import is_assistant, read_head_config
+from specextend_cli.models.head_config import PublishedHead, is_assistant
 from specextend_cli.models.ngram_table import has_table
 from specextend_cli.models.preset import Draft, Preset
 from specextend_cli.models.source_kinds import LocalSource
@@ -42,7 +42,7 @@ def with_head(preset: Preset, directory: str | Path) -> Preset:
         raise UsageError(f"there is no directory {directory}", why=why, fix=fix)
     kind = "assistant" if is_assistant(path) else "eagle"
     if kind == "eagle":
-        read_head_config(path)
+        PublishedHead.read(path)
     checked_weights(path, "")
     of = (kind, "ngram", *(["table"] if has_table(path) else []))
     draft = Draft(kind="blend", of=of, source=LocalSource(kind="local", path=path), window=WINDOW)
@@ -59,8 +59,7 @@ def load_eagle(directory: Path, target: LanguageModel, name: str) -> EagleHead:
     import torch
 
     from specextend_cli.engine.packed import round_to_four_bit
-    from specextend_cli.models.head_probe import LEAST, probe
-    from specextend_cli.models.heads import load_head
+    from specextend_cli.models.heads import LEAST, load_head, probe
     from specextend_cli.models.tokens import TextEncoder
 
     head, readings = load_head(directory, target, name=name)

@@ -138,8 +138,7 @@ def drafter_of(
     import torch
 
     from specextend_cli.engine import drafters
-    from specextend_cli.models.assistant import load_assistant
-    from specextend_cli.models.mtp import load_mtp
+    from specextend_cli.models.draft_modules import load_assistant, load_mtp
     from specextend_cli.models.tokens import check_token_ids
 
     window = preset.draft.window
@@ -258,12 +257,12 @@ def check_memory(preset: Preset, device: torch.device, options: Engine, *, conte
     if need is None:
         return
     graphs = GRAPHS if device.type == "cuda" and are_wanted() else 0
-    total = need.total + graphs
+    total = need + graphs
     if total > HEADROOM * free_memory(device):
         gc.collect()  # what was closed: models and what runs them hold each other
     if total > HEADROOM * (free := free_memory(device)):
         why = f"it needs about {total / 1e9:.1f} GB, and {free / 1e9:.1f} GB are free on {device}"
-        fits_without = graphs and need.total <= HEADROOM * free
+        fits_without = graphs and need <= HEADROOM * free
         raise _too_large(preset, why, fix=f"{VARIABLE}=0 runs it without CUDA graphs" if fits_without else "")
 
 

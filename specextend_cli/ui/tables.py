@@ -16,7 +16,6 @@ from specextend_cli.ui.output import AMBER, GOOD, QUIET, sanitize
 
 if TYPE_CHECKING:
     from specextend_cli.models.preset import Preset
-    from specextend_cli.models.shape import Estimate
     from specextend_cli.summarize.events import Plan
 
 
@@ -56,7 +55,7 @@ class PresetRow:
     """
 
     preset: Preset
-    memory: Estimate | None
+    memory: int | None
     disk: int
     present: bool
     obstacle: str
@@ -79,7 +78,7 @@ def preset_table(rows: Sequence[PresetRow], *, chosen: str | None) -> Table:
         column.no_wrap = True
     for row in rows:
         preset, need = row.preset, row.memory
-        memory = "?" if need is None else "over " * (not need.complete) + format_bytes(need.total)
+        memory = "?" if need is None else format_bytes(need)
         disk = format_bytes(row.disk) if row.present else f"{format_bytes(row.disk)} of it" if row.disk else "no"
         made.add_row(
             "›" if preset.name == chosen else "",

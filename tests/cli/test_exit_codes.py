@@ -97,7 +97,7 @@ OTHERS = """
 3 | show --forget zzz | there is no run zzz
 4 | summarize absent --draft-head empty | cannot read the head's config.json in
 4 | compare absent --draft-head empty | cannot read the head's config.json in
-4 | summarize harbour.txt -m lost.toml --length 2 | there is no model directory
+4 | summarize harbour.txt -m lost.toml --length 2 | there is no complete model in
 4 | summarize harbour.txt -m odd.gguf | cannot read odd.gguf
 4 | summarize harbour.txt -m ollama:absent | ollama has no model absent
 4 | models rm qwen3-8b | nothing of qwen3-8b is on disk
@@ -188,8 +188,7 @@ def test_a_password_comes_from_the_environment_and_is_never_shown(cli, here, mon
     assert "This is page 1 of the story." in done.stdout
 
 
-def test_offline_without_the_model_is_4(cli, document, monkeypatch):
-    monkeypatch.setattr("specextend_cli.models.pypi_source.find_installed", lambda source: None)
+def test_offline_without_the_model_is_4(cli, document):
     done = cli("summarize", document, "--offline", "--length", 2)
     assert (done.returncode, done.stdout) == (4, "")
     assert said(done)["try"].endswith("specextend models pull smollm2-135m")

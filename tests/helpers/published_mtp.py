@@ -20,7 +20,7 @@ QWENS = {"enorm": "mtp.pre_fc_norm_embedding", "hnorm": "mtp.pre_fc_norm_hidden"
 def prediction_layer(net: PreTrainedModel) -> MtpLayer:
     """A layer of random weights for a causal language model, of the kind of its last layer."""
     config: Any = copy.copy(net.config)
-    config.num_hidden_layers, config.first_k_dense_replace = 1, 0
+    config.num_hidden_layers = 1
     if getattr(config, "layer_types", None):
         config.layer_types = ["full_attention"]
     last = net.get_decoder().layers[-1]
@@ -31,15 +31,9 @@ def prediction_layer(net: PreTrainedModel) -> MtpLayer:
     return layer
 
 
-def published(layer: MtpLayer, behind: int | None = None) -> dict[str, Tensor]:
-    """The layer's tensors by the names of published checkpoints, an expert each.
-
-    `behind` is its number where it lies behind the last layer, as GLM's does; Qwen's are called `mtp`.
-    """
-    outer, block, norm = QWENS, "mtp.layers.0", "mtp.norm"
-    if behind is not None:
-        outer = {part: f"model.layers.{behind}.{part}" for part in QWENS}
-        block, norm = f"model.layers.{behind}", f"model.layers.{behind}.shared_head.norm"
+def published(layer: MtpLayer) -> dict[str, Tensor]:
+    """The layer's tensors by the names of published checkpoints, an expert each."""
+    block = "mtp.layers.0"
     found = {}
     for key, tensor in layer.state_dict().items():
         part, _, rest = key.partition(".")
@@ -54,7 +48,7 @@ def published(layer: MtpLayer, behind: int | None = None) -> dict[str, Tensor]:
         elif part == "mtp_block":
             found[f"{block}.{rest}"] = tensor
         else:
-            found[f"{outer.get(part, norm)}.{rest}"] = tensor
+            found[f"{QWENS.get(part, 'mtp.norm')}.{rest}"] = tensor
     return {key: tensor.clone().contiguous() for key, tensor in found.items()}
 
 

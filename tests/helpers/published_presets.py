@@ -50,7 +50,7 @@ def publish(hub: StandInHub, preset: Preset, folder: Path) -> None:
         settings = json.loads((folder / "target" / "tokenizer_config.json").read_text())
         (folder / "target" / "tokenizer_config.json").write_text(json.dumps({**settings, "chat_template": template}))
         hub.publish_folder(target.source.repo, folder / "target")
-        changed = {"quantization": "none"}  # bitsandbytes may not be installed
+        changed = {"quantization": "none", "shape": None}  # bitsandbytes may not be installed, and the sizes are others
     if isinstance(draft, HubSource):
         (folder / "head").mkdir()
         found(LAYOUTS, draft)(folder / "head", tiny_preset.tokenizer().get_vocab_size())

@@ -13,7 +13,7 @@ from specextend_cli.engine.assistant import Assistant
 from specextend_cli.engine.drafters import AssistantDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
-from specextend_cli.models.assistant import without_producers
+from specextend_cli.models.draft_modules import without_producers
 from tests.engine.tiny_models import GEMMA_4
 from tests.helpers.decoding import small
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-import sys
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specextend_cli.models import pypi_source
+from specextend_cli.models.gguf.tokenizer import LLAMA3, QWEN2
 from specextend_cli.models.source_kinds import WheelSource
-from specextend_cli.models.tokens import LLAMA3, QWEN2
 from tests.helpers import gguf_files
 
 CORPUS = [
@@ -100,7 +99,7 @@ MEMBER = "tiny_parcel/tiny.gguf"
 
 @pytest.fixture(scope="session")
 def wheel_folder(tmp_path_factory: pytest.TempPathFactory, tiny_gguf: Path) -> Path:
-    """A directory with one wheel, whose package must never be imported."""
+    """A directory with one wheel."""
     folder = tmp_path_factory.mktemp("wheels")
     with zipfile.ZipFile(folder / "tiny_parcel-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(tiny_gguf, MEMBER)
@@ -131,16 +130,6 @@ def source(wheel_folder: Path, tiny_gguf: Path) -> WheelSource:
 
 
 @pytest.fixture
-def installed(wheel_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The wheel, installed on sys.path."""
-    site = tmp_path / "site"
-    with zipfile.ZipFile(next(wheel_folder.glob("*.whl"))) as archive:
-        archive.extractall(site)
-    monkeypatch.syspath_prepend(str(site))
-    return site
-
-
-@pytest.fixture
 def index(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """pip configured, as a user would, to find packages in a folder and nowhere else."""
     monkeypatch.setenv("PIP_NO_INDEX", "1")
@@ -157,7 +146,7 @@ def fetched(wheel_folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
     """Caches and configuration of the test's own, so that no test sees or touches the user's."""
     home = tmp_path / "home"
     if "pair" not in request.keywords:
@@ -166,8 +155,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixtur
         monkeypatch.setattr("huggingface_hub.constants.HF_HUB_CACHE", str(home / "hub"))
     for name in ("HF_HUB_OFFLINE", "TRANSFORMERS_OFFLINE"):
         monkeypatch.delenv(name, raising=False)
-    yield home
-    assert "tiny_parcel" not in sys.modules
+    return home
 
 
 @pytest.fixture

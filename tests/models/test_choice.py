@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 
 from specextend_cli.models.candidates import candidates as presets_of
+from specextend_cli.models.candidates import hindrance
 from specextend_cli.models.choice import (
     Candidate,
     Choice,
     Machine,
+    Passed,
     choose,
     expected_rates,
     expected_seconds,
@@ -134,12 +136,21 @@ def test_unknown_sizes_are_never_taken_and_unknown_speeds_do_not_matter() -> Non
     assert obstacle(machine, replace(one, need=None)) == ("1.7b", "of unknown size", "")
     assert obstacle(machine, replace(one, seconds=None)) is None
     assert obstacle(machine, replace(one, seconds=601.0)) == ("1.7b", "too slow", "about 10:01 for 12,000 tokens")
-    gpu = Machine("cuda", 64 * GB)
-    assert obstacle(machine, replace(one, is_slow_on_cpu=True)) == ("1.7b", "for GPUs", "")
-    assert obstacle(gpu, replace(one, is_slow_on_cpu=True)) is None
-    assert obstacle(gpu, replace(one, needs_cuda=True, seconds=601.0)) is None
-    assert obstacle(gpu, replace(one, lacks="pip install x")) == ("1.7b", "lacking a package", "pip install x")
-    assert obstacle(machine, replace(one, needs_cuda=True)) == ("1.7b", "for NVIDIA GPUs", "")
+    lacking = Passed("1.7b", "lacking a package", "pip install x")
+    assert obstacle(machine, replace(one, hindrance=lacking, seconds=601.0)) == lacking
+
+
+def test_what_keeps_a_preset_from_a_machine_whatever_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    large, small, packed = (load_preset(name) for name in ("qwen3-8b-eagle3", "qwen3-8b-4bit-eagle3", "smollm3-3b"))
+    cpu, mps, gpu = (Machine(device, 10**12) for device in ("cpu", "mps", "cuda"))
+    assert hindrance(cpu, large) == ("qwen3-8b-eagle3", "for GPUs", "")
+    assert hindrance(cpu, small) == hindrance(mps, small) == ("qwen3-8b-4bit-eagle3", "for NVIDIA GPUs", "")
+    for installed in (None, "bitsandbytes"):
+        monkeypatch.setattr("specextend_cli.models.candidates.find_spec", lambda name, it=installed: it)
+        found = hindrance(gpu, small)
+        assert found is None if installed else found is not None and "[quantized]" in found.detail
+    assert not any(hindrance(machine, packed) for machine in (cpu, mps, gpu))
+    assert hindrance(gpu, large) is hindrance(mps, large) is None
 
 
 def test_expected_seconds_grow_with_the_document_and_the_model() -> None:
@@ -163,4 +174,4 @@ def test_a_preset_that_is_chosen_is_not_refused_when_it_is_loaded() -> None:
         preset = load_preset(one.name)
         need = estimate(preset)
         assert need is not None
-        assert one.need == need.total + GRAPHS
+        assert one.need == need + GRAPHS

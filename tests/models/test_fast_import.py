@@ -34,17 +34,14 @@ print(*sorted({"scipy", "sympy", "torch._dynamo", "torch.distributed.checkpoint"
 
 MODULE = """
 import sys
-from specextend_cli.models import fast_import
 import torch
-with fast_import._without_compiler():
-    import torch._dynamo.config as config
-    from torch._dynamo.utils import counters
-    import torch._dynamo
-    assert torch._dynamo.disable is not fast_import._as_is
+from specextend_cli.models import fast_import
+fast_import.own_process, fast_import._NEEDED = True, {"needy"}
+fast_import.import_transformers()
+import needy
 import torch._dynamo
+assert torch._dynamo is needy.compiler is not None
 assert torch._dynamo.disable is not fast_import._as_is
-assert torch._dynamo.config is config
-assert torch._dynamo.utils.counters is counters
 assert torch.compile(lambda x: x + 1, backend="eager")(torch.ones(2)).tolist() == [2, 2]
 """
 
@@ -60,8 +57,10 @@ def test_what_one_process_never_calls_is_not_imported(tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_torchs_compiler_is_whole_for_whoever_wants_it() -> None:
-    done = subprocess.run([sys.executable, "-c", MODULE], capture_output=True, text=True, check=False)
+@pytest.mark.parametrize("needed", ["_dynamo.config", "_dynamo.utils"])
+def test_torchs_compiler_is_whole_for_whoever_wants_it(needed: str, tmp_path: Path) -> None:
+    (tmp_path / "needy.py").write_text(f"import torch.{needed}\ncompiler = torch._dynamo\ncompiler.config.verbose\n")
+    done = subprocess.run([sys.executable, "-c", MODULE], capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
 
 

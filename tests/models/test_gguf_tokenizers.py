@@ -43,7 +43,6 @@ def test_byte_level_vocabularies(kind: str, tmp_path: Path) -> None:
     for text in TEXTS:
         assert found.encode(text).ids == original.encode(text).ids
         assert found.decode(original.encode(text).ids) == original.decode(original.encode(text).ids)
-    assert TextEncoder(found.to_str()).fast or kind == "llama3"
 
 
 @pytest.mark.parametrize(
@@ -55,8 +54,6 @@ def test_byte_level_vocabularies(kind: str, tmp_path: Path) -> None:
         ("midm-2.0", "it's 12345", "it|'s| |123|45"),
         ("kanana2", "HTTPServer's 12345", "HTTPServer's| |123|45"),
         ("a.x-4.0", "it's x12345  a/b", "it|'s| x|12345| | a|/|b"),
-        ("deepseek-llm", "A b, ß \u10d0 12 中文、x\n\n  ", "A| b|,| ß| |\u10d0| |1|2| |中文|、|x|\n|\n|  "),
-        ("deepseek-coder", "A b, \u10d0 12+ 中文x\n\n", "A| b|,| |\u10d0| |1|2|+| |中文|x|\n|\n"),
         ("default", "it's $12345.6 <a>", "it|'|s| |$|123|45|.|6| |<|a|>"),
         (None, "it's $12345.6 <a>", "it|'|s| |$|123|45|.|6| |<|a|>"),
         ("seed-coder", "a;\n b 12", "a|;|\n| b| |1|2"),
@@ -78,8 +75,8 @@ def test_pre_tokenizers_split_as_published(pre: str | None, text: str, pieces: s
 
 
 def test_an_added_letter_is_text(tmp_path: Path) -> None:
-    """DeepSeek's vocabularies have some letters as added tokens."""
-    facts = facts_of(train("gpt2"), tmp_path / "t.gguf", "deepseek-coder")
+    """As some of DeepSeek's are."""
+    facts = facts_of(train("gpt2"), tmp_path / "t.gguf", "gpt-2")
     tokens, types = facts["tokenizer.ggml.tokens"], facts["tokenizer.ggml.token_type"]
     assert isinstance(tokens, list)
     assert isinstance(types, list)
@@ -103,7 +100,6 @@ def test_added_tokens_and_a_padded_vocabulary(tmp_path: Path) -> None:
     assert found.encode("a<think>b").ids[1] == len(tokens) - 3
     assert found.get_vocab_size() == len(tokens) - 2
     encoder = TextEncoder(found.to_str())
-    assert encoder.fast
     assert len(tokens) - 3 not in encoder.encode("a<think>b")
 
 

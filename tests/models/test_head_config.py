@@ -10,11 +10,11 @@ import torch
 
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.models.head_config import read_head_config
+from specextend_cli.models.head_config import PublishedHead
 from specextend_cli.models.heads import load_head
 from specextend_cli.models.memory import draft_sizes
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.shape import Sizes
+from specextend_cli.models.shape import count_weights
 from specextend_cli.models.source_kinds import LocalSource
 from tests.engine.tiny_models import tiny
 from tests.helpers.published_heads import LAYOUTS, angelslim
@@ -33,13 +33,14 @@ def test_every_published_layout_tells_its_sizes(layout: Any, tmp_path: Path) -> 
     layout(tmp_path)
     lm = LanguageModel(tiny())
     head = load_head(tmp_path, lm).head
-    config = read_head_config(tmp_path)
+    config = head.config
     others = 2 * config.draft_vocab + lm.vocabulary + config.hidden  # tables of tokens; the target's norm
-    counted = Sizes.counted(tmp_path).weights
+    counted = count_weights(tmp_path)
     assert counted >= own(head, lm.model)
     if not (tmp_path / "pytorch_model.bin").exists():  # of which nothing but the size of the file is known
         assert counted - own(head, lm.model) <= others
-    assert config.cached == sum(2 * layer.self_attn.k_proj.out_features for layer in head.layers)
+    cached = sum(2 * layer.self_attn.k_proj.out_features for layer in head.layers)
+    assert PublishedHead.read(tmp_path).cached == config.cached == cached
 
 
 def test_a_published_file_has_the_size_of_its_preset() -> None:
@@ -57,29 +58,19 @@ def test_a_published_file_has_the_size_of_its_preset() -> None:
 
 def test_memory_counts_the_head() -> None:
     preset = load_preset("llama-3.1-8b-eagle3-paper")
-    short, long = estimated(preset, context=8192), estimated(preset, context=16384)
     sizes = preset.draft.shape
     assert sizes is not None
-    assert short.draft_weights == 2 * sizes.weights
-    assert long.draft_kv - short.draft_kv == 8192 * 2 * 2 * 8 * 128
-    assert short.complete
-    single = estimated(preset, context=8192, dtype="float32")
-    assert single.draft_weights == 2 * short.draft_weights
-
-
-def test_a_head_of_unknown_size_makes_a_lower_bound(tmp_path: Path) -> None:
-    known = load_preset("qwen3-32b-eagle3")
-    preset = known.model_copy(update={"draft": known.draft.model_copy(update={"shape": None})})
-    need = estimated(preset)
-    assert not need.complete
-    assert need.draft_weights == 0
-    assert need.fits(need.total // 2) is False
-    assert need.fits(10 * need.total) is None
+    without = preset.model_copy(update={"draft": preset.draft.model_copy(update={"shape": None})})
+    read = 8192 + preset.retrieval.size
+    for dtype, item in (("bfloat16", 2), ("float32", 4)):
+        short, unknown = (estimated(one, context=8192, dtype=dtype) for one in (preset, without))
+        assert short - unknown == item * (sizes.weights + 2 * 8 * 128 * read)
 
 
 def test_a_head_on_disk_is_believed_before_the_preset(tmp_path: Path) -> None:
     angelslim(tmp_path)
     preset = load_preset("llama-3.1-8b-eagle3-paper")
     draft = preset.draft.model_copy(update={"source": LocalSource(kind="local", path=tmp_path)})
-    local = estimated(preset.model_copy(update={"draft": draft}))
-    assert local.draft_weights == 2 * Sizes.counted(tmp_path).weights
+    sizes = draft_sizes(preset.model_copy(update={"draft": draft}))
+    assert sizes is not None
+    assert (sizes.weights, sizes.cached) == (count_weights(tmp_path), PublishedHead.read(tmp_path).cached)

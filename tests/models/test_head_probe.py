@@ -13,8 +13,7 @@ from torch import Tensor
 from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.step import Step
-from specextend_cli.models.head_probe import LEAST, agreements, probe
-from specextend_cli.models.heads import load_head
+from specextend_cli.models.heads import LEAST, agreements, load_head, probe
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.draft_files import save_head

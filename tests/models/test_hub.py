@@ -150,12 +150,12 @@ def test_offline_and_absent_says_which_command() -> None:
     [
         (GatedRepoError("403", response=response(403)), "is gated", "hf auth login && specextend models pull big"),
         (RepositoryNotFoundError("401", response=response(401)), "does not exist", "check its name"),
-        (RevisionNotFoundError("404", response=response(404)), "has no revision", "revision"),
+        (RevisionNotFoundError("404", response=response(404)), "there is no owner/model", "revision"),
         (HfHubHTTPError("401", response=response(401)), "does not exist", "hf auth login"),
-        (HfHubHTTPError("503 busy", response=response(503)), "refused", "specextend models pull big"),
-        (HfHubHTTPError.__bases__[0]("no route"), "cannot reach", "check the network"),
-        (LocalEntryNotFoundError("no connection"), "cannot reach", "check the network"),
-        (ConnectionError("reset"), "cannot reach", "check the network"),
+        (HfHubHTTPError("503 busy", response=response(503)), "cannot fetch", "specextend models pull big"),
+        (HfHubHTTPError.__bases__[0]("no route"), "cannot fetch", "check the network"),
+        (LocalEntryNotFoundError("no connection"), "cannot fetch", "check the network"),
+        (ConnectionError("reset"), "cannot fetch", "check the network"),
     ],
 )
 def test_errors_of_the_hub_say_what_to_do(

@@ -15,7 +15,7 @@ from specextend_cli.engine.native import shared_library as native_library
 from specextend_cli.engine.packed import can_pack
 from specextend_cli.errors import ModelError
 from specextend_cli.models.chat_template import render_chat
-from specextend_cli.models.checkpoint import check_safetensors
+from specextend_cli.models.checkpoint import read_header
 from specextend_cli.models.load import load_model
 from specextend_cli.models.presets import list_presets
 from specextend_cli.models.shape import Shape
@@ -94,7 +94,13 @@ def test_quantized_linear_layers_take_what_is_estimated(model: Path) -> None:
     loaded = load_model(model, quantization="nf4", dtype=torch.bfloat16)
     assert loaded.dtype == torch.bfloat16
     scales = sum(4 * module.in_features * module.out_features // 64 for module in linears(loaded))
-    assert loaded.get_memory_footprint() + scales == pytest.approx(Shape.of(model).weight_bytes(2, "nf4"), rel=0.01)
+    assert loaded.get_memory_footprint() + scales == pytest.approx(shape_of(model).weight_bytes(2, "nf4"), rel=0.01)
+
+
+def shape_of(model: Path) -> Shape:
+    shape = Shape.of(model)
+    assert shape is not None
+    return shape
 
 
 def linears(model: Any) -> list[Any]:
@@ -103,7 +109,7 @@ def linears(model: Any) -> list[Any]:
 
 def test_linear_layers_are_counted(model: Path) -> None:
     count = sum(module.weight.numel() for module in linears(load_model(model)))
-    shape = Shape.of(model)
+    shape = shape_of(model)
     assert shape.linear == count
     assert shape.weight_bytes(2, "nf4") == 2 * (shape.weights - count) + count // 2 + count // 16
 
@@ -118,7 +124,7 @@ def test_truncated_weights(model: Path, length: int) -> None:
     assert caught.value.fix == "specextend models rm mine && specextend models pull mine"
     file.write_bytes(content + b"x")
     with pytest.raises(ModelError, match="damaged"):
-        check_safetensors(file)
+        read_header(file)
 
 
 def test_missing_weights_and_tensors(model: Path) -> None:

@@ -25,8 +25,8 @@ from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
+from specextend_cli.models.draft_modules import layers_in, load_mtp
 from specextend_cli.models.load import load_model
-from specextend_cli.models.mtp import layers_in, load_mtp
 from tests.engine.tiny_models import COMMON, DELTA_NET, EXPERTS, generate, make, prompt, tiny
 from tests.helpers.decoding import NEW, WORKING_SETS, run, small
 from tests.helpers.grid import but_for
@@ -43,25 +43,11 @@ TARGETS: dict[str, Callable[[], transformers.PreTrainedConfig]] = {
     "qwen3-next": lambda: transformers.Qwen3NextConfig(
         **QWEN, **EXPERTS, num_experts=4, shared_expert_intermediate_size=48
     ),
-    "glm4-moe": lambda: transformers.Glm4MoeConfig(
-        **COMMON,
-        n_routed_experts=4,
-        num_experts_per_tok=2,
-        moe_intermediate_size=48,
-        n_shared_experts=1,
-        first_k_dense_replace=1,
-        head_dim=16,
-    ),
 }
-READ = [  # transformers reads Qwen's layout since it has that of Mellum, which is the same
-    pytest.param(
-        name,
-        marks=()
-        if name == "glm4-moe" or "pre_fc_norm_hidden" in inspect.getsource(conversion_mapping)
-        else pytest.mark.skip(reason="this transformers does not know the layout"),
-    )
-    for name in TARGETS
-]
+pytestmark = pytest.mark.skipif(
+    "pre_fc_norm_hidden" not in inspect.getsource(conversion_mapping),
+    reason="transformers reads Qwen's layout since it has that of Mellum, which is the same",
+)
 
 
 def saved(name: str, directory: Path, *, without: str | None = None) -> MtpLayer:
@@ -69,19 +55,13 @@ def saved(name: str, directory: Path, *, without: str | None = None) -> MtpLayer
     net = make(TARGETS[name]())
     net.save_pretrained(directory)
     layer = prediction_layer(net)
-    tensors = published(layer, behind=3 if name == "glm4-moe" else None)
+    tensors = published(layer)
     add(directory, {key: tensor for key, tensor in tensors.items() if without is None or without not in key})
     return layer
 
 
 @pytest.fixture
-def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[LanguageModel, MtpLayer]]:
-    # As the class has the number of the layer behind those of each published size.
-    known = transformers.Glm4MoeForCausalLM._keys_to_ignore_on_load_unexpected
-    monkeypatch.setattr(
-        transformers.Glm4MoeForCausalLM, "_keys_to_ignore_on_load_unexpected", [*known, r"model\.layers\.3.*"]
-    )
-
+def load(tmp_path: Path) -> Callable[..., tuple[LanguageModel, MtpLayer]]:
     def made(name: str, **how: Any) -> tuple[LanguageModel, MtpLayer]:
         layer = saved(name, tmp_path, **how)
         return LanguageModel(load_model(tmp_path, dtype=torch.float32)), layer
@@ -92,7 +72,7 @@ def load(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple
 Load = Callable[..., tuple[LanguageModel, MtpLayer]]
 
 
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", TARGETS)
 @torch.inference_mode()
 def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
     """DeepSeek-V3, equations 21 to 23, in the checkpoints' order: h'(i) = block(M [norm(E(t(i+1))); norm(h(i))])."""
@@ -111,10 +91,10 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
         found.append(head.run(Step(tokens[start + 1 : end + 1], start + order, cache, mask, **given)).logits)
         cache.commit()
 
-    plus = 0.0 if name == "glm4-moe" else 1.0  # Qwen's norms are centred at zero
-
     def norm(x: Tensor, of: Any) -> Tensor:
-        scaled: Tensor = x / (x.pow(2).mean(-1, keepdim=True) + lm.config.rms_norm_eps).sqrt() * (of.weight + plus)
+        scaled: Tensor = (
+            x / (x.pow(2).mean(-1, keepdim=True) + lm.config.rms_norm_eps).sqrt() * (of.weight + 1.0)
+        )  # centred at zero
         return scaled
 
     embedded = lm.model.get_input_embeddings().weight[tokens[1:]]
@@ -129,7 +109,7 @@ def test_logits_are_those_of_the_formula(name: str, load: Load) -> None:
 
 
 @pytest.mark.parametrize("working_set", but_for(WORKING_SETS[-1:], WORKING_SETS), ids="-".join)
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", TARGETS)
 def test_drafts_change_no_token(name: str, working_set: tuple[str, str], load: Load) -> None:
     lm, _ = load(name)
     target, retrieval = Target(lm), small(working_set[0], positions=working_set[1])
@@ -138,7 +118,6 @@ def test_drafts_change_no_token(name: str, working_set: tuple[str, str], load: L
     assert meter.nodes > NEW  # it proposed something
 
 
-@pytest.mark.skipif("pre_fc_norm_hidden" not in inspect.getsource(conversion_mapping), reason="as above")
 def test_one_beside_a_text_model_inside_another(tmp_path: Path) -> None:
     """As Qwen publishes them: the text model's tensors are in `model.language_model`, the layer's are not."""
     layer = save_wrapped(tmp_path, TARGETS["qwen3.5"]())
@@ -156,7 +135,7 @@ def test_one_beside_a_text_model_inside_another(tmp_path: Path) -> None:
 def test_a_checkpoint_without_one_is_refused(tmp_path: Path) -> None:
     tiny().save_pretrained(tmp_path)
     lm = LanguageModel(load_model(tmp_path, dtype=torch.float32))
-    assert layers_in(tmp_path, lm.layers) == 0
+    assert layers_in(tmp_path) == 0
     with pytest.raises(ModelError, match="multi-token prediction") as caught:
         load_mtp(lm)
     assert "no such layer" in caught.value.why
@@ -176,7 +155,7 @@ def test_an_incomplete_one_is_refused(part: str, load: Load) -> None:
 
 
 def test_no_native_forward_takes_it(load: Load) -> None:
-    lm, _ = load("glm4-moe")
+    lm, _ = load("qwen3-next")
     with pytest.raises(NotOursError, match="of its target's own make"):
         use_natively(load_mtp(lm))
 
@@ -185,7 +164,7 @@ def test_no_native_forward_takes_it(load: Load) -> None:
     "capture",
     [pytest.param(Repeated(), id="repeated"), pytest.param(Rehearsal(), id="rehearsed", marks=pytest.mark.full)],
 )
-@pytest.mark.parametrize("name", READ)
+@pytest.mark.parametrize("name", TARGETS)
 def test_by_graphs_it_drafts_what_it_drafts_without(
     name: str, capture: Repeated | Rehearsal, load: Load, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -152,12 +152,6 @@ def test_missing_file() -> None:
         load_preset("./nowhere/mine.toml")
 
 
-def test_a_name_must_be_that_of_its_file(tmp_path: Path, preset_text: str) -> None:
-    with pytest.raises(UsageError, match=r'name: "yours"') as caught:
-        load_preset(write(tmp_path, 'name = "yours"\n' + preset_text))
-    assert "yours.toml" in caught.value.fix
-
-
 def test_user_presets_are_found_and_hide_shipped_ones(preset_text: str) -> None:
     folder = user_presets()
     folder.mkdir(parents=True)

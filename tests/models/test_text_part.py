@@ -25,7 +25,6 @@ from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.load import load_model
 from specextend_cli.models.model_config import WRAPPERS, text_name
-from specextend_cli.models.shape import Shape
 from specextend_cli.runtime.loading import end_tokens
 from tests.engine.tiny_models import generate, prompt
 from tests.helpers import wrappers
@@ -33,17 +32,10 @@ from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, run, small
 from tests.helpers.grid import but_for
 from tests.helpers.wrappers import save, tensor_names
 
-NATIVE = ("mistral3", "qwen2_5_vl", "qwen3_vl")
-
 
 @cache
 def whole(name: str) -> PreTrainedModel:
     return wrappers.make(name)
-
-
-@cache
-def by_generate(name: str) -> tuple[int, ...]:
-    return tuple(generate(whole(name), prompt(), NEW))
 
 
 @torch.inference_mode()
@@ -71,12 +63,8 @@ def change(directory: Path, **settings: Any) -> None:
 
 
 @pytest.mark.parametrize("published", [True, False], ids=["published", "in-memory"])
-@pytest.mark.parametrize("name", but_for(("gemma3", "mistral3-tied", "qwen2_vl", "qwen3_vl", "smolvlm"), wrappers.ALL))
-def test_the_text_part_computes_what_the_whole_does(
-    name: str, published: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    if name == "gemma3n":
-        wrappers.without_timm(monkeypatch)
+@pytest.mark.parametrize("name", but_for(("gemma3", "mistral3-tied", "qwen3_5"), wrappers.ALL))
+def test_the_text_part_computes_what_the_whole_does(name: str, published: bool, tmp_path: Path) -> None:
     original = whole(name)
     text = load_model(save(original, tmp_path, published=published))
     assert torch.equal(logits(text), logits(original))
@@ -86,29 +74,17 @@ def test_the_text_part_computes_what_the_whole_does(
 
 
 def test_all_that_are_loaded_are_tested() -> None:
-    assert {name.partition("-")[0] for name in wrappers.ALL} == WRAPPERS
+    assert {name.partition("-")[0] for name in wrappers.ALL} == set(WRAPPERS)
 
 
-@pytest.mark.parametrize("positions", ["absolute", "compact"])
-def test_a_working_set_turns_the_keys_of_a_text_part(positions: str, tmp_path: Path) -> None:
-    """M-RoPE's sections are one on text: with everything in the working set, the draft is the target."""
-    target = Target(LanguageModel(load_model(save(whole("qwen3_vl"), tmp_path))))
-    retrieval = small("retrieval", top_k=100, positions=positions)
-    written, meter = run(target, FAMILY_DRAFTERS["self"](target, retrieval), prompt(), retrieval)
-    assert written == list(by_generate("qwen3_vl"))
-    assert meter.accepted_lengths[1] <= 1
-
-
-@pytest.mark.parametrize("name", NATIVE)
-def test_the_native_forward_takes_it(name: str, library: Library, tmp_path: Path) -> None:
+def test_the_native_forward_takes_it(library: Library, tmp_path: Path) -> None:
     library.load()
-    lm = LanguageModel(load_model(save(whole(name), tmp_path)), backend="split")
+    lm = LanguageModel(load_model(save(whole("mistral3"), tmp_path)), backend="split")
     use_natively(lm)
     assert lm.runner is not lm.stock
     target = Target(lm)
-    assert run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))[0] == list(
-        by_generate(name)
-    )
+    written, _ = run(target, FAMILY_DRAFTERS["blend"](target, small("full")), prompt(), small("full"))
+    assert written == generate(whole("mistral3"), prompt(), NEW)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the kernel is asked which pages of a file were read")
@@ -125,7 +101,6 @@ def test_towers_are_not_read(model: Path) -> None:
     index = {"metadata": {}, "weight_map": {**places, name: "model-2.safetensors"}}
     (model / "model.safetensors.index.json").write_text(json.dumps(index))
     assert torch.equal(logits(load_model(model)), logits(whole("mistral3")))
-    assert Shape.of(model).weight_bytes(4) < 1 << 20
     assert read_bytes(tower) < 1 << 20
     tower.read_bytes()
     assert read_bytes(tower) > size // 2  # the kernel may have dropped some again
@@ -140,33 +115,6 @@ def read_bytes(file: Path) -> int:
         del view
     assert status == 0
     return int((pages & 1).sum()) * mmap.PAGESIZE
-
-
-@pytest.mark.parametrize(
-    "name", ["mistral3", "mistral3-tied", "qwen2_5_vl", "qwen3_vl-tied", "llava", "gemma4", "gemma4_unified"]
-)
-def test_what_is_estimated_is_what_is_loaded(name: str, tmp_path: Path) -> None:
-    save(whole(name), tmp_path)
-    text = load_model(tmp_path)
-    assert 0 <= Shape.of(tmp_path).weights - sum(weight.numel() for weight in text.parameters()) <= 8
-
-
-GEMMA = {"hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text", "num_hidden_layers": 34}
-QWEN = {
-    **{"hidden_size": 3584, "intermediate_size": 18944, "num_attention_heads": 28, "num_key_value_heads": 4},
-    **{"num_hidden_layers": 28, "vocab_size": 152064, "tie_word_embeddings": False, "model_type": "qwen2_5_vl"},
-}
-
-
-def test_sizes_that_published_configurations_leave_out() -> None:
-    """Gemma 3's have what is not transformers' default; Qwen2.5-VL's are older than parts for text."""
-    shape = Shape.from_config({"model_type": "gemma3", "text_config": GEMMA, "vision_config": {}}, 1)
-    assert (shape.layers, shape.cached, shape.vocab) == (34, 34 * 2 * 4 * 256, 262_208)
-    shape = Shape.from_config({**QWEN, "vision_config": {"depth": 32}}, 1)
-    assert (shape.layers, shape.cached, shape.vocab) == (28, 28 * 2 * 4 * 128, 152_064)
-    with pytest.raises(ModelError) as caught:
-        Shape.from_config({"model_type": "gemma3", "text_config": {**GEMMA, "num_hidden_layers": 0}}, 1)
-    assert "layers" in caught.value.why
 
 
 def test_what_the_wrapper_says_for_both(model: Path) -> None:
@@ -193,7 +141,7 @@ def test_a_wrapper_without_a_part_for_text(model: Path) -> None:
     change(model, model_type="internvl_chat", text_config=None, auto_map={"AutoConfig": "x.Y"})
     with pytest.raises(ModelError) as caught:
         load_model(model)
-    assert caught.value.why.endswith("no text model as a part")
+    assert "not known of 'internvl_chat'" in caught.value.why
     assert "models list" in str(caught.value.fix)
 
 
@@ -238,12 +186,10 @@ def test_whole_numbers_are_no_weights_of_a_text_part(model: Path) -> None:
     [
         ("language_model.model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
         ("model.language_model.layers.3.mlp.up_proj.weight", "model.layers.3.mlp.up_proj.weight"),
-        ("model.text_model.norm.weight", "model.norm.weight"),
         ("model.embed_tokens.weight", "model.embed_tokens.weight"),
         ("language_model.lm_head.weight", "lm_head.weight"),
         ("lm_head.weight", "lm_head.weight"),
         ("vision_tower.vision_model.encoder.layers.0.mlp.fc1.weight", None),
-        ("vision_model.text_model.layers.0.weight", None),
         ("model.visual.blocks.0.attn.qkv.weight", None),
         ("visual.blocks.0.attn.qkv.weight", None),
         ("model.multi_modal_projector.linear_1.weight", None),

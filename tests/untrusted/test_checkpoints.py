@@ -18,7 +18,7 @@ from torch import Tensor
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
 from specextend_cli.models import model_config
-from specextend_cli.models.checkpoint import check_safetensors, weight_files
+from specextend_cli.models.checkpoint import read_header, weight_files
 from specextend_cli.models.load import load_model
 from specextend_cli.models.shape import Shape
 from specextend_cli.models.tokens import TextEncoder, load_tokenizer
@@ -76,8 +76,7 @@ def test_wrappers_of_another_text_model(kind: str, model: Path) -> None:
     error = refused(model, "images or sound" if kind == "clip" else "")
     if kind == "clip":
         assert "models list" in str(error.fix)
-        with pytest.raises(ModelError):
-            Shape.of(model)
+        assert Shape.of(model) is None
 
 
 def test_a_wrapper_that_is_loaded_already() -> None:
@@ -90,8 +89,7 @@ def test_a_wrapper_that_is_loaded_already() -> None:
 def test_damaged_configurations_are_refused(text: str, model: Path) -> None:
     (model / "config.json").write_text(text)
     refused(model)
-    with pytest.raises(ModelError):
-        Shape.of(model)
+    assert Shape.of(model) is None
 
 
 @pytest.mark.parametrize("text", DEEP)
@@ -107,7 +105,7 @@ def test_nesting_without_end_in_every_other_file(text: str, model: Path) -> None
     index.unlink()
     (model / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text.encode())
     with pytest.raises(ModelError, match="damaged"):
-        check_safetensors(model / "model.safetensors")
+        read_header(model / "model.safetensors")
 
 
 @pytest.mark.parametrize("length", [1 << 40, (1 << 64) - 1, 200_000_000])
@@ -117,7 +115,7 @@ def test_a_header_is_not_read_for_ever(length: int, model: Path) -> None:
     with file.open("r+b") as opened:
         opened.truncate(300_000_000)  # sparse
     with pytest.raises(ModelError, match="damaged"):
-        check_safetensors(file)
+        read_header(file)
 
 
 @pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation", "_attn_implementation_internal"])

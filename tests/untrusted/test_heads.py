@@ -16,7 +16,7 @@ from torch import Tensor
 
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.errors import ModelError
-from specextend_cli.models.head_config import PublishedHead, read_head_config
+from specextend_cli.models.head_config import PublishedHead
 from specextend_cli.models.heads import load_head
 from tests.engine.tiny_models import VOCABULARY, tiny
 from tests.helpers.published_heads import (
@@ -181,7 +181,7 @@ def test_sizes_are_whole_numbers_and_flags_true_or_false(
     change(tmp_path, **{key: values[0]})
     refused(tmp_path, lm, key)
     with pytest.raises(ModelError):
-        read_head_config(tmp_path)
+        PublishedHead.read(tmp_path)
 
 
 @pytest.mark.parametrize("flag", FLAGS[:4])
@@ -240,4 +240,4 @@ def test_damaged_configurations_are_refused(text: str, tmp_path: Path, lm: Langu
     (tmp_path / "config.json").write_text(text)
     refused(tmp_path, lm)
     with pytest.raises(ModelError):
-        read_head_config(tmp_path)
+        PublishedHead.read(tmp_path)

@@ -49,7 +49,7 @@ PACKAGES += ["name[extra]", "name @ https://elsewhere.example/x.whl", "name;pyth
 PACKAGES += ["name\n", "name\x1b[31m", "a" * 200, ""]
 VERSIONS = ["1.0 --pre", "1.*", "../1.0", "", " 1.0", "1.0\n", "latest", "1.0,>2", "@ file:///x", "1" * 200]
 MEMBERS = ["../../x", "/etc/passwd", "a/../../b", "..", ".", "", "a//b", "a\\..\\b", "a/\x00", "a/\n", "a/"]
-REPOS = ["../..", "owner/..", "./x", "-owner/x", "owner/x/y", "a--b/c", "a/b..c", "owner/x.git", "owner/x\n", "ówner/x"]
+REPOS = ["../..", "owner/..", "./x", "-owner/x", "owner/x/y", "a--b/c", "a/b..c", "owner/x\n", "ówner/x"]
 REPOS += ["owner/x?y", "owner/" + "x" * 200]
 HUB = {"kind": "hub", "repo": "owner/x"}
 REFUSED: list[tuple[dict[str, Any], str, str]] = [
@@ -169,7 +169,6 @@ def test_a_member_is_kept_under_a_name_of_ours(
     found = pypi_source.obtain(source, name="mine")
     assert found.read_bytes() == CONTENT
     assert found.parent.parent == store.cache_root() / "downloads"
-    assert store.problem(found.parent, verify=True) is None
 
 
 def test_where_models_are_kept_and_removed_is_below_the_cache() -> None:

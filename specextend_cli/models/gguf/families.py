@@ -31,7 +31,6 @@ class Family:
     """What one family has and others have not; `permuted`: the rows of q and k, which RoPE rotates, are interleaved."""
 
     model_type: str
-    name: str
     permuted: bool = False
     qkv_bias: bool = False
     qk_norm: bool = False
@@ -40,24 +39,24 @@ class Family:
 
 
 FAMILIES = {
-    "llama": Family("llama", "LlamaForCausalLM", permuted=True),
-    "smollm3": Family("smollm3", "SmolLM3ForCausalLM", permuted=True),
-    "granite": Family("granite", "GraniteForCausalLM", permuted=True),
-    "qwen2": Family("qwen2", "Qwen2ForCausalLM", qkv_bias=True),
-    "qwen3": Family("qwen3", "Qwen3ForCausalLM", qk_norm=True),
-    "phi3": Family("phi3", "Phi3ForCausalLM", fused=True),
-    "gemma2": Family("gemma2", "Gemma2ForCausalLM", gemma=True),
-    "gemma3": Family("gemma3_text", "Gemma3ForCausalLM", gemma=True, qk_norm=True),
-    "qwen2vl": Family("qwen2", "Qwen2ForCausalLM", qkv_bias=True),
-    "qwen25vl": Family("qwen2", "Qwen2ForCausalLM", qkv_bias=True),
-    "qwen3vl": Family("qwen3", "Qwen3ForCausalLM", qk_norm=True),
-    "mistral3": Family("mistral", "MistralForCausalLM", permuted=True),
+    "llama": Family("llama", permuted=True),
+    "smollm3": Family("smollm3", permuted=True),
+    "granite": Family("granite", permuted=True),
+    "qwen2": Family("qwen2", qkv_bias=True),
+    "qwen3": Family("qwen3", qk_norm=True),
+    "phi3": Family("phi3", fused=True),
+    "gemma2": Family("gemma2", gemma=True),
+    "gemma3": Family("gemma3_text", gemma=True, qk_norm=True),
+    "qwen2vl": Family("qwen2", qkv_bias=True),
+    "qwen25vl": Family("qwen2", qkv_bias=True),
+    "qwen3vl": Family("qwen3", qk_norm=True),
+    "mistral3": Family("mistral", permuted=True),
 }
 """By `general.architecture`. Mistral's files call themselves llama, Qwen2.5-VL's qwen2vl, in ollama's store qwen25vl.
 
 Text models inside others are read alone: their sections of RoPE are one on text (`models/model_config.py`).
 """
-_MINISTRAL = Family("ministral3", "Ministral3ForCausalLM", permuted=True)
+_MINISTRAL = Family("ministral3", permuted=True)
 _TEMPERATURE = ("attention.temperature_scale", "rope.scaling_beta")
 """Where a mistral3 file says how queries grow with their position, llama.cpp's and ollama's; Ministral 3 has it."""
 
@@ -66,18 +65,12 @@ def family(model: Gguf) -> Family:
     """The family of a file; ValueError where it is none of ours, or no language model."""
     facts = model.facts
     architecture, kind = facts.get("general.architecture"), facts.get("general.type", "model")
-    if kind == "adapter":
-        raise ValueError("it is an adapter (LoRA), which belongs to a model")
-    if kind == "mmproj" or architecture == "clip":
-        raise ValueError("it is the part of a model that reads images (mmproj); name the file of the language model")
     if kind != "model":
         raise ValueError(f"it is a file of the kind {kind!r:.40}, not a model")
     if architecture not in FAMILIES:
         raise ValueError(f"its architecture is {architecture!s:.40}, and {', '.join(FAMILIES)} are read")
     if facts.get(f"{architecture}.pooling_type"):
         raise ValueError("it is a model of embeddings, which generates no text")
-    if facts.get(f"{architecture}.expert_count"):
-        raise ValueError("it is a mixture of experts; dense models are read")
     if architecture == "mistral3" and any(facts.get(f"mistral3.{key}") for key in _TEMPERATURE):
         return _MINISTRAL
     return FAMILIES[architecture]
@@ -119,7 +112,6 @@ def config_of(model: Gguf) -> dict[str, Any]:
     if not tokens <= rows <= _MOST:
         raise ValueError(f"it has {tokens} tokens and an embedding of {rows} rows")
     config: dict[str, Any] = {
-        "architectures": [own.name],
         "model_type": own.model_type,
         "dtype": "bfloat16",
         "hidden_act": "silu",

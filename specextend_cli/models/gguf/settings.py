@@ -1,6 +1,7 @@
-"""A GGUF file's configuration, tokenizer and chat template as files in transformers' layout; its weights stay in it.
+"""What is made of a GGUF file: a preset, and its settings: configuration, tokenizer, template in transformers' layout.
 
-The directory of these files names the GGUF file. Computing them takes seconds, for a large vocabulary; they are kept.
+Weights stay in it: the directory of settings names the GGUF file. They take seconds, for a large vocabulary, and are
+kept.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,11 @@ from specextend_cli.errors import ModelError, cause
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.gguf.families import Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf
-from specextend_cli.models.gguf.source import parts
+from specextend_cli.models.gguf.source import GgufFile, gguf_file, plain_name
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
+from specextend_cli.models.preset import Preset, Target, Window
+from specextend_cli.models.preset_defaults import ANY_MACHINE, window_sizes
+from specextend_cli.models.shape import Shape
 
 _IGNORED = ("rope_freqs.weight",)  # is in the configuration
 _TOWERS = ("v.", "a.", "mm.")  # what reads images and sound; ollama keeps it in the language model's file
@@ -29,7 +34,7 @@ def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
     ModelError: it is absent, damaged, or of a kind that is not supported.
     """
     with readable(file):
-        return _read(file, tuple((part, part.stat().st_size, part.stat().st_mtime_ns) for part in parts(file)))
+        return _read(file, (file.stat().st_size, file.stat().st_mtime_ns))
 
 
 @lru_cache(maxsize=1)  # a run asks more than once, and a large vocabulary takes half a second
@@ -78,3 +83,23 @@ def readable(file: Path) -> Iterator[None]:
 
 def _write_json(file: Path, data: dict[str, Any]) -> None:
     file.write_text(json.dumps(data, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+def preset_for(source: GgufFile) -> Preset:
+    """The preset of that file; ModelError: it is absent, damaged, or of a kind that is not supported."""
+    model, config, table = read_gguf(gguf_file(source))
+    weights = sum(prod(shape) for _, shape in table.values())
+    kind = f"{config['model_type']}, {config['num_hidden_layers']} layers"
+    return Preset(
+        name=plain_name(source),
+        title=_line(model.facts.get("general.name")) or plain_name(source),
+        description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.",
+        licence=_line(model.facts.get("general.license")) or "as its publisher says",
+        target=Target(source=source, shape=Shape.from_config(config, weights)),
+        window=Window(**window_sizes(min(ANY_MACHINE, config["max_position_embeddings"]))),
+    )
+
+
+def _line(text: Any) -> str:
+    """Text from a file, as one line of printable characters."""
+    return "".join(c for c in str(text or "") if c.isprintable())[:120]

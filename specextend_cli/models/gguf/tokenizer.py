@@ -11,12 +11,19 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
 from specextend_cli.models.sentencepiece_bpe import Kind, bpe, from_pieces
-from specextend_cli.models.tokens import GPT2, LLAMA3, QWEN2, QWEN35
 
 _UNUSED = 5  # GGUF's token types are SentencePiece's
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 """Control tokens that end an answer where the file names only the one that ends a text."""
 
+GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
+LLAMA3 = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+QWEN2 = LLAMA3.replace("{1,3}", "")
+# Combining marks belong to words.
+_QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r" ?[^\s\p{L}\p{N}]", r" ?[^\s\p{L}\p{M}\p{N}]")
 _DIGIT = r"\p{N}"
 _LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
 _CAPITALS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
@@ -25,23 +32,6 @@ _FIRST, _SHORT = r"[^\r\n\p{L}\p{N}]?", r"(?i:'s|'t|'re|'ve|'m|'ll|'d)?"
 _TEKKEN = rf"{_FIRST}{_LETTERS}|{_FIRST}{_CAPITALS}|\p{{N}}|{_REST}"
 _GPT4O = rf"{_FIRST}{_LETTERS}{_SHORT}|{_FIRST}{_CAPITALS}{_SHORT}|\p{{N}}{{1,3}}|{_REST}"
 _SEED_CODER = QWEN2.replace(r" ?[^\s\p{L}\p{N}]+[\r\n]*", r" ?[^\s\p{L}\p{N}\r\n]+")
-# The letters with case of an older Unicode: the newer ones, Georgian's for example, are not among them.
-_CASED = (
-    "A-Za-z\xb5\xc0-\xd6\xd8-\xf6\xf8-\u01ba\u01bc-\u01bf\u01c4-\u0293\u0295-\u02af\u0370-\u0373\u0376\u0377"
-    "\u037b-\u037d\u037f\u0386\u0388-\u038a\u038c\u038e-\u03a1\u03a3-\u03f5\u03f7-\u0481\u048a-\u052f"
-    "\u0531-\u0556\u10a0-\u10c5\u13a0-\u13f5\u13f8-\u13fd\u1c90-\u1cba\u1cbd-\u1cbf\u1d00-\u1d2b\u1d6b-\u1d77"
-    "\u1d79-\u1d9a\u1e00-\u1f15\u1f18-\u1f1d\u1f20-\u1f45\u1f48-\u1f4d\u1f50-\u1f57\u1f59\u1f5b\u1f5d"
-    "\u1f5f-\u1f7d\u1f80-\u1fb4\u1fb6-\u1fbc\u1fbe\u1fc2-\u1fc4\u1fc6-\u1fcc\u1fd0-\u1fd3\u1fd6-\u1fdb"
-    "\u1fe0-\u1fec\u1ff2-\u1ff4\u1ff6-\u1ffc\u2102\u2107\u210a-\u2113\u2115\u2119-\u211d\u2124\u2126\u2128"
-    "\u212a-\u212d\u212f-\u2134\u2139\u213c-\u213f\u2145-\u2149\u214e\u2183\u2184\u2c00-\u2c7b\u2c7e-\u2ce4"
-    "\u2ceb-\u2cee\u2cf2\u2cf3\ua640-\ua66d\ua680-\ua69b\ua722-\ua76f\ua771-\ua787\ua78b-\ua78e\uab70-\uabbf"
-    "\ufb00-\ufb06\ufb13-\ufb17\uff21-\uff3a\uff41-\uff5a\U00010400-\U0001044f\U000104b0-\U000104d3"
-    "\U000104d8-\U000104fb\U00010c80-\U00010cb2\U00010cc0-\U00010cf2\U000118a0-\U000118df\U0001e900-\U0001e943"
-)
-_CJK = "[\u4e00-\u9fa5\u0800-\u4e00\uac00-\ud7ff]+"
-_MARKS = "!-/:-~\uff01-\uff0f\uff1a-\uff5e\u2018-\u201f\u3000-\u3002"
-_DEEPSEEK_LLM = (r"[\r\n]", rf"\s?[{_CASED}]+", rf"\s?[{_MARKS}]+", r"\s+$", _CJK, _DIGIT)
-_DEEPSEEK_CODER = (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", _CJK, _DIGIT)
 _UNNAMED = (r"[\p{P}$+<=>^~|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]")
 """What llama.cpp takes where a file names none, as those of its first years do."""
 
@@ -80,14 +70,12 @@ SPLITTINGS = {
     **dict.fromkeys(("dbrx", "smaug-bpe"), Splitting((LLAMA3,))),
     **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), Splitting((QWEN2,), nfc=True)),
     **dict.fromkeys(("kormo", "megrez"), Splitting((QWEN2,))),
-    "qwen35": Splitting((QWEN35,), nfc=True),
+    "qwen35": Splitting((_QWEN35,), nfc=True),
     "seed-coder": Splitting((_SEED_CODER,)),
     "tekken": Splitting((_TEKKEN,), whole_words=True),
     **dict.fromkeys(("gpt-4o", "kanana2"), Splitting((_GPT4O,))),
     **dict.fromkeys(("smollm", "refact", "starcoder", "command-r", "minerva-7b"), Splitting((_DIGIT, GPT2))),
     **dict.fromkeys(("gpt-2", "phi-2", "a.x-4.0", "mellum", "trillion", "granite-docling"), Splitting((GPT2,))),
-    "deepseek-llm": Splitting(_DEEPSEEK_LLM),
-    "deepseek-coder": Splitting(_DEEPSEEK_CODER),
     "default": Splitting(_UNNAMED),
 }
 """By `tokenizer.ggml.pre`."""
