@@ -28,7 +28,7 @@ from tests.scripts.gpu_models import LATER, Sizes, SyntheticModels, batches, siz
 
 BARE = """
 import runpy, sys
-for name in ("typer", "rich", "pydantic", "pypdf", "pypdfium2", "platformdirs", "psutil", "lxml", "gguf"):
+for name in ("typer", "rich", "pydantic", "pypdf", "pypdfium2", "platformdirs", "tiktoken", "psutil", "lxml", "gguf"):
     sys.modules[name] = None
 runpy.run_module("tests.scripts.gpu", run_name="__main__", alter_sys=True)
 """

@@ -15,8 +15,8 @@ from tokenizers import Regex, Tokenizer, decoders, models, normalizers, pre_toke
 from transformers import LlamaConfig, LlamaForCausalLM
 
 from specextend_cli.models import pypi_source
-from specextend_cli.models.gguf.tokenizer import LLAMA3, QWEN2
 from specextend_cli.models.source_kinds import WheelSource
+from specextend_cli.models.tokens import LLAMA3, QWEN2
 from tests.helpers import gguf_files
 
 CORPUS = [

@@ -43,6 +43,7 @@ def test_byte_level_vocabularies(kind: str, tmp_path: Path) -> None:
     for text in TEXTS:
         assert found.encode(text).ids == original.encode(text).ids
         assert found.decode(original.encode(text).ids) == original.decode(original.encode(text).ids)
+    assert TextEncoder(found.to_str()).fast or kind == "llama3"
 
 
 @pytest.mark.parametrize(
@@ -100,6 +101,7 @@ def test_added_tokens_and_a_padded_vocabulary(tmp_path: Path) -> None:
     assert found.encode("a<think>b").ids[1] == len(tokens) - 3
     assert found.get_vocab_size() == len(tokens) - 2
     encoder = TextEncoder(found.to_str())
+    assert encoder.fast
     assert len(tokens) - 3 not in encoder.encode("a<think>b")
 
 

@@ -44,6 +44,7 @@ def test_merges_follow_the_scores(directory: Path) -> None:
 
 def test_unknown_characters_become_bytes_and_come_back(directory: Path) -> None:
     encoder = TextEncoder.of(directory)
+    assert encoder.fast is None
     for text in ("ab", "a é 中 🙂", "  spaces  ", "line\n\tbreak"):
         assert encoder.decode(encoder.encode(text)) == text
 

@@ -11,19 +11,12 @@ from typing import Any
 from tokenizers import Regex, Tokenizer, decoders, normalizers, pre_tokenizers
 
 from specextend_cli.models.sentencepiece_bpe import Kind, bpe, from_pieces
+from specextend_cli.models.tokens import GPT2, LLAMA3, QWEN2, QWEN35
 
 _UNUSED = 5  # GGUF's token types are SentencePiece's
 _TURN_ENDS = ("<|im_end|>", "<|eot_id|>", "<end_of_turn>", "<|end|>")
 """Control tokens that end an answer where the file names only the one that ends a text."""
 
-GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-LLAMA3 = (
-    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}"
-    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
-)
-QWEN2 = LLAMA3.replace("{1,3}", "")
-# Combining marks belong to words.
-_QWEN35 = QWEN2.replace(r"?\p{L}+", r"?[\p{L}\p{M}]+").replace(r" ?[^\s\p{L}\p{N}]", r" ?[^\s\p{L}\p{M}\p{N}]")
 _DIGIT = r"\p{N}"
 _LETTERS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+"
 _CAPITALS = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*"
@@ -70,7 +63,7 @@ SPLITTINGS = {
     **dict.fromkeys(("dbrx", "smaug-bpe"), Splitting((LLAMA3,))),
     **dict.fromkeys(("qwen2", "deepseek-r1-qwen"), Splitting((QWEN2,), nfc=True)),
     **dict.fromkeys(("kormo", "megrez"), Splitting((QWEN2,))),
-    "qwen35": Splitting((_QWEN35,), nfc=True),
+    "qwen35": Splitting((QWEN35,), nfc=True),
     "seed-coder": Splitting((_SEED_CODER,)),
     "tekken": Splitting((_TEKKEN,), whole_words=True),
     **dict.fromkeys(("gpt-4o", "kanana2"), Splitting((_GPT4O,))),
