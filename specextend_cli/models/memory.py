@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specextend_cli.errors import ModelError
 from specextend_cli.models.checkpoint import named_gguf
-from specextend_cli.models.gguf.source import gguf_file
+from specextend_cli.models.gguf.source import gguf_file, parts
 from specextend_cli.models.head_config import PublishedHead
 from specextend_cli.models.preset import ITEM_BYTES, Dtype, Preset, Target, pair_bytes
 from specextend_cli.models.shape import Shape, Sizes, count_weights
@@ -38,15 +38,15 @@ def estimate(
 
 
 def gguf_bytes(preset: Preset) -> int:
-    """The size of the target's GGUF file; 0 where it is in none, or the file is gone."""
+    """The size of the target's GGUF file, of all parts; 0 where it is in none, or the file is gone."""
     source = preset.target.source
     if isinstance(source, (HubFileSource, WheelSource)):
         return source.file_bytes
     if not isinstance(source, (GgufSource, OllamaSource)):
         return 0
     try:
-        return gguf_file(source).stat().st_size
-    except (ModelError, OSError):  # loading it says so
+        return sum(part.stat().st_size for part in parts(gguf_file(source)))
+    except (ModelError, OSError, ValueError):  # loading it says so
         return 0
 
 

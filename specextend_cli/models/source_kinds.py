@@ -114,7 +114,7 @@ class LocalSource(Table):
 
 
 class GgufSource(Table):
-    """A GGUF file. `path` as in `LocalSource`."""
+    """A GGUF file, or the first of several into which it was split. `path` as in `LocalSource`."""
 
     kind: Literal["gguf"]
     path: LocalPath

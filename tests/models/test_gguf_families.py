@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import gguf
 import numpy as np
 import pytest
 from tokenizers import Tokenizer
@@ -12,6 +13,7 @@ from specextend_cli.models.gguf.families import config_of
 from specextend_cli.models.gguf.file import Gguf
 from specextend_cli.models.gguf.settings import read_gguf
 from tests.helpers import gguf_files
+from tests.helpers.gguf_writer import add_tokenizer, finish
 
 
 def test_sliding_windows_of_gemma_3_as_the_file_says(tmp_path: Path, smollm: Tokenizer) -> None:
@@ -87,3 +89,25 @@ def test_queries_that_grow_from_nowhere(tmp_path: Path, smollm: Tokenizer) -> No
         config_of(model)
     del model.facts["mistral3.attention.temperature_scale"]
     assert config_of(model)["model_type"] == "mistral"  # Mistral Small 3 in ollama's store
+
+
+def test_a_split_file_is_one_model(tmp_path: Path, smollm: Tokenizer) -> None:
+    original = gguf_files.make("qwen3", smollm.get_vocab_size())
+    whole = gguf_files.write(tmp_path / "whole.gguf", "qwen3", original, smollm)
+    first, second = (tmp_path / f"model-0000{n}-of-00002.gguf" for n in (1, 2))
+    model = Gguf.read(whole)
+    reader = gguf.GGUFReader(whole)
+    for file, some in ((first, reader.tensors[:5]), (second, reader.tensors[5:])):
+        writer = gguf.GGUFWriter(file, "qwen3")
+        writer.add_uint16("split.count", 2)
+        writer.add_int32("split.tensors.count", len(reader.tensors))
+        if file == first:
+            gguf_files._add_settings(writer, "qwen3", original.config)
+            add_tokenizer(writer, smollm)
+        for tensor in some:
+            writer.add_tensor(tensor.name, tensor.data)
+        finish(writer)
+    assert Gguf.read(first).tensors.keys() == model.tensors.keys()
+    for name, tensor in model.tensors.items():
+        assert np.array_equal(Gguf.read(first).tensors[name].blocks(), tensor.blocks())
+    assert read_gguf(first)[1:] == read_gguf(whole)[1:]

@@ -112,12 +112,22 @@ def test_thinking_is_switched_off_and_names_are_cleaned(tiny_gguf: Path, tmp_pat
     assert (preset.name, preset.title) == ("think-2", "A[31mB")
 
 
+def test_a_file_that_names_no_pre_tokenizer_says_so(tiny_gguf: Path, tmp_path: Path) -> None:
+    old = load_preset(str(rewritten(tiny_gguf, tmp_path / "old.gguf", tokenizer__ggml__pre=None)))
+    assert "does not say how its vocabulary splits text" in old.description
+    assert "does not say" not in load_preset(str(tiny_gguf)).description
+
+
 @pytest.mark.parametrize(
     ("changed", "why"),
     [
         ({"general__architecture": "mamba"}, "its architecture is mamba, and llama, smollm3"),
-        ({"general__type": "adapter"}, "of the kind 'adapter', not a model"),
+        ({"general__architecture": "clip"}, "reads images"),
+        ({"general__type": "adapter"}, "is an adapter"),
+        ({"general__type": "mmproj"}, "reads images"),
+        ({"general__type": "imatrix"}, "of the kind 'imatrix'"),
         ({"llama__pooling_type": 1}, "a model of embeddings"),
+        ({"llama__expert_count": 8}, "mixture of experts"),
         ({"llama__block_count": 3}, "lacks the tensor blk.2."),
         ({"llama__block_count": 1}, "'blk.1.attn_k.weight' has no place"),
         ({"llama__block_count": 1 << 30}, "says llama.block_count 1073741824"),
@@ -139,12 +149,17 @@ def test_thinking_is_switched_off_and_names_are_cleaned(tiny_gguf: Path, tmp_pat
         ({"llama__rope__scaling__type": "dynamic", "llama__rope__scaling__factor": 2.0}, "positions by 'dynamic'"),
         ({"llama__attention__key_length": 32}, "rotates 16 of 32 numbers"),
         ({"llama__attention__layer_norm_rms_epsilon": float("nan")}, "layer_norm_rms_epsilon nan"),
-        ({"split__count": 2}, "one part of a split file"),
+        ({"split__tensors__count": 99}, "tensors instead of 99"),
         ({"tokenizer__ggml__tokens": ["a"] * 1000}, "1000 tokens and an embedding of 448"),
     ],
 )
 def test_what_a_file_may_not_say(changed: dict[str, Any], why: str, tiny_gguf: Path, tmp_path: Path) -> None:
     assert why in refused(rewritten(tiny_gguf, tmp_path / "odd.gguf", **changed))
+
+
+def test_a_model_without_room_for_a_prompt(tiny_gguf: Path, tmp_path: Path) -> None:
+    file = rewritten(tiny_gguf, tmp_path / "short.gguf", llama__context_length=64)
+    assert "at most 64 tokens" in refused(file)
 
 
 def header(*fields: bytes, tensors: int = 0, count: int | None = None, version: int = 3) -> bytes:
@@ -197,7 +212,13 @@ def test_damaged_headers(data: bytes, why: str, tmp_path: Path) -> None:
     assert why in refused(file)
 
 
-def test_a_file_that_is_not_there(tmp_path: Path) -> None:
+def test_parts_of_a_split_file(tiny_gguf: Path, tmp_path: Path) -> None:
+    second = tmp_path / "m-00002-of-00002.gguf"
+    second.write_bytes(tiny_gguf.read_bytes())
+    assert "name the first one, m-00001-of-00002.gguf" in refused(second)
+    first = tmp_path / "m-00001-of-00003.gguf"
+    first.write_bytes(tiny_gguf.read_bytes())
+    assert "m-00002-of-00003.gguf is not beside it" in refused(first)
     with pytest.raises(ModelError, match="there is no file"):
         load_preset(str(tmp_path / "absent.gguf"))
 

@@ -65,12 +65,18 @@ def family(model: Gguf) -> Family:
     """The family of a file; ValueError where it is none of ours, or no language model."""
     facts = model.facts
     architecture, kind = facts.get("general.architecture"), facts.get("general.type", "model")
+    if kind == "adapter":
+        raise ValueError("it is an adapter (LoRA), which belongs to a model")
+    if kind == "mmproj" or architecture == "clip":
+        raise ValueError("it is the part of a model that reads images (mmproj); name the file of the language model")
     if kind != "model":
         raise ValueError(f"it is a file of the kind {kind!r:.40}, not a model")
     if architecture not in FAMILIES:
         raise ValueError(f"its architecture is {architecture!s:.40}, and {', '.join(FAMILIES)} are read")
     if facts.get(f"{architecture}.pooling_type"):
         raise ValueError("it is a model of embeddings, which generates no text")
+    if facts.get(f"{architecture}.expert_count"):
+        raise ValueError("it is a mixture of experts; dense models are read")
     if architecture == "mistral3" and any(facts.get(f"mistral3.{key}") for key in _TEMPERATURE):
         return _MINISTRAL
     return FAMILIES[architecture]

@@ -18,6 +18,8 @@ import numpy as np
 import numpy.typing as npt
 from gguf import GGML_QUANT_SIZES, GGUF_DEFAULT_ALIGNMENT, GGMLQuantizationType, GGUFReader, GGUFValueType
 
+from specextend_cli.models.gguf.source import parts
+
 _VERSIONS = (2, 3)
 _MOST_FIELDS = 1 << 12
 _MOST_ITEMS = 1 << 22  # of an array; the largest published vocabularies have half a million merges
@@ -70,17 +72,20 @@ class Gguf:
 
     @classmethod
     def read(cls, file: Path) -> Gguf:
-        """From a file. OSError; ValueError: it is damaged, or a part of one that is split."""
+        """From a file, or from the first of several into which it was split. OSError; ValueError: it is damaged."""
+        facts: dict[str, Any] = {}
         tensors: dict[str, GgufTensor] = {}
-        with file.open("rb") as opened:
-            header = _Header(opened, file.stat().st_size)
-            facts = header.read()
-            if facts.get("split.count", 1) != 1:
-                raise ValueError("it is one part of a split file; llama-gguf-split --merge joins them")
-            for name, tensor in header.tensors(file, facts):
-                if name in tensors:
-                    raise ValueError(f"it has two tensors {name}")
-                tensors[name] = tensor
+        for part in parts(file):
+            with part.open("rb") as opened:
+                header = _Header(opened, part.stat().st_size)
+                found = header.read()
+                facts = facts or found
+                for name, tensor in header.tensors(part, found):
+                    if name in tensors:
+                        raise ValueError(f"it has two tensors {name}")
+                    tensors[name] = tensor
+        if (said := facts.get("split.tensors.count", len(tensors))) != len(tensors):
+            raise ValueError(f"it has {len(tensors)} tensors instead of {said}")
         return cls(facts, tensors)
 
 

@@ -18,12 +18,13 @@ from specextend_cli.errors import ModelError, cause
 from specextend_cli.models.checkpoint import reason
 from specextend_cli.models.gguf.families import Table, config_of, family, layout
 from specextend_cli.models.gguf.file import Gguf
-from specextend_cli.models.gguf.source import GgufFile, gguf_file, plain_name
+from specextend_cli.models.gguf.source import GgufFile, gguf_file, parts, plain_name
 from specextend_cli.models.gguf.tokenizer import special_ids, tokenizer_config, tokenizer_of
 from specextend_cli.models.preset import Preset, Target, Window
 from specextend_cli.models.preset_defaults import ANY_MACHINE, window_sizes
 from specextend_cli.models.shape import Shape
 
+_LEAST = 256  # tokens of a window
 _IGNORED = ("rope_freqs.weight",)  # is in the configuration
 _TOWERS = ("v.", "a.", "mm.")  # what reads images and sound; ollama keeps it in the language model's file
 
@@ -34,7 +35,7 @@ def read_gguf(file: Path) -> tuple[Gguf, dict[str, Any], Table]:
     ModelError: it is absent, damaged, or of a kind that is not supported.
     """
     with readable(file):
-        return _read(file, (file.stat().st_size, file.stat().st_mtime_ns))
+        return _read(file, tuple((part, part.stat().st_size, part.stat().st_mtime_ns) for part in parts(file)))
 
 
 @lru_cache(maxsize=1)  # a run asks more than once, and a large vocabulary takes half a second
@@ -88,16 +89,25 @@ def _write_json(file: Path, data: dict[str, Any]) -> None:
 def preset_for(source: GgufFile) -> Preset:
     """The preset of that file; ModelError: it is absent, damaged, or of a kind that is not supported."""
     model, config, table = read_gguf(gguf_file(source))
+    if (most := config["max_position_embeddings"]) < _LEAST:
+        raise ModelError(f"the model in {source} cannot summarize", why=f"it reads at most {most} tokens")
     weights = sum(prod(shape) for _, shape in table.values())
     kind = f"{config['model_type']}, {config['num_hidden_layers']} layers"
     return Preset(
         name=plain_name(source),
         title=_line(model.facts.get("general.name")) or plain_name(source),
-        description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.",
+        description=f"Made from {_line(str(source))} ({kind}), drafted by n-grams.{_caveat(model.facts)}",
         licence=_line(model.facts.get("general.license")) or "as its publisher says",
         target=Target(source=source, shape=Shape.from_config(config, weights)),
-        window=Window(**window_sizes(min(ANY_MACHINE, config["max_position_embeddings"]))),
+        window=Window(**window_sizes(min(ANY_MACHINE, most))),
     )
+
+
+def _caveat(facts: dict[str, Any]) -> str:
+    """What the file does not say of its vocabulary."""
+    if facts.get("tokenizer.ggml.model") != "gpt2" or (facts.get("tokenizer.ggml.pre") or "default") != "default":
+        return ""
+    return " The file does not say how its vocabulary splits text: llama.cpp's default is used, and texts may be worse."
 
 
 def _line(text: Any) -> str:

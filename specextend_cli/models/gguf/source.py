@@ -21,19 +21,34 @@ from specextend_cli.models.source_kinds import GgufSource, OllamaSource
 
 GgufFile: TypeAlias = GgufSource | OllamaSource
 _SAMPLE = 1 << 16  # bytes at each end
+_MOST_PARTS = 1 << 10  # files
 _HOST, _NAMESPACE, _TAG = "registry.ollama.ai", "library", "latest"
 _LAYER = "application/vnd.ollama.image."
 _MOST_NAMES = 20  # models that are listed: each takes the time to read its file's head
 _DIGEST = re.compile(r"sha256[:-]([0-9a-f]{64})")
+_PART = re.compile(r"(.+)-(\d{5})-of-(\d{5})\.gguf")
 
 
 def gguf_file(source: GgufFile) -> Path:
-    """The file; ModelError: there is none."""
+    """The file, the first of several where it is split. ModelError: there is none."""
     if isinstance(source, OllamaSource):
         return ollama_file(source.name)
     if not source.path.is_file():
         raise ModelError(f"there is no file {source.path}", fix="correct the path of the model")
     return source.path
+
+
+def parts(file: Path) -> list[Path]:
+    """The files of a model: one, or all into which it was split. FileNotFoundError; ValueError: not the first one."""
+    if not (match := _PART.fullmatch(file.name)):
+        return [file]
+    stem, number, total = match[1], int(match[2]), int(match[3])
+    if number != 1 or not 1 <= total <= _MOST_PARTS:
+        raise ValueError(f"it is part {number} of {total}; name the first one, {stem}-00001-of-{match[3]}.gguf")
+    found = [file.with_name(f"{stem}-{one:05}-of-{match[3]}.gguf") for one in range(1, total + 1)]
+    if missing := [one.name for one in found if not one.is_file()]:
+        raise FileNotFoundError(f"it is split, and {missing[0]} is not beside it")
+    return found
 
 
 def file_name(source: GgufFile) -> str:
