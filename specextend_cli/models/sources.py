@@ -7,6 +7,7 @@ weights, and names that file. `locate` never uses the network.
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,6 +24,7 @@ from specextend_cli.models.store import Progress, silent
 
 _InGguf: TypeAlias = WheelSource | HubFileSource | GgufFile
 _SUFFIX = "-settings-1"
+_CONVERTED = re.compile(r".+-bf16-\d+")
 """Of the name of directories of settings: another one when what is computed of a GGUF file changes."""
 _ROOM = 32 << 20  # bytes for the settings of a large vocabulary
 
@@ -134,6 +136,11 @@ def _directories(source: Source) -> list[Path]:
     except ModelError:
         return []
     return [own, *([pypi_source.download_directory(source)] if isinstance(source, WheelSource) else [])]
+
+
+def conversions() -> list[Path]:
+    """Directories into which earlier versions converted GGUF files; nothing reads them any more."""
+    return sorted(path for path in (store.cache_root() / "models").glob("*-bf16-*") if _CONVERTED.fullmatch(path.name))
 
 
 def settings_directory(source: _InGguf) -> Path:

@@ -22,7 +22,7 @@ from specextend_cli.models import pypi_source, sources, store
 from specextend_cli.models.checkpoint import named_gguf
 from specextend_cli.models.gguf import settings
 from specextend_cli.models.source_kinds import LocalSource, WheelSource
-from specextend_cli.models.sources import fetch, locate, remove, size_on_disk
+from specextend_cli.models.sources import conversions, fetch, locate, remove, size_on_disk
 
 
 def leftovers() -> list[str]:
@@ -276,3 +276,9 @@ def test_local_models(tmp_path: Path, source: WheelSource, fetched: Path) -> Non
 def test_offline_by_environment(monkeypatch: pytest.MonkeyPatch, value: str, expected: bool) -> None:
     monkeypatch.setenv("TRANSFORMERS_OFFLINE", value)
     assert sources.offline_by_environment() is expected
+
+
+def test_what_earlier_versions_converted_is_found() -> None:
+    old = store.cache_root() / "models" / "another-bf16-5"
+    old.mkdir(parents=True)
+    assert conversions() == [old]
