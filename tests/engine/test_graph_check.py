@@ -14,7 +14,6 @@ from unittest.mock import Mock
 
 import pytest
 import torch
-from transformers import MistralConfig
 
 from specextend_cli.engine import attention_backends as table
 from specextend_cli.engine import lm as lm_module
@@ -32,7 +31,7 @@ from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.runtime.gpu import run_by_graphs, tree_for
-from tests.engine.tiny_models import COMMON, by_generate, make, prompt, tiny
+from tests.engine.tiny_models import by_generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import drop_graphs
 from tests.helpers.grid import but_for
@@ -72,30 +71,12 @@ def both(name: str) -> list[str]:
     return [KEPT.format(name), NONE.format(name)]
 
 
-def of_drafts(body: Callable[[], Any]) -> tuple[str, Any]:
-    """The method of a draft's graph, "" of another one, and whose it is."""
-    method = body.func if isinstance(body, partial) else body
-    return getattr(method, "__name__", ""), getattr(method, "__self__", None)
-
-
 Spoil = Callable[[GraphInputs, GraphOutput], object]
 
 
-def spoiling(repeated: Repeated, spoil: Spoil) -> Callable[..., Any]:
-    """A capture whose replays of a forward `spoil` what it has computed."""
-
-    def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        first, replay = repeated(body, device)
-
-        def spoilt() -> None:
-            replay()
-            if isinstance(first, GraphOutput):
-                assert isinstance(body, partial)
-                spoil(body.args[0], first)
-
-        return first, spoilt
-
-    return capture
+def spoiling(spoil: Spoil) -> Callable[[Any, Any], object]:
+    """What a replay of a forward ends with: it spoils what was computed."""
+    return lambda body, first: spoil(body.args[0], first) if isinstance(first, GraphOutput) else None
 
 
 def spoil_keys(inputs: GraphInputs, out: GraphOutput) -> None:
@@ -115,7 +96,8 @@ WRONG: dict[str, Spoil] = {
 
 @pytest.mark.parametrize("what", but_for(("logits", "keys"), WRONG))
 def test_a_model_that_computes_something_else_runs_itself(target: Target, repeated: Repeated, what: str) -> None:
-    refused = use_checked_graphs(target, batch=4, capture=spoiling(repeated, WRONG[what]))
+    repeated.end = spoiling(WRONG[what])
+    refused = use_checked_graphs(target, batch=4, capture=repeated)
     assert target.lm.runner is target.lm.stock
     assert list(refused) == both("the model")
     for why in refused.values():
@@ -126,17 +108,14 @@ def test_threads_capture_one_after_the_other(repeated: Repeated, monkeypatch: py
     monkeypatch.setattr(graph_check, "turn", Mock(return_value=threading.RLock()))  # the device's
     meeting, met = threading.Barrier(2), list[int]()
 
-    def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
+    def meet(body: object) -> None:
         with suppress(threading.BrokenBarrierError):
             met.append(meeting.wait(timeout=0.5))
-        return repeated(body, device)
 
-    def load(target: Target) -> dict[str, str]:
-        return use_checked_graphs(target, capture=capture)
-
+    repeated.begin = meet
     targets = [Target(LanguageModel(tiny(), backend="triton")) for _ in range(2)]
     with ThreadPoolExecutor() as threads:
-        assert list(threads.map(load, targets)) == [{}, {}]
+        assert list(threads.map(partial(use_checked_graphs, capture=repeated), targets)) == [{}, {}]
     assert met == []
     assert gc.isenabled()
 
@@ -147,8 +126,8 @@ def test_a_head_that_computes_something_else_runs_itself(target: Target, repeate
         if inputs.states is not None:
             WRONG[what](inputs, out)
 
-    made = eagle(target)
-    refused = use_checked_graphs(target, made, SHAPE, capture=spoiling(repeated, spoil))
+    made, repeated.end = eagle(target), spoiling(spoil)
+    refused = use_checked_graphs(target, made, SHAPE, capture=repeated)
     assert list(refused) == both("the draft head")
     assert all(f"its {what} differ" in why for why in refused.values())
     assert made.head.runner is made.head.stock
@@ -161,20 +140,14 @@ def test_a_head_that_computes_something_else_runs_itself(target: Target, repeate
 def test_drafts_that_are_wrong_are_grown_level_by_level(
     target: Target, repeated: Repeated, drafter: str, part: str
 ) -> None:
-    def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        first, replay = repeated(body, device)
-        method, drafts = of_drafts(body)
+    def spoil(body: Any, first: object) -> None:
+        method = body.func if isinstance(body, partial) else body
+        if getattr(method, "__name__", "") == part:
+            method.__self__._level.shares.mul_(0.9)
+            method.__self__._level.tree[2].sub_(1 << 20)  # bits of scores
 
-        def spoilt() -> None:
-            replay()
-            if method == part:
-                drafts._level.shares.mul_(0.9)
-                drafts._level.tree[2].sub_(1 << 20)  # bits of scores
-
-        return first, spoilt
-
-    made = DRAFTERS[drafter](target, small("retrieval"))
-    refused = use_checked_graphs(target, made, SHAPE, capture=capture)
+    made, repeated.end = DRAFTERS[drafter](target, small("retrieval")), spoil
+    refused = use_checked_graphs(target, made, SHAPE, capture=repeated)
     assert list(refused) == [BY_LEVELS]
     assert "its scores differ from those without" in refused[BY_LEVELS]
     backend: Any = made.head.runner if isinstance(made, EagleDrafter) else made.lm.runner  # type: ignore[attr-defined]
@@ -222,16 +195,14 @@ def test_after_a_broken_capture_no_other_is_tried(target: Target, repeated: Repe
     """It is said once, and what was captured before is used."""
     captures = {"the model": 1, "the draft head": OF_MODEL + 1, "drafts": OF_MODEL + OF_HEAD + 1}[part]
 
-    def capture(body: Callable[[], Any], device: torch.device) -> Any:
-        if repeated.captures == captures - 1:
-            repeated.captures += 1
+    def begin(body: object) -> None:
+        assert repeated.captures <= captures
+        if repeated.captures == captures:
             raise CaptureFailedError("RuntimeError: not permitted")
-        assert repeated.captures < captures
-        return repeated(body, device)
 
-    made = eagle(target)
+    made, repeated.begin = eagle(target), begin
     said = {"no further CUDA graph is captured": "RuntimeError: not permitted"}
-    assert use_checked_graphs(target, made, SHAPE, capture=capture) == said
+    assert use_checked_graphs(target, made, SHAPE, capture=repeated) == said
     used = [model.runner is not model.stock for model in (target.lm, made.head)]
     assert used == [part != "the model", part == "drafts"]
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
@@ -239,11 +210,9 @@ def test_after_a_broken_capture_no_other_is_tried(target: Target, repeated: Repe
 
 def test_a_second_check_is_not_by_graphs(target: Target, repeated: Repeated) -> None:
     """Graphs that went wrong since the first would agree with others that are wrong alike."""
-    wrong = list[None]()
-    capture = spoiling(repeated, lambda inputs, out: out.logits.mul_(1.5) if wrong else None)
-    assert use_checked_graphs(target, capture=capture) == {}
-    wrong.append(None)
-    assert list(use_checked_graphs(target, capture=capture)) == both("the model")
+    assert use_checked_graphs(target, capture=repeated) == {}
+    repeated.end = spoiling(WRONG["logits"])
+    assert list(use_checked_graphs(target, capture=repeated)) == both("the model")
 
 
 def test_joined_weights_move_with_their_modules(target: Target, repeated: Repeated) -> None:
@@ -292,23 +261,6 @@ def test_a_fused_forward_that_fails_is_said(
     refused = use_checked_graphs(target, capture=repeated)
     assert refused == {KEPT.format("the model"): "CompilationError: no such instruction"}
     assert isinstance(target.lm.runner, GraphedModel)
-
-
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-@pytest.mark.parametrize("window", [200, 4096])
-def test_a_window_that_begins_elsewhere_is_found(
-    window: int, dtype: torch.dtype, repeated: Repeated, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Though the texts of the check are shorter than the window."""
-    model = make(MistralConfig(**COMMON, sliding_window=window)).to(dtype)
-    target = Target(LanguageModel(model, backend="triton"))
-    assert not use_checked_graphs(target, batch=2, capture=repeated)
-    drop_graphs(target.lm)
-    first_keys = ops.first_keys
-    monkeypatch.setattr(ops, "first_keys", lambda size, *args: first_keys(size + 1, *args))
-    refused = use_checked_graphs(target, batch=2, capture=repeated)
-    assert list(refused) == both("the model")
-    assert all("differ from those without" in why for why in refused.values())
 
 
 @pytest.fixture

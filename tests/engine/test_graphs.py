@@ -23,7 +23,6 @@ from specextend_cli.engine.cuda.draft_graphs import PENDING_BUCKETS
 from specextend_cli.engine.cuda.graph_check import use_checked_graphs
 from specextend_cli.engine.cuda.graphs import BATCH_BUCKETS, TREE_BUCKETS
 from specextend_cli.engine.cuda.stock import _ByAddress
-from specextend_cli.engine.decode import decode
 from specextend_cli.engine.drafters import Drafter, EagleDrafter, LMDrafter, model, model_drafters
 from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
@@ -225,15 +224,11 @@ def test_more_pending_tokens_than_a_graph_reads(
         if with_graphs:
             assert not captured.prepare(made)
             monkeypatch.setattr(model, "grow", Mock(side_effect=AssertionError))
-        written, accepted = [], []
         gate = Rarely(SHAPE, enabled=False)
-        for event in decode(target, made, prompt(), stop=Stop(180), retrieval=retrieval, gate=gate):
-            if isinstance(event, Accepted):
-                written.extend(event.tokens)
-                accepted.append(len(event.tokens))
+        written, meter = run(target, made, prompt(), retrieval, gate=gate, new=180)
         assert written == by_generate(180)
-        meters.append(accepted)
-    assert meters[0] == meters[1]
+        meters.append(meter)
+    assert meters[0].accepted_lengths == meters[1].accepted_lengths
     assert captured.taken.captures == captured.at_load
 
 
@@ -279,8 +274,7 @@ def test_nothing_is_captured_for_models_that_are_suspended(captured: Captured, d
     captured.prepare(made)
     for _ in range(3):
         captured.forget()
-        events = decode(target, made, LONG, stop=Stop(NEW), retrieval=retrieval, gate=gate, prefill_chunk=64)
-        assert [token for event in events if isinstance(event, Accepted) for token in event.tokens] == by_generate(NEW)
+        assert run(target, made, LONG, retrieval, gate=gate)[0] == by_generate(NEW)
         captured.check()
 
 

@@ -174,10 +174,9 @@ def test_what_cannot_be_kept_is_an_error() -> None:
 @pytest.mark.parametrize("name", SOME)
 def test_states_that_are_not_kept_are_found_at_load(name: str) -> None:
     """Graphs that keep paths return nothing: here they do nothing."""
-    repeated = Repeated()
 
     def capture(body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
-        first, replay = repeated(body, device)
+        first, replay = Repeated()(body, device)
         return first, replay if first is not None else lambda: None
 
     lm = LanguageModel(tiny(name), backend="triton")

@@ -102,11 +102,11 @@ def run(
     retrieval: Retrieval,
     sampling: Sampling | None = None,
     *,
-    gate: bool = False,
+    gate: DraftGate | bool = False,
     new: int = NEW,
     shape: TreeShape = SHAPE,
 ) -> tuple[list[int], Meter]:
-    """The tokens that are decoded, and their statistics."""
+    """The tokens that are decoded, and their statistics. `gate`: the usual one, none, or another."""
     out: list[int] = []
     meter = Meter()
     for event in decode(
@@ -116,7 +116,7 @@ def run(
         stop=Stop(new),
         sampling=sampling,
         retrieval=retrieval,
-        gate=DraftGate(shape, enabled=gate),
+        gate=DraftGate(shape, enabled=gate) if isinstance(gate, bool) else gate,
         prefill_chunk=64,
     ):
         meter.add(event)

@@ -20,7 +20,11 @@ class Repeated:
     """A `Capture` without CUDA. `rows` has the numbers of rows or sequences of the forwards that were replayed.
 
     All graphs share their memory, so a replay leaves nothing that any of them has computed before: it becomes NaN.
+    `begin` is called with what is to be captured, and may raise; `end` after each replay, with that and its result.
     """
+
+    begin: Callable[[Callable[[], Any]], object] = lambda body: None
+    end: Callable[[Callable[[], Any], Any], object] = lambda body, result: None
 
     captures: int = 0
     replays: int = 0
@@ -30,6 +34,7 @@ class Repeated:
 
     def __call__(self, body: Callable[[], Any], device: torch.device) -> tuple[Any, Callable[[], None]]:
         self.captures += 1
+        self.begin(body)
         first = body()
         results = tensors(first)
 
@@ -43,6 +48,7 @@ class Repeated:
                 old.copy_(new)
             if results:
                 self.rows.append(len(results[0]))
+            self.end(body, first)
 
         for tensor in results:
             tensor.fill_(torch.nan)  # a graph computes nothing while it is captured
