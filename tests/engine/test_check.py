@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import pytest
@@ -21,6 +22,7 @@ from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
 from specextend_cli.engine.native_runner import use_natively
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import COMMON, make, tiny
+from tests.helpers.grid import but_for
 from tests.helpers.repeated_capture import Repeated
 from tests.helpers.torch_kernels import replace_kernels
 
@@ -41,11 +43,6 @@ def exchange(owner: Any, name: str, change: Callable[..., Any]) -> Fault:
     return apply
 
 
-def scaled(own: Callable[..., Tensor], rotary: Any) -> Tensor:
-    """Angles that are right as long as positions are small."""
-    return own(rotary) * (1 + 1 / 512)
-
-
 def shifted(index: int) -> Callable[..., tuple[int, ...]]:
     """One number of a long cache's place is larger."""
 
@@ -64,22 +61,30 @@ def one_bucket(own: Callable[..., Any], body: Any, inputs: Any) -> Any:
     return out._replace(logits=out.logits * 1.5) if inputs.rows == 32 else out
 
 
+half_at_least = pytest.mark.parametrize("dtype", but_for([torch.bfloat16], [torch.float32, torch.bfloat16]), ids=str)
+"""What is found where most is put down to rounding."""
 BY_GRAPHS: dict[str, Fault] = {
     "an address": exchange(graphs, "addresses_of", shifted(0)),
     "a stride": exchange(graphs, "addresses_of", shifted(4)),
-    "an angle": exchange(fused.Rotary, "_turns", scaled),
+    "an angle": exchange(fused.Rotary, "_turns", lambda own, rotary: own(rotary) * (1 + 1 / 512)),
     "a bucket": exchange(fused.FusedModel, "__call__", one_bucket),
     "a window": exchange(ops, "first_keys", lambda own, size, *given: own(size + 1, *given)),
 }
 
 
+@cache
+def mistral(window: int | None, dtype: torch.dtype) -> LanguageModel:
+    """A model whose graphs are without fault."""
+    lm = LanguageModel(make(MistralConfig(**LONG, sliding_window=window)).to(dtype), backend="triton")
+    assert use_checked_graphs(Target(lm), capture=Repeated()) == {}
+    return lm
+
+
 @pytest.mark.parametrize("fault", BY_GRAPHS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@half_at_least
 def test_graphs_with_a_fault_are_not_used(fault: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch) -> None:
     replace_kernels(monkeypatch)
-    config = MistralConfig(**LONG, sliding_window=4096 if fault == "a window" else None)
-    lm = LanguageModel(make(config).to(dtype), backend="triton")
-    assert use_checked_graphs(Target(lm), capture=Repeated()) == {}
+    lm = mistral(4096 if fault == "a window" else None, dtype)
     BY_GRAPHS[fault](monkeypatch)
     refused = use_checked_graphs(Target(lm), capture=Repeated())
     assert "differ from those without" in refused["the model keeps transformers' layers"]
@@ -109,8 +114,9 @@ NATIVELY: dict[str, Fault] = {
 }
 
 
+@pytest.mark.parametrize("kernels", ["ours"], indirect=True, scope="module")
 @pytest.mark.parametrize("fault", NATIVELY)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@half_at_least
 def test_native_code_with_a_fault_is_not_used(
     fault: str, dtype: torch.dtype, kernels: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

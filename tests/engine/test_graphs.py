@@ -225,8 +225,8 @@ def test_more_pending_tokens_than_a_graph_reads(
             assert not captured.prepare(made)
             monkeypatch.setattr(model, "grow", Mock(side_effect=AssertionError))
         gate = Rarely(SHAPE, enabled=False)
-        written, meter = run(target, made, prompt(), retrieval, gate=gate, new=180)
-        assert written == by_generate(180)
+        written, meter = run(target, made, prompt(), retrieval, gate=gate, new=100)
+        assert written == by_generate(100)
         meters.append(meter)
     assert meters[0].accepted_lengths == meters[1].accepted_lengths
     assert captured.taken.captures == captured.at_load

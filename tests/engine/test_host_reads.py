@@ -21,6 +21,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.transfer import Download
+from tests.engine.test_recurrent import SOME
 from tests.engine.tiny_models import prompt, tiny
 from tests.helpers.decoding import DRAFTERS, SHAPE, small
 from tests.helpers.grid import pairs
@@ -28,17 +29,8 @@ from tests.helpers.pretend_device import Pretend, PretendDevice
 from tests.helpers.repeated_capture import Repeated, only_stock_layers
 from tests.helpers.torch_kernels import replace_attention, replace_kernels
 
-READS = {
-    "none": 1,
-    "ngram": 1,
-    "lm": 2,
-    "lm-window": 2,
-    "self": 2,
-    "eagle1": 2,
-    "eagle3": 2,
-    "blend": 2,
-    "blend-eagle": 3,
-}
+READS = {"none": 1, "ngram": 1, **dict.fromkeys(("lm", "lm-window", "self", "eagle1", "eagle3", "blend"), 2)}
+READS["blend-eagle"] = 3
 """Steps of a drafter read the target's choice, and the tree of each of its models."""
 SAMPLED = Sampling(temperature=0.8, seed=3, repetition_penalty=1.1, no_repeat_ngram=3)
 
@@ -107,11 +99,16 @@ GREEDY = ("none", "lm", "eagle3")  # by graphs all are
 def test_reads_and_uploads_of_a_step(pretend: PretendDevice, sampling: Sampling, drafter: str, gate: bool) -> None:
     """The gate reads nothing."""
     found = list(steps(pretend, drafter, sampling, gate=gate))
-    assert len(found) > 5
     assert gate or drafter in ("none", "ngram") or {one.chosen for one in found} == {False, True}
+    check(found, drafter, uploads=2)
+
+
+def check(found: list[Counted], drafter: str, uploads: int) -> None:
+    """No step reads more than its drafter has to, nor has more uploads, nor waits for one."""
+    assert len(found) > 5
     for one in found:
         assert one.reads.total() <= READS[drafter], one
-        assert one.uploads.total() <= 2, one
+        assert one.uploads.total() <= uploads, one
         assert not one.waits
 
 
@@ -141,34 +138,20 @@ def test_reads_and_uploads_of_a_step_by_graphs(
     if layers == "stock":
         only_stock_layers(monkeypatch)
     found = list(steps(pretend, drafter, SAMPLED if is_sampled else Sampling(), graphs=graphs))
-    assert len(found) > 5
-    for one in found:
-        assert one.reads.total() <= READS[drafter], one
-        assert one.uploads.total() <= BY_GRAPHS[drafter], one
-        assert not one.waits
+    check(found, drafter, uploads=BY_GRAPHS[drafter])
     if drafter.startswith("eagle") or drafter in ("self", "lm"):
         places = {place.split(":")[0] for one in found for place in one.reads}
         assert places == {"engine/tree.py"}
         assert {one.reads.total() for one in found} == {2}
 
 
-@pairs(
-    ("eagle3",),
-    drafter=("none", "ngram", "lm", "eagle1", "eagle3"),
-    name=("qwen3.5", "lfm2"),
-    by_graphs=(False, True),
-)
+@pairs(("eagle3",), drafter=("none", "ngram", "lm", "eagle1", "eagle3"), name=SOME, by_graphs=(False, True))
 def test_recurrent_layers_read_nothing_more(
     pretend: PretendDevice, graphs: Repeated, drafter: str, name: str, by_graphs: bool
 ) -> None:
     """By graphs the tree with all that its states need is one upload; the path another, where keys move."""
     most = BY_GRAPHS[drafter] if by_graphs else 2 + 2 * (drafter != "none")  # levels, path
-    found = list(steps(pretend, drafter, SAMPLED, graphs=graphs if by_graphs else None, name=name))
-    assert len(found) > 5
-    for one in found:
-        assert one.reads.total() <= READS[drafter], one
-        assert one.uploads.total() <= most, one
-        assert not one.waits
+    check(list(steps(pretend, drafter, SAMPLED, graphs=graphs if by_graphs else None, name=name)), drafter, most)
 
 
 def test_windows_and_gaps_are_not_read(pretend: PretendDevice, graphs: Repeated) -> None:
@@ -200,15 +183,13 @@ def test_a_step_of_a_batch_is_not_read_behind_the_next(pretend: PretendDevice, m
     assert told[told.index("sent") - 1 :] == ["launched", "sent", *["launched", "sent", "read"] * 7, "read"]
 
 
-@pytest.mark.parametrize("by_graphs", [False, True], ids=["model", "graphs"])
-@pytest.mark.parametrize(
-    "kinds", [(Sampling(), SAMPLED), (Sampling(),), (SAMPLED,)], ids=["mixed", "greedy", "sampled"]
-)
-def test_a_step_of_a_batch_reads_once(
-    pretend: PretendDevice, graphs: Repeated, kinds: tuple[Sampling, ...], by_graphs: bool
-) -> None:
+KINDS = {"mixed": (Sampling(), SAMPLED), "greedy": (Sampling(),), "sampled": (SAMPLED,)}
+
+
+@pairs(how=KINDS, by_graphs=(True, False))
+def test_a_step_of_a_batch_reads_once(pretend: PretendDevice, graphs: Repeated, how: str, by_graphs: bool) -> None:
     """Of 16 sequences, whatever they are sampled by; what is written to the device does not depend on their number."""
-    lm = LanguageModel(tiny().to("cuda"), backend="triton")
+    lm, kinds = LanguageModel(tiny().to("cuda"), backend="triton"), KINDS[how]
     if by_graphs:
         assert not use_checked_graphs(Target(lm), batch=16, capture=graphs)
     requests = [BatchRequest(prompt(20 + n), Stop(8), replace(kinds[n % len(kinds)], seed=n)) for n in range(16)]

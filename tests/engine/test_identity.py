@@ -122,8 +122,8 @@ def test_every_model(name: str, drafter: str, policy: str) -> None:
     target, retrieval = Target(LanguageModel(tiny(name))), small(policy)
     if name in RECURRENT and drafter in ("self", "blend"):
         drafter = "blend-eagle"
-    written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval)[0]
-    assert written == by_generate(NEW, name=name)
+    written = run(target, FAMILY_DRAFTERS[drafter](target, retrieval), prompt(), retrieval, new=20)[0]
+    assert written == by_generate(20, name=name)
     assert len(set(written)) > 5  # or little would be shown by it
 
 
@@ -133,7 +133,8 @@ WINDOWED = ["gemma2", "gemma3", "gemma4", "gpt-oss", "granite-swa", "mistral-win
 @pairs(name=WINDOWED, backend=["torch", "reference", "split"])
 def test_every_back_end(name: str, backend: str) -> None:
     target, retrieval = Target(LanguageModel(tiny(name), backend=backend)), small("retrieval")
-    assert run(target, DRAFTERS["blend"](target, retrieval), prompt(), retrieval)[0] == by_generate(NEW, name=name)
+    written = run(target, DRAFTERS["blend"](target, retrieval), prompt(), retrieval, new=20)[0]
+    assert written == by_generate(20, name=name)
 
 
 @grid(name=[*ARCHITECTURES, *FAMILIES], slots=[1, 3, 8])
@@ -176,14 +177,14 @@ def test_the_gate_changes_no_token(drafter: str) -> None:
 def test_a_drafter_can_be_reused_for_other_documents(name: str) -> None:
     model = tiny()
     tokens = {seed: prompt(100 + 50 * seed, seed) for seed in range(3)}
-    expected = {seed: generate(model, tokens[seed], 20) for seed in tokens}
+    expected = {seed: generate(model, tokens[seed], 12) for seed in tokens}
     target = Target(LanguageModel(model))
     retrieval = small("retrieval")
     drafter = DRAFTERS[name](target, retrieval)
     for seed in (0, 2, 1, 0):
         fresh = DRAFTERS[name](target, retrieval)
-        again, meter = run(target, drafter, tokens[seed], retrieval, new=20)
-        alone, meter_alone = run(target, fresh, tokens[seed], retrieval, new=20)
+        again, meter = run(target, drafter, tokens[seed], retrieval, new=12)
+        alone, meter_alone = run(target, fresh, tokens[seed], retrieval, new=12)
         assert again == alone == expected[seed]
         if drafter.retrieves and drafter.name != "blend":  # n-grams learn across documents, on purpose
             assert meter.accepted_lengths == meter_alone.accepted_lengths
@@ -214,8 +215,8 @@ def test_long_pauses_of_the_gate(drafter: str) -> None:
     target = Target(LanguageModel(tiny()))
     for policy in POLICIES:
         retrieval, gate = small(policy, positions="compact"), Rarely(SHAPE, enabled=False)
-        out, _ = run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=gate, new=180)
-        assert out == by_generate(180)
+        out, _ = run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, gate=gate, new=100)
+        assert out == by_generate(100)
 
 
 def test_the_end_token_and_the_limit() -> None:

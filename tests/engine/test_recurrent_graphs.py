@@ -47,8 +47,8 @@ def kernels_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
 PROPOSING = ("none", "ngram", "random", "lm", "eagle1", "eagle3", "blend-eagle")
 
 
-@pairs(SOME, name=SOME, drafter=PROPOSING, policy=POLICIES)
-def test_every_drafter_and_policy(name: str, drafter: str, policy: str) -> None:
+@pairs(("random", "lm", "eagle3"), drafter=PROPOSING, name=SOME, policy=POLICIES)
+def test_every_drafter_and_policy(drafter: str, name: str, policy: str) -> None:
     captured = made(name)
     target, retrieval = captured.target, small(policy)
     _, without = run(target, DRAFTERS[drafter](target, retrieval), prompt(), retrieval, shape=SHAPE)
