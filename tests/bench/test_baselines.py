@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from itertools import chain
-
 import pytest
 
 from specextend_cli.bench.baselines import Lookup, SmallModel, TriForceDrafter
 from specextend_cli.engine.config import Retrieval, TreeShape
-from specextend_cli.engine.decode import decode
-from specextend_cli.engine.draft_gate import DraftGate
-from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, small_draft, tiny
+from tests.helpers.decoding import run
 
 CHAIN = TreeShape(nodes=7, depth=6, width=1, threshold=0.0)
 ALL = Retrieval(policy="retrieval", chunk=8, top_k=100, recent=8, every=0)
@@ -25,19 +20,6 @@ def source(kind: str, positions: str) -> Lookup | SmallModel:
         return Lookup()
     config = Retrieval(policy="streaming", chunk=8, top_k=3, recent=16, sinks=2, positions=positions)
     return SmallModel(LanguageModel(small_draft()), Target(LanguageModel(tiny())), config)
-
-
-def run(target: Target, drafter, config: Retrieval, tokens: list[int], new: int = 24) -> list[list[int]]:
-    events = decode(
-        target,
-        drafter,
-        tokens,
-        stop=Stop(new),
-        retrieval=config,
-        gate=DraftGate(CHAIN, enabled=False),
-        prefill_chunk=64,
-    )
-    return [list(event.tokens) for event in events if isinstance(event, Accepted)]
 
 
 @pytest.mark.parametrize(
@@ -56,15 +38,16 @@ def test_triforce_is_lossless(kind: str, positions: str) -> None:
     config = Retrieval(policy="retrieval", chunk=8, top_k=3, recent=16, sinks=2, every=0, positions=positions)
     drafter = TriForceDrafter(target, source(kind, positions), config)
     for _ in range(2):  # a second sequence finds nothing of the first
-        assert list(chain(*run(target, drafter, config, tokens))) == expected
+        assert run(target, drafter, tokens, config, new=24, shape=CHAIN)[0] == expected
 
 
 @pytest.mark.parametrize("kind", ["lookup", "model"])
 def test_with_nothing_hidden_every_draft_of_triforce_is_accepted(kind: str) -> None:
     # A working set of everything makes the second level the target itself, whatever the smallest source says.
     target = Target(LanguageModel(tiny()))
-    steps = run(target, TriForceDrafter(target, source(kind, "absolute"), ALL), ALL, prompt(100), new=43)
-    assert [len(step) for step in steps] == [1] + [7] * 6
+    drafter = TriForceDrafter(target, source(kind, "absolute"), ALL)
+    _, meter = run(target, drafter, prompt(100), ALL, new=43, shape=CHAIN)
+    assert dict(meter.accepted_lengths) == {7: 6}
 
 
 def test_the_smallest_model_remembers_nothing_that_was_supposed() -> None:

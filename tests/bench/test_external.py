@@ -14,15 +14,13 @@ import torch
 from specextend_cli.bench import external
 from specextend_cli.bench.external import LlamaCpp, OurChoice, Transformers
 from specextend_cli.bench.measure import Decoding
-from specextend_cli.engine.config import Sampling
-from specextend_cli.engine.decode import decode
+from specextend_cli.engine.config import Retrieval, Sampling
 from specextend_cli.engine.drafters import NoDrafter
-from specextend_cli.engine.events import Accepted
-from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
 from specextend_cli.models.source_kinds import WheelSource
 from tests.engine.tiny_models import prompt
+from tests.helpers.decoding import run as decoded
 
 SAMPLINGS = {
     "greedy": Sampling(),
@@ -33,10 +31,7 @@ SAMPLINGS = {
 
 
 def plain(models, tokens: list[int], decoding: Decoding) -> list[int]:
-    events = decode(
-        Target(models.lm), NoDrafter(), tokens, stop=Stop(decoding.tokens, decoding.eos), sampling=decoding.sampling
-    )
-    return [token for event in events if isinstance(event, Accepted) for token in event.tokens]
+    return decoded(Target(models.lm), NoDrafter(), tokens, Retrieval(), decoding.sampling, new=decoding.tokens)[0]
 
 
 @pytest.mark.parametrize("sampling", SAMPLINGS.values(), ids=SAMPLINGS)

@@ -15,7 +15,6 @@ import pytest
 import torch
 
 from specextend_cli.bench import experiments
-from specextend_cli.bench.formats import Table
 from specextend_cli.bench.results import Measured
 from specextend_cli.engine.cuda import graph_check
 from tests import ROOT
@@ -24,7 +23,7 @@ from tests.helpers.graphs_on_pretend_device import by_graphs
 from tests.helpers.pretend_device import PretendDevice
 from tests.scripts import gpu, gpu_models
 from tests.scripts.gpu_kernels import RIGHT, verdict
-from tests.scripts.gpu_models import LATER, Sizes, SyntheticModels, batches, sizes_for
+from tests.scripts.gpu_models import Sizes, sizes_for
 
 BARE = """
 import runpy, sys
@@ -59,7 +58,7 @@ def test_it_rehearses_everything_where_little_is_installed(tmp_path: Path) -> No
     assert {row["figure"] for row in figures} == {"plain step (ms)", *FIGURES, "reading (s)"}
     assert all(row["device"] == "no GPU: a rehearsal" for of in rows.values() for row in of)
     assert list(found["skipped"]) == ["the embedded pair", "the command"]
-    assert len(kernels) == 2 * 5
+    assert len(kernels) == 2 * 4
     for row in kernels:
         assert (row["verdict"], row["cases"]) == (RIGHT, 2)
         assert row["largest difference"] <= row["tolerated"]
@@ -98,7 +97,7 @@ def test_a_wrong_kernel_is_said_and_one_part_s_failure_is_its_own(monkeypatch: p
 @pytest.mark.full
 def test_every_figure_of_the_documentation(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside its aim, if there is one, which says whether it is met."""
-    by_graphs(monkeypatch)
+    captured = by_graphs(monkeypatch)
     monkeypatch.setattr(gpu_models, "use_checked_graphs", graph_check.use_checked_graphs)
     monkeypatch.setattr(gpu_models, "PROMPT", 20)
     monkeypatch.setattr(gpu_models, "TOKENS", 5)
@@ -115,6 +114,7 @@ def test_every_figure_of_the_documentation(pretend: PretendDevice, monkeypatch: 
     suite = gpu.run(torch.device("cuda:0"))
     assert not suite.skipped
     assert not suite.wrong
+    assert {1, 4, 16, 32} <= set(captured.rows)
     first, ceilings, *_ = suite.tables
     assert (first.title, ceilings.title) == ("Figures at commit unknown", "Ceilings")
     found = {(row["model"], row["figure"]): row for row in suite.figures}
@@ -129,13 +129,10 @@ def test_every_figure_of_the_documentation(pretend: PretendDevice, monkeypatch: 
         assert (row["aim"] != "") == (row["met"] != "") == ((row["model"], row["figure"]) in gpu.AIMS)
     speedup = found["135M", "drafting by the embedded pair, times plain"]
     assert (speedup["measured"], speedup["met"]) == (1.5, "yes")
-    results = {(row[1], row[3]): (row[4] is not None, row[6]) for row in table(suite, "Prompts by kernel, 8B").rows}
+    kernels = next(table for table in suite.tables if table.title == "Prompts by kernel, 8B")
+    results = {(row[1], row[3]): (row[4] is not None, row[6]) for row in kernels.rows}
     assert results["8B", "the engine's choice"] == (True, "")
     assert not results["8B", "cuDNN"][0]  # the pretend device has none
-
-
-def table(suite: gpu.Suite, title: str) -> Table:
-    return next(table for table in suite.tables if table.title == title)
 
 
 @pytest.mark.parametrize(
@@ -143,17 +140,3 @@ def table(suite: gpu.Suite, title: str) -> Table:
 )
 def test_aims(value: float | None, aim: str, met: str) -> None:
     assert gpu.is_met(value, aim) == met
-
-
-@pytest.mark.full
-def test_batches_are_timed_by_graphs(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
-    captured = by_graphs(monkeypatch)
-    monkeypatch.setattr(gpu_models, "use_checked_graphs", graph_check.use_checked_graphs)
-    monkeypatch.setattr(gpu_models, "PROMPT", 20)
-    monkeypatch.setattr(gpu_models, "TOKENS", 5)
-    models = SyntheticModels.create(Sizes(torch.device("cuda:0")))
-    found = list(batches(models, (1, 3)))
-    assert [row["sequences"] for row in found] == [1, 3]
-    assert all(row["tokens/s in all"] > 0 and row[LATER] == 0 for row in found)
-    assert {1, 4} <= set(captured.rows)
-    assert models.lm.runner is models.lm.stock

@@ -5,12 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from transformers import (
-    LlamaConfig,
-    LogitsProcessorList,
-    NoRepeatNGramLogitsProcessor,
-    RepetitionPenaltyLogitsProcessor,
-)
+from transformers import LlamaConfig, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.attention.split_kv import fits
 from specextend_cli.engine.batch import BatchRequest
@@ -149,7 +144,7 @@ def test_a_batch_equals_generate(name: str, slots: int) -> None:
 @pytest.mark.parametrize("drafter", but_for(("ngram", "self", "blend"), DRAFTERS))
 def test_processors_that_look_back_get_the_same_tokens(drafter: str) -> None:
     model = tiny()
-    processors = LogitsProcessorList([RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)])
+    processors = [RepetitionPenaltyLogitsProcessor(1.3), NoRepeatNGramLogitsProcessor(2)]
     expected = generate(model, prompt(), NEW, processors)
     target = Target(LanguageModel(model))
     retrieval = small("retrieval")

@@ -212,9 +212,9 @@ def prompt(length: int = 150, seed: int = 0, vocabulary: int = VOCABULARY) -> li
 
 
 def generate(
-    model: PreTrainedModel, tokens: Sequence[int], new: int, processors: LogitsProcessorList | None = None
+    model: PreTrainedModel, tokens: Sequence[int], new: int, processors: Sequence[Any] = (), **options: Any
 ) -> list[int]:
-    """transformers' own greedy decoding, on its own attention and cache."""
+    """transformers' own greedy decoding, on its own attention and cache; `options` are those of its `generate`."""
     capped = getattr(model.config, "attn_logit_softcapping", None)
     model.set_attn_implementation("sdpa" if model._supports_sdpa and not capped else "eager")
     ids = torch.tensor([list(tokens)], device=model.device)
@@ -224,7 +224,8 @@ def generate(
             attention_mask=torch.ones_like(ids),
             max_new_tokens=new,
             do_sample=False,
-            logits_processor=processors or LogitsProcessorList(),
+            logits_processor=LogitsProcessorList(processors),
+            **options,
         )
     return out[0, len(tokens) :].tolist()
 

@@ -24,6 +24,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.triton_plan import chip, plan
 from specextend_cli.engine.attention.triton_tree import attend, attend_at, pack
 from specextend_cli.engine.attention_backends import backend_for
+from tests.helpers.attention_inputs import inputs, random_tree_mask
 from tests.scripts.gpu_models import Sizes, seconds
 
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 3e-2, torch.float16: 4e-3}
@@ -46,9 +47,9 @@ class Case:
         """The tree kernel's output; `options` are those of `attend`."""
         return attend(self.q, self.k, self.v, _SCALE, words=pack(self.mask), tree=self.q.shape[2], **options)
 
-    def expected(self, *, causal: bool = False, end: int | None = None) -> Tensor:
-        """The reference over the first `end` keys."""
-        q, k, v = (tensor.cpu().float() for tensor in (self.q, self.k[:, :, :end], self.v[:, :, :end]))
+    def expected(self, *, causal: bool = False) -> Tensor:
+        """The reference."""
+        q, k, v = (tensor.cpu().float() for tensor in (self.q, self.k, self.v))
         return reference(q, k, v, _SCALE, None if causal else self.mask.cpu())
 
 
@@ -63,15 +64,14 @@ def check(sizes: Sizes) -> Iterator[dict[str, Cell]]:
                     errors.append(kernel(random_case(sizes, dtype, d, n, prefix)))
             except Exception as error:  # triton's own have no common class; one kernel's failure is a finding
                 failure = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
-            tolerance = TOLERANCE[dtype] if name != "mask packing" else 0.0
             largest = max(errors, default=float("nan"))
             yield {
                 "kernel": name,
                 "number format": str(dtype).removeprefix("torch."),
                 "cases": len(errors),
                 "largest difference": largest,
-                "tolerated": tolerance,
-                "verdict": verdict(largest, tolerance, failure),
+                "tolerated": TOLERANCE[dtype],
+                "verdict": verdict(largest, TOLERANCE[dtype], failure),
             }
 
 
@@ -82,18 +82,8 @@ def verdict(error: float, tolerance: float, failure: str) -> str:
 
 def random_case(sizes: Sizes, dtype: torch.dtype, d: int, n: int, prefix: int) -> Case:
     """Seeded by its shape."""
-    generator = torch.Generator().manual_seed(n * (prefix + n) + d)
-    shapes = (sizes.heads, n), (sizes.kv_heads, prefix + n), (sizes.kv_heads, prefix + n)
-    q, k, v = (torch.randn(1, heads, rows, d, generator=generator).to(sizes.device, dtype) for heads, rows in shapes)
-    return Case(q, k, v, tree_mask(n, generator).to(sizes.device))
-
-
-def tree_mask(n: int, generator: torch.Generator) -> Tensor:
-    """A random tree's, [n, n]."""
-    mask = torch.eye(n, dtype=torch.bool)
-    for node in range(1, n):
-        mask[node] |= mask[int(torch.randint(0, node, (), generator=generator))]
-    return mask
+    made = *inputs(sizes.heads, sizes.kv_heads, n, prefix + n, d, dtype), random_tree_mask(n)
+    return Case(*(tensor.to(sizes.device) for tensor in made))
 
 
 def _difference(out: Tensor, expected: Tensor) -> float:
@@ -118,7 +108,7 @@ def _split(case: Case) -> float:
     return _difference(case.attended(launch=usual._replace(splits=3)), case.expected())
 
 
-def _placed(case: Case) -> Tensor:
+def _addresses(case: Case) -> float:
     """The cache's place and the number of keys are read from the device; rows behind the keys are NaN."""
     _, kv_heads, total, d = case.k.shape
     memory = torch.full((2, 2, kv_heads, total + 40, d), torch.nan, dtype=case.k.dtype, device=case.k.device)
@@ -127,18 +117,8 @@ def _placed(case: Case) -> Tensor:
     nodes = case.q.shape[2]
     sizes = torch.tensor((total, nodes), device=memory.device)
     words = pack(case.mask) if nodes > 1 else None
-    return attend_at(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
-
-
-def _addresses(case: Case) -> float:
-    return _difference(_placed(case), case.expected())
-
-
-def _packing(case: Case) -> float:
-    n = case.mask.shape[0]
-    words = pack(case.mask).cpu()
-    bits = torch.stack([words[:, at // 64] >> (at % 64) & 1 for at in range(n)], 1).bool()
-    return float((bits != case.mask.cpu()).sum())
+    out = attend_at(case.q, memory, _SCALE, place, sizes, 1, kv_heads, words=words)
+    return _difference(out, case.expected())
 
 
 KERNELS: dict[str, Callable[[Case], float]] = {
@@ -146,7 +126,6 @@ KERNELS: dict[str, Callable[[Case], float]] = {
     "causal attention": _causal,
     "shares and their merge": _split,
     "cache and length on the device": _addresses,
-    "mask packing": _packing,
 }
 
 
@@ -166,7 +145,7 @@ class Ring:
         shape = (2, max(2, -(-sizes.ring // layer)), sizes.kv_heads, total, sizes.head_dim)
         rows = torch.empty(shape, dtype=sizes.dtype, device=sizes.device).normal_(generator=generator)
         q = torch.empty(1, sizes.heads, n, sizes.head_dim, dtype=sizes.dtype, device=sizes.device)
-        return cls(q.normal_(generator=generator), rows, tree_mask(n, torch.Generator().manual_seed(n)).to(q.device))
+        return cls(q.normal_(generator=generator), rows, random_tree_mask(n).to(q.device))
 
 
 @torch.inference_mode()

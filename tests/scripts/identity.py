@@ -16,12 +16,7 @@ from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import (
-    AutoModelForCausalLM,
-    LogitsProcessorList,
-    NoRepeatNGramLogitsProcessor,
-    RepetitionPenaltyLogitsProcessor,
-)
+from transformers import AutoModelForCausalLM, NoRepeatNGramLogitsProcessor, RepetitionPenaltyLogitsProcessor
 
 from specextend_cli.engine.config import Retrieval, Sampling, TreeShape
 from specextend_cli.engine.decode import decode
@@ -32,31 +27,9 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from tests.engine.tiny_models import generate
 from tests.helpers.random_drafter import RandomDrafter
 from tests.scripts.real_documents import OncePrefilled, framed, read
-
-
-def generate(model, prompt: list[int], tokens: int, sampling: Sampling, eos: int) -> list[int]:
-    """transformers' own greedy decoding, with the same processors."""
-    processors = LogitsProcessorList()
-    if sampling.repetition_penalty != 1.0:
-        processors.append(RepetitionPenaltyLogitsProcessor(sampling.repetition_penalty))
-    if sampling.no_repeat_ngram:
-        processors.append(NoRepeatNGramLogitsProcessor(sampling.no_repeat_ngram))
-    ids = torch.tensor([prompt])
-    model.set_attn_implementation("sdpa")
-    with torch.no_grad():
-        out = model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=tokens,
-            do_sample=False,
-            eos_token_id=eos,
-            pad_token_id=eos,
-            repetition_penalty=1.0,
-            logits_processor=processors,
-        )
-    return out[0, len(prompt) :].tolist()
 
 
 def methods(lm: LanguageModel, target: Target) -> Iterator[tuple[str, Drafter, Retrieval]]:
@@ -86,16 +59,18 @@ def main() -> int:
     eos = int(tokenizer.token_to_id("<|im_end|>"))
     shape = TreeShape(nodes=6, depth=2, width=3, threshold=0.0)
     penalties = Sampling(repetition_penalty=1.1, no_repeat_ngram=4, penalty_scope="all")
-    samplings = {"greedy": Sampling(), "penalties": penalties}
+    theirs = [RepetitionPenaltyLogitsProcessor(1.1), NoRepeatNGramLogitsProcessor(4)]
+    samplings = {"greedy": (Sampling(), []), "penalties": (penalties, theirs)}
+    ends = {"eos_token_id": eos, "pad_token_id": eos, "repetition_penalty": 1.0}
     texts = [tokenizer.encode(text).ids for text in read(args.documents)]
     compared = different = 0
     for length in args.lengths:
         for number, ids in enumerate([ids for ids in texts if len(ids) >= length][: args.docs]):
             prompt = framed(tokenizer, ids, length)
             target = OncePrefilled(lm)
-            for kind, sampling in samplings.items():
+            for kind, (sampling, processors) in samplings.items():
                 began = time.time()
-                expected = generate(model, prompt, args.tokens, sampling, eos)
+                expected = generate(model, prompt, args.tokens, processors, **ends)
                 seconds, report = time.time() - began, []
                 lm = LanguageModel(model)
                 for name, drafter, retrieval in methods(lm, target):

@@ -35,30 +35,11 @@ NODES = (1, 2, 4, 8, 12, 16, 32, 64, 128)
 _LONG = 1 << 15  # keys
 _INTEGERS = ("words", "place", "lengths", "starts", "positions", "at", "last")
 _INTEGERS += ("pick", "ids", "vocabulary", "tokens", "begin", "nodes", "above", "count")
-_NUMBERS = ("lse", "parts", "turns", "sums", "shares", "scores")
-_FIXED = dict.fromkeys(_INTEGERS, "*i64") | dict.fromkeys(_NUMBERS, "*fp32")
-_FIXED |= (
-    {"decay": "*fp32"}
-    | dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
-    | {"mask": "*i1", "firsts": "*i32"}
-)
-_OWN = (
-    "q",
-    "k",
-    "v",
-    "sinks",
-    "out",
-    "x",
-    "added",
-    "weight",
-    "total",
-    "normed",
-    "qkv",
-    "queries",
-    "q_weight",
-    "k_weight",
-)
-_OWN += ("keys", "values", "like", "gate_up", "new", "beta", "logits")
+_FIXED = dict.fromkeys(_INTEGERS, "*i64") | {"mask": "*i1", "firsts": "*i32"}
+_FIXED |= dict.fromkeys(("lse", "parts", "turns", "sums", "shares", "scores", "decay"), "*fp32")
+_FIXED |= dict.fromkeys(("scale", "cap", "factor", "epsilon"), "fp32")
+_OWN = ("q", "k", "v", "sinks", "out", "x", "added", "weight", "total", "normed")
+_OWN += ("qkv", "queries", "q_weight", "k_weight", "keys", "values", "like", "gate_up", "new", "beta", "logits")
 _WIDTHS = (576, 4096, 8192)
 _LEVELS = (8, 10)  # nodes of a draft tree's level
 
