@@ -208,6 +208,34 @@ def test_after_a_broken_capture_no_other_is_tried(target: Target, repeated: Repe
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
 
 
+FULL, OLD = torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("CUDA driver version is insufficient")
+NAMES = ("the model", "the draft head")
+
+
+@pytest.mark.parametrize(
+    ("error", "is_of_drafts", "said"),
+    [
+        (FULL, False, {NONE.format(name): "memory: CUDA out of memory" for name in NAMES}),
+        (FULL, True, {BY_LEVELS: "OutOfMemoryError: CUDA out of memory"}),
+        (
+            OLD,
+            False,
+            {line: "RuntimeError: CUDA driver version is insufficient" for name in NAMES for line in both(name)},
+        ),
+    ],
+)
+def test_captures_that_fail_are_said(
+    target: Target, repeated: Repeated, error: Exception, is_of_drafts: bool, said: dict[str, str]
+) -> None:
+    def begin(body: object) -> None:
+        if "_begin" in str(body) or not is_of_drafts:
+            raise error
+
+    made, repeated.begin = eagle(target), begin
+    assert use_checked_graphs(target, made, SHAPE, capture=repeated) == said
+    assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
+
+
 def test_a_second_check_is_not_by_graphs(target: Target, repeated: Repeated) -> None:
     """Graphs that went wrong since the first would agree with others that are wrong alike."""
     assert use_checked_graphs(target, capture=repeated) == {}

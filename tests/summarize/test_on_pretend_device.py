@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,13 @@ import torch
 
 from specextend_cli.engine.attention import hybrid
 from specextend_cli.engine.cuda import capture as capture_module
-from specextend_cli.engine.cuda import graph_check
-from specextend_cli.engine.cuda.capture import CaptureFailedError
 from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import DeviceError, FitError
 from specextend_cli.runtime.loading_thread import Stage
 from tests.helpers.asked import asked
 from tests.helpers.graphs_on_pretend_device import by_graphs
-from tests.helpers.pretend_device import PretendDevice, pretend_device
+from tests.helpers.pretend_device import DEVICE, PretendDevice, pretend_device
 from tests.summarize.scribe import document
 from tests.summarize.tiny_preset import text
 
@@ -62,80 +59,24 @@ def test_the_device_s_memory_is_what_counts(presets) -> None:
     assert "0.0 GB are free on cuda" in refused.value.why
 
 
-def raising(error: Exception, part: str = "") -> Callable[[pytest.MonkeyPatch], None]:
-    """Let every capture of that part fail: "", all of them."""
+def failing(error: Exception) -> Callable[..., None]:
+    """A function that fails."""
 
-    def spoil(monkeypatch: pytest.MonkeyPatch) -> None:
-        captured = by_graphs(monkeypatch)
-
-        def capture(body: Any, device: torch.device) -> Any:
-            if part in str(body):
-                raise error
-            return captured(body, device)
-
-        monkeypatch.setattr(graph_check, "use_checked_graphs", partial(graph_check.use_checked_graphs, capture=capture))
-
-    return spoil
-
-
-def sticky(monkeypatch: pytest.MonkeyPatch) -> None:
-    def dead(device: object) -> None:
-        raise RuntimeError("CUDA error: an illegal memory access was encountered\nCompile with `TORCH_USE_CUDA_DSA`")
-
-    monkeypatch.setattr(torch.cuda, "synchronize", dead)
-
-
-def sticky_at_load(monkeypatch: pytest.MonkeyPatch) -> None:
-    sticky(monkeypatch)
-    raising(RuntimeError("Triton Error [CUDA]: an illegal memory access was encountered"))(monkeypatch)
-
-
-def sticky_later(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(*given: object, **options: object) -> None:
-        sticky(monkeypatch)
-        raise torch.AcceleratorError("CUDA error: an illegal memory access was encountered")
+        raise error
 
-    raising(LookupError(), part="nothing")(monkeypatch)
-    monkeypatch.setattr(Target, "verify", fail)
+    return fail
 
 
-WITHOUT = "{} runs without CUDA graphs: {}"
-SAID: dict[str, tuple[Callable[[pytest.MonkeyPatch], None], list[str]]] = {
-    "a broken capture": (
-        raising(CaptureFailedError("AcceleratorError: operation not permitted")),
-        ["no further CUDA graph is captured: AcceleratorError: operation not permitted"],
-    ),
-    "no memory": (
-        raising(torch.OutOfMemoryError("CUDA out of memory")),
-        [WITHOUT.format(name, "memory: CUDA out of memory") for name in ("the model", "the draft model")],
-    ),
-    "no memory for drafts": (
-        raising(torch.OutOfMemoryError("CUDA out of memory"), part="_begin"),
-        ["drafts are grown level by level: OutOfMemoryError: CUDA out of memory"],
-    ),
-    "an old driver": (
-        raising(RuntimeError("CUDA driver version is insufficient for CUDA runtime version")),
-        [
-            f"{name} {how}: RuntimeError: CUDA driver version is insufficient for CUDA runtime version"
-            for name in ("the model", "the draft model")
-            for how in ("keeps transformers' layers", "runs without CUDA graphs")
-        ],
-    ),
-}
-
-
-@pytest.mark.parametrize("what", SAID)
-def test_without_graphs_the_text_is_the_same(
-    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, what: str
-) -> None:
-    """What stands in their way is said once."""
+def test_without_graphs_the_text_is_the_same(presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands in their way is said once; `test_graph_check` has all that may."""
     expected = told(presets["one"], "cpu", batch=1, length=8)[0]
-    spoil, said = SAID[what]
-    spoil(monkeypatch)
+    by_graphs(monkeypatch).begin = failing(torch.OutOfMemoryError("CUDA out of memory"))
     events = run(presets["one"], "cuda", batch=1, length=8)
     assert [*events[-1].summary.chunk_summaries, events[-1].summary.text] == expected
-    words = ("graph", "level by level", "layers")
-    assert [event.name for event in events if isinstance(event, Stage) and any(w in event.name for w in words)] == said
+    said = [event.name for event in events if isinstance(event, Stage) and "graph" in event.name]
+    why = "runs without CUDA graphs: memory: CUDA out of memory"
+    assert said == [f"{name} {why}" for name in ("the model", "the draft model")]
 
 
 @pytest.mark.parametrize("batch", [1, 4])
@@ -143,32 +84,32 @@ def test_every_replay_is_in_a_turn(
     presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, batch: int
 ) -> None:
     """From its inputs until its results were read no other thread may replay."""
-    captured, replays = by_graphs(monkeypatch), list[bool]()
-
-    def capture(body: Any, device: torch.device) -> Any:
-        first, replay = captured(body, device)
-
-        def noted() -> None:
-            turn: Any = capture_module.turn(device)
-            replays.append(turn._lock._is_owned())
-            replay()
-
-        return first, noted
-
-    monkeypatch.setattr(graph_check, "use_checked_graphs", partial(graph_check.use_checked_graphs, capture=capture))
+    turn: Any = capture_module.turn(DEVICE)
+    replays = list[bool]()
+    by_graphs(monkeypatch).end = lambda body, result: replays.append(turn._lock._is_owned())
     run(presets["one"], "cuda", batch=batch, length=8)
     assert len(replays) > 20
     assert all(replays)
 
 
-@pytest.mark.parametrize("fail", [sticky_at_load, sticky_later])
+@pytest.mark.parametrize("at_load", [True, False])
 def test_a_device_that_fails_ends_the_run(
-    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, fail: Callable[[pytest.MonkeyPatch], None]
+    presets, pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch, at_load: bool
 ) -> None:
-    fail(monkeypatch)
+    """From then on it says so whenever it is asked."""
+    captured, said = by_graphs(monkeypatch), "CUDA error: an illegal memory access was encountered"
+
+    def fail(*given: object, **options: object) -> None:
+        monkeypatch.setattr(torch.cuda, "synchronize", failing(RuntimeError(f"{said}\nCompile with DSA")))
+        raise RuntimeError("Triton Error [CUDA]: an illegal memory access") if at_load else torch.AcceleratorError(said)
+
+    if at_load:
+        captured.begin = fail
+    else:
+        monkeypatch.setattr(Target, "verify", fail)
     with pytest.raises(DeviceError) as failed:
         run(presets["one"], "cuda", batch=1)
-    assert failed.value.why == "CUDA error: an illegal memory access was encountered"
+    assert failed.value.why == said
     assert "SPECEXTEND_GRAPHS=0" in failed.value.fix
 
 
