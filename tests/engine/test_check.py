@@ -146,11 +146,13 @@ def test_attention_that_merges_wrongly_is_not_used(monkeypatch: pytest.MonkeyPat
 
 
 def test_few_layers_are_the_first_and_last() -> None:
-    """And the first of every other kind; afterwards all are there again."""
+    """And the first of every other kind; afterwards all are there again. Nor does another check change windows."""
     kinds = [*["sliding_attention"] * 3, "full_attention", *["sliding_attention"] * 3]
     sizes = {**COMMON, "num_hidden_layers": 7, "head_dim": 16, "sliding_window": 8, "layer_types": kinds}
     lm = LanguageModel(make(Gemma3TextConfig(**sizes)))
-    before, layers = lm.windows, list(lm.model.get_decoder().layers)
+    before, layers = (8, 8, 8, None, 8, 8, 8), list(lm.model.get_decoder().layers)
+    assert (lm.windows, lm.config.sliding_window) == (before, 8)
+    assert tuple(layer.self_attn.sliding_window for layer in layers) == before
     with check.few_layers(lm):
         chosen = [layers.index(layer) for layer in lm.model.get_decoder().layers]
         assert chosen == [0, 1, 3, 5, 6]

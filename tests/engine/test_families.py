@@ -100,10 +100,3 @@ def test_windows_of_another_width_are_found_at_load(wider: int, monkeypatch: pyt
     with pytest.raises(ModelError) as caught:
         LanguageModel(gemma3())
     assert "differ" in caught.value.why
-
-
-def test_the_check_at_load_leaves_windows_as_they_were() -> None:
-    lm = LanguageModel(gemma3())
-    assert lm.windows == (64, 64, None, 64)
-    assert lm.config.sliding_window == 64
-    assert {layer.self_attn.sliding_window for layer in lm.model.get_decoder().layers} == {64, None}

@@ -22,15 +22,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_heads import VARIANTS, tiny_head
-from tests.engine.tiny_models import (
-    ARCHITECTURES,
-    FAMILIES,
-    RECURRENT,
-    by_generate,
-    generate,
-    prompt,
-    tiny,
-)
+from tests.engine.tiny_models import ARCHITECTURES, FAMILIES, RECURRENT, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
 from tests.helpers.graph_identity import check_identity, use_few_graphs
 from tests.helpers.grid import but_for
@@ -131,14 +123,7 @@ KERNELS = [(ops, name) for name in (*OURS, "convolution_inputs", "recur")]
 
 
 @interpreted
-@pytest.mark.parametrize(
-    ("drafter", "name"),
-    [
-        ("eagle3", "llama"),
-        ("self", "ministral"),
-        ("random", "qwen3.5"),
-    ],
-)
+@pytest.mark.parametrize(("drafter", "name"), [("eagle3", "llama"), ("self", "ministral"), ("random", "qwen3.5")])
 def test_with_the_kernels_themselves(drafter: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Drafts of ministral's count the positions of a window's keys, between which there are gaps."""
     use_few_graphs(monkeypatch)

@@ -250,11 +250,7 @@ def test_draft_models_with_windows(captured: Captured, kernels_of_torch: None, p
     captured.check()
 
 
-@pairs(
-    ("self", "eagle3"),
-    drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"],
-    whose=LAYERS,
-)
+@pairs(("self", "eagle3"), drafter=["none", "self", "lm", "eagle1", "eagle3", "blend-eagle"], whose=LAYERS)
 def test_nothing_is_captured_for_caches_that_grow(captured: Captured, drafter: str, layers: str) -> None:
     target, retrieval = captured.target, small("retrieval", top_k=60)
     made = DRAFTERS[drafter](target, retrieval)

@@ -315,27 +315,18 @@ REFUSED: dict[str, tuple[Callable[[PreTrainedModel], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("what", REFUSED)
+OTHERS = ("phi3", "olmo2", "gemma3", "gemma4", "gpt-oss", "mistral-window", "qwen3.5", "lfm2")
+
+
+@pytest.mark.parametrize("what", [*REFUSED, *OTHERS, "another back end"])
 def test_what_cannot_run_natively_is_refused(what: str, kernels: str) -> None:
-    edit, why = REFUSED[what]
-    lm = LanguageModel(broad())
+    """And runs itself."""
+    edit, why = REFUSED.get(what, (lambda model: None, "attention" if what == "another back end" else r"\w"))
+    lm = LanguageModel(tiny(what) if what in OTHERS else broad(), backend="reference" if "end" in what else "split")
     edit(lm.model)
     with pytest.raises(NotOursError, match=why):
         use_natively(lm)
     assert lm.runner is lm.stock
-
-
-@pytest.mark.parametrize("name", ["phi3", "olmo2", "gemma3", "gemma4", "gpt-oss", "mistral-window", "qwen3.5", "lfm2"])
-def test_models_of_another_make_run_themselves(name: str, kernels: str) -> None:
-    lm = LanguageModel(tiny(name), backend="split")
-    with pytest.raises(NotOursError):
-        use_natively(lm)
-    assert lm.runner is lm.stock
-
-
-def test_another_back_end_does_not_run_natively(kernels: str) -> None:
-    with pytest.raises(NotOursError, match="attention"):
-        use_natively(LanguageModel(broad(), backend="reference"))
 
 
 @pytest.mark.parametrize(("low", "kind"), [("v_proj", "Q8_0"), ("q_proj", "Q5_1"), ("up_proj", "Q5_0")])

@@ -6,10 +6,8 @@ The pretend device fails where CUDA would, and counts what the host waits for.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from dataclasses import replace
 from importlib.machinery import ModuleSpec
-from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -29,8 +27,8 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import by_generate, prompt, tiny
-from tests.helpers.decoding import DRAFTERS, POLICIES, run, small
-from tests.helpers.grid import but_for
+from tests.helpers.decoding import DRAFTERS, WORKING_SETS, run, small
+from tests.helpers.grid import but_for, pairs
 from tests.helpers.pretend_device import PretendDevice, flash_attn_func
 from tests.helpers.torch_kernels import replace_attention
 
@@ -120,19 +118,11 @@ def test_a_kernel_that_fails_for_prompts_is_replaced_at_load(
     assert "no kernel image" in lm.refused["triton"]
 
 
-def cases() -> Iterator[Any]:
-    """Every drafter with every policy, and every back end with every policy."""
-    for (i, drafter), (j, policy) in product(enumerate(DRAFTERS), enumerate(POLICIES)):
-        is_quick = drafter in SOME and (i + j) % len(POLICIES) == 0
-        rest = policy, ("absolute", "compact")[(i + j) % 2], NAMES[(i + j) % len(NAMES)]
-        yield pytest.param(drafter, *rest, marks=() if is_quick else pytest.mark.full)
-
-
-@pytest.mark.parametrize(("drafter", "policy", "positions", "backend"), list(cases()))
+@pairs(SOME, drafter=DRAFTERS, working_set=WORKING_SETS, backend=NAMES)
 def test_every_drafter_policy_and_back_end(
-    pretend: PretendDevice, drafter: str, policy: str, positions: str, backend: str
+    pretend: PretendDevice, drafter: str, working_set: tuple[str, str], backend: str
 ) -> None:
-    lm = there(backend=backend)
+    lm, (policy, positions) = there(backend=backend), working_set
     assert lm.device == torch.device("cuda:0")
     assert written(lm, drafter, small(policy, positions=positions)) == by_generate(NEW, len(PROMPT))
 

@@ -160,10 +160,7 @@ def test_what_cannot_be_kept_is_an_error() -> None:
     captured = made("qwen3.5")
     captured.prepare()
     requests = [BatchRequest(prompt(40), Stop(3)) for _ in range(2)]
-    for between in (
-        lambda lm: lm.run(Step.of_tree(TREE, 30, other)),
-        lambda lm: decode_together(lm, requests, 2),
-    ):
+    for between in (lambda lm: lm.run(Step.of_tree(TREE, 30, other)), lambda lm: decode_together(lm, requests, 2)):
         one = read_in_order(captured.lm, prompt(40)[:10])
         captured.lm.run(Step.of_tree(TREE, 10, one))
         between(captured.lm)

@@ -124,22 +124,6 @@ def test_ties_go_to_the_first_token(vocabulary: int) -> None:
     assert sampler.choose(logits).tolist() == expected
 
 
-def test_sampling_depends_on_the_seed() -> None:
-    logits = torch.zeros(1, 50)
-
-    def draw(seed: int) -> list[int]:
-        sampler = Sampler(Sampling(temperature=1.0, seed=seed), [1], torch.device("cpu"))
-        out = []
-        for _ in range(20):
-            out.append(int(sampler.choose(logits)[0]))
-            sampler.commit(out[-1:])
-        return out
-
-    assert draw(3) == draw(3)
-    assert draw(3) != draw(4)
-    assert len(set(draw(3))) > 8
-
-
 @pytest.mark.parametrize("bad", [{"temperature": -1}, {"top_p": 0}, {"min_p": 2}, {"repetition_penalty": 0}])
 def test_impossible_settings_are_refused(bad: dict[str, float]) -> None:
     with pytest.raises(ValueError):

@@ -121,10 +121,7 @@ class ScriptedModel(Scripted, ModelDrafter):
 def test_a_blend_asks_models_where_copies_are_unlikely(copied: float, floor: float, forwards: int) -> None:
     copies, model = (
         kind(DraftTree([0, token], [0, 0], [1.0, score]))
-        for kind, token, score in (
-            (Scripted, 1, copied),
-            (ScriptedModel, 2, 0.4),
-        )
+        for kind, token, score in ((Scripted, 1, copied), (ScriptedModel, 2, 0.4))
     )
     blend = BlendDrafter([model, copies])
     shape = TreeShape(nodes=9, forwards=3, floor=floor)

@@ -47,9 +47,7 @@ FORMATS = (torch.float32, torch.float16, torch.bfloat16)
         pytest.param(["test_triton.py"], id="attention"),
         pytest.param(["test_ops.py"], id="other kernels"),
         pytest.param(
-            ["test_graph_rehearsal.py::test_with_the_kernels_themselves"],
-            id="models",
-            marks=pytest.mark.slow,
+            ["test_graph_rehearsal.py::test_with_the_kernels_themselves"], id="models", marks=pytest.mark.slow
         ),
     ],
 )

@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
 import torch
 
 from specextend_cli.engine.cuda.capture import cuda_graph
-from tests.helpers.decoding import DRAFTERS
-from tests.helpers.graph_identity import check_identity as graphed_identity
-from tests.helpers.triton_attention import (
-    HEADS,
-    check,
-    check_identity,
-    check_options,
-    check_placed,
-    check_sequences,
-    check_windows,
-)
+from tests.helpers.graph_identity import check_identity
+from tests.helpers.triton_attention import HEADS, check, check_options, check_placed, check_sequences, check_windows
 from tests.helpers.triton_marks import INTERPRETING, TRITON
 
 needs_triton = pytest.mark.skipif(TRITON < (3, 2) or INTERPRETING, reason="needs triton, not its interpreter")
@@ -53,21 +46,10 @@ def test_lengths_on_cuda(dtype: torch.dtype) -> None:
 
 @pytest.mark.gpu
 @needs_triton
-@pytest.mark.parametrize("drafter", DRAFTERS)
-def test_greedy_decoding_is_identical_on_cuda(drafter: str) -> None:
-    check_identity("cuda", drafter, 40)
-
-
-@pytest.mark.gpu
-@needs_triton
-@pytest.mark.parametrize("drafter", ["none", "self", "lm", "eagle1", "eagle3"])
-def test_decoding_by_graphs_is_identical(drafter: str) -> None:
-    graphed_identity("cuda", drafter, cuda_graph, new=40, length=150)
-
-
-@pytest.mark.gpu
-@needs_triton
-@pytest.mark.parametrize("drafter", ["none", "self"])
-def test_decoding_through_windows_by_graphs_is_identical(drafter: str) -> None:
-    shape = {"new": 40, "length": 150, "name": "ministral", "positions": "absolute"}
-    graphed_identity("cuda", drafter, cuda_graph, **shape)  # type: ignore[arg-type]
+@pytest.mark.parametrize(
+    ("name", "drafter"),
+    [*product(["llama"], ["none", "self", "lm", "eagle1", "eagle3"]), *product(["ministral"], ["none", "self"])],
+)
+def test_decoding_by_graphs_is_identical(name: str, drafter: str) -> None:
+    """Without graphs: `test_identity`."""
+    check_identity("cuda", drafter, cuda_graph, new=40, length=150, name=name)

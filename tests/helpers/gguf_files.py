@@ -64,10 +64,7 @@ FAMILIES: dict[str, tuple[str, Any]] = {
         ),
     ),
     "mistral": ("llama", lambda v: transformers.MistralConfig(**COMMON, vocab_size=v, sliding_window=None)),
-    "smollm3": (
-        "smollm3",
-        lambda v: transformers.SmolLM3Config(**{**COMMON, "num_hidden_layers": 5}, vocab_size=v),
-    ),
+    "smollm3": ("smollm3", lambda v: transformers.SmolLM3Config(**{**COMMON, "num_hidden_layers": 5}, vocab_size=v)),
     "granite": ("granite", lambda v: transformers.GraniteConfig(**COMMON, **GRANITE, vocab_size=v)),
     "qwen2": ("qwen2", lambda v: transformers.Qwen2Config(**COMMON, vocab_size=v)),
     "qwen2-yarn": (

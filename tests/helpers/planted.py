@@ -7,23 +7,7 @@ from dataclasses import dataclass
 
 from specextend_cli.documents.document import Block, Document, Extraction, Page
 
-_STEMS = (
-    "Mar",
-    "Ard",
-    "Hol",
-    "Quen",
-    "Tres",
-    "Bel",
-    "Cor",
-    "Dun",
-    "Esk",
-    "Fal",
-    "Gar",
-    "Hex",
-    "Ing",
-    "Kel",
-    "Ner",
-)
+_STEMS = ("Mar", "Ard", "Hol", "Quen", "Tres", "Bel", "Cor", "Dun", "Esk", "Fal", "Gar", "Hex", "Ing", "Kel", "Ner")
 _TAILS = ("low", "enby", "wick", "tonbury", "caster", "mere", "stow", "field")
 _WORKS = ("bridge", "mill", "reservoir", "school", "harbour wall", "railway station", "hospital", "library", "quarry")
 _DEEDS = (

@@ -12,14 +12,7 @@ from transformers.modeling_layers import MtpLayer
 
 from specextend_cli.models.source_kinds import HubFileSource, HubSource
 from tests.helpers import published_mtp
-from tests.helpers.published_heads import (
-    angelslim,
-    deepspec,
-    safeailab_1,
-    safeailab_3,
-    specbundle,
-    speculators,
-)
+from tests.helpers.published_heads import angelslim, deepspec, safeailab_1, safeailab_3, specbundle, speculators
 from tests.helpers.tiny_assistants import ASSISTANT, tiny_assistant
 from tests.helpers.wrappers import QWEN3_TOWER, TOWER
 from tests.summarize import tiny_preset

@@ -9,11 +9,7 @@ from specextend_cli.engine.attention.reference import reference
 from specextend_cli.engine.attention.softmax import PLAIN, SoftmaxOptions
 from specextend_cli.engine.attention.triton_plan import Chip, plan
 from specextend_cli.engine.attention.triton_tree import Window, attend, attend_at, first_keys, pack
-from specextend_cli.engine.lm import LanguageModel
-from specextend_cli.engine.target import Target
-from tests.engine.tiny_models import generate, prompt, tiny
 from tests.helpers.attention_inputs import inputs, random_tree_mask
-from tests.helpers.decoding import DRAFTERS, run, small
 
 TOLERANCE = {torch.float32: 4e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3}
 HEADS = [(4, 4), (6, 2), (8, 1)]
@@ -149,11 +145,3 @@ def check_options(device: str, dtype: torch.dtype, masked: bool, ways: int) -> N
         out = attend(q, k, v, 0.1, words=words, tree=tree, launch=launch, softmax=there)
         expected = reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), 0.1, mask, options)
         assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
-
-
-def check_identity(device: str, drafter: str, new: int, length: int = 150) -> None:
-    model = tiny().to(device)
-    expected = generate(model, prompt(length), new)
-    target = Target(LanguageModel(model, backend="triton"))
-    retrieval = small("retrieval")
-    assert run(target, DRAFTERS[drafter](target, retrieval), prompt(length), retrieval, new=new)[0] == expected
