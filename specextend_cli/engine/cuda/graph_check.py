@@ -153,12 +153,12 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
         states = head.fc.weight.new_empty(0, head.config.hidden)
         known, most = head.embedding.num_embeddings, len(head.vocabulary)
         width = head.config.fused * head.config.target_hidden
-        made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
+        made = DraftModel(of_head.graphs.body, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.runner, GraphedModel):
         lm, of_model = drafter.lm, drafter.lm.runner
         most = min(lm.vocabulary, target.lm.vocabulary)
-        return DraftModel(of_model.graphs.step, lm.vocabulary, most, windowed=any(lm.windows)), of_model
+        return DraftModel(of_model.graphs.body, lm.vocabulary, most, windowed=any(lm.windows)), of_model
     return None, None
 
 
