@@ -87,7 +87,6 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "cells: figures": ("pdf.gaps", "_find_figures", result(None)),
     "dropped characters": ("pdf.glyphs", "Glyphs.dropped", result(())),
     "ligatures": ("pdf.lines", "read_ligatures", same),
-    "tex fonts": ("pdf.fonts", "letters_of", result({})),
     "fonts": ("pdf.lines", "is_doubtful", result(False)),
     "floating superscripts": ("pdf.glyphs", "Glyphs.floats", result(False)),
     "forms": ("pdf.read", "read_annotations", result(())),
