@@ -84,7 +84,7 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "right to left": ("pdf.lines", "order_letters", lambda lines: []),
     "split at jumps": ("pdf.lines", "split_at_jumps", last),
     "cells": ("pdf.lines", "find_cells", result(None)),
-    "cells: figures": ("pdf.gaps", "_find_figures", result(None)),
+    "cells: figures": ("pdf.gaps", "_mark_figures", result(None)),
     "dropped characters": ("pdf.glyphs", "Glyphs.dropped", result(())),
     "ligatures": ("pdf.lines", "read_ligatures", same),
     "fonts": ("pdf.lines", "is_doubtful", result(False)),
