@@ -149,7 +149,7 @@ def results_of_model(
         yield "states", out.features.clone()
         yield "queries", _queries(out)
         rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.layers_with_keys]
-        yield "keys", torch.cat([one.flatten() for one in rows])
+        yield "keys", torch.cat([one.flatten(0, -2) for one in rows])
         cache.rollback()
 
     parents: Sequence[int]
@@ -267,7 +267,7 @@ def results_of_head(head: EagleHead, backend: Backend) -> Results:
                 assert out.state is not None
                 yield "logits", _centred(out.logits)
                 yield "states", out.state.clone()
-                yield "keys", cache.rows(cache.start, cache.end)[0].clone()
+                yield "keys", cache.rows(cache.start, cache.end)[0].flatten(0, -2).clone()
             cache.rollback()
 
 
@@ -281,7 +281,7 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
         yield
         return
-    kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=True))
+    kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=False))
     chosen = sorted({*range(lm.layers)[:2], *range(lm.layers)[-2:], *map(kinds.index, kinds)})
     places: list[tuple[Any, str, Any]] = [
         (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),

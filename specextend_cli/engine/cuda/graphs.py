@@ -58,7 +58,7 @@ class Graphs:
         device = scratch.device
         at = scratch.states.addresses()
         if at is None:
-            raise RuntimeError("its recurrences are not in single precision")
+            raise RuntimeError("its states cannot be found by an address")
         # No scratch cache of several sequences: all of them write into one.
         shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
         inputs = [
@@ -223,7 +223,7 @@ class GraphedModel(Runner):
     def _commit_row(self, rows: int, forward: int, row: int) -> None:
         """Put the states after a row of a tree where they are to go. RuntimeError: others were computed since."""
         if forward != self._forwards:
-            raise RuntimeError("the states of a tree have to be kept before the next forward")
+            raise RuntimeError("the states of a tree have to be committed before the next forward")
         if rows > 1:  # of a single one they are there
             self.graphs.last.fill_(row)
             self.graphs.committing[rows]()
