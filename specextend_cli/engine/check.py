@@ -147,9 +147,9 @@ def results_of_model(
         assert out.features is not None
         yield "logits", _centred(out.logits)
         yield "states", out.features.clone()
-        yield "queries", _queries(out)
-        rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.layers_with_keys]
-        yield "keys", torch.cat([one.flatten(0, -2) for one in rows])
+        yield from _queries(out)
+        for layer in lm.layers_with_keys:
+            yield "keys", cache.of_layer(layer)[..., cache.start : cache.end, :].flatten(0, -2).clone()
         cache.rollback()
 
     parents: Sequence[int]
@@ -157,7 +157,7 @@ def results_of_model(
         positions = torch.arange(cache.length, cache.length + read, device=lm.device)
         last = lm.forward(ids[positions], positions, cache, logits_to_keep=_LAST, record_last=True, **asked)
         yield "logits of a prompt", _centred(last.logits)
-        yield "queries", _queries(last)
+        yield from _queries(last)
         cache.commit()
         for parents in ((0,), _PARENTS):
             yield from tree(parents, cache.length)
@@ -175,9 +175,10 @@ def _centred(logits: Tensor) -> Tensor:
     return logits.float() - logits.float().mean(-1, keepdim=True)
 
 
-def _queries(out: Output) -> Tensor:
-    """Of every recorded layer, head and row, [n, head_dim]."""
-    return torch.cat([out.queries[layer].queries.flatten(0, 1) for layer in sorted(out.queries)])
+def _queries(out: Output) -> Results:
+    """Of every recorded layer, a row for each head and position."""
+    for layer in sorted(out.queries):
+        yield "queries", out.queries[layer].queries.flatten(0, 1)
 
 
 def _bushy(nodes: int) -> list[int]:

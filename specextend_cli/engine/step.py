@@ -49,7 +49,7 @@ class Step(ForwardContext):
         states: Tensor | None = None,
         features: Tensor | None = None,
     ) -> None:
-        """`backend` None: the language model's own; a head has none. For `record`, `record_last` see `ForwardContext`."""
+        """`backend` None: the language model's own; a head has none. `record`, `record_last`: see `ForwardContext`."""
         super().__init__(backend, tree_mask, frozenset(record), record_last)
         self.tokens, self.positions, self.cache, self.sequences = tokens, positions, cache, sequences
         self.logits_to_keep, self.feature_layers = logits_to_keep, tuple(feature_layers)
