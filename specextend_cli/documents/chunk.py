@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from itertools import accumulate, pairwise
 
+import numpy
 import regex
 
 from specextend_cli.documents.document import Chunk, Document
@@ -83,17 +84,11 @@ class _Places:
 
     def tokens(self, position: int) -> float:
         """The estimated number of tokens before `position`."""
-        block = min(bisect_right(self._starts, position), len(self._starts) - 1) - 1
-        start, end = self._starts[block : block + 2]
-        share = (position - start) / max(end - start, 1)
-        return self._before[block] + share * (self._before[block + 1] - self._before[block])
+        return float(numpy.interp(position, self._starts, self._before))
 
     def position(self, tokens: float) -> int:
         """The position with about `tokens` tokens before it: the inverse of `tokens`, rounded down."""
-        block = min(bisect_right(self._before, tokens), len(self._starts) - 1) - 1
-        start, end = self._starts[block : block + 2]
-        share = (tokens - self._before[block]) / max(self._before[block + 1] - self._before[block], 1)
-        return min(start + int(share * (end - start)), len(self._text))
+        return int(numpy.interp(tokens, self._before, self._starts))
 
     def best(self, low: int, ideal: int, high: int) -> int:
         """The cut in [low, high] nearest to `ideal`, of the best kind that there is."""

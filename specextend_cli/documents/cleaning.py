@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import accumulate
 
-from specextend_cli.documents.document import Block, Edit, StructuredText, TextBuilder
+from specextend_cli.documents.document import Block, Edit, StructuredText, pages_between
 from specextend_cli.documents.encoded import ENCODED, without_encoded
 from specextend_cli.documents.layout import compose
 from specextend_cli.documents.line import lines_of_text, runs
 from specextend_cli.documents.markdown import cleaned_markdown, markdown_blocks
-from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.repairs import repair_pages
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.notes import remove_note_marks
-from specextend_cli.documents.sections import Parsed, Section
+from specextend_cli.documents.sections import Paged, Parsed, Section
 
 
 def clean(parsed: Parsed | Paged) -> tuple[StructuredText, list[Edit]]:
@@ -33,12 +33,21 @@ def _lines(parsed: Paged) -> tuple[StructuredText, list[Edit]]:
 
 
 def _sections(parsed: Parsed) -> tuple[StructuredText, list[Edit]]:
-    edits, builder = list(parsed.edits), TextBuilder()
+    edits = list(parsed.edits)
+    parts: list[tuple[int, str, list[Block]]] = []
+    titles: dict[int, str] = {}
     for number, section in enumerate(parsed.sections, 1):
-        title = _clean(section.title, number, [])
-        for text, blocks in _cleaned_parts(section, number, edits):
-            builder.add(number, text, blocks, title)
-    return builder.text, edits
+        titles[number] = _clean(section.title, number, [])
+        parts += [(number, text, blocks) for text, blocks in _cleaned_parts(section, number, edits) if text]
+    text = "\n\n".join(text for _, text, _ in parts)
+    starts = list(accumulate((len(text) + 2 for _, text, _ in parts), initial=0))
+    blocks = [
+        Block(block.kind, start + block.start, start + block.end)
+        for start, (*_, found) in zip(starts, parts, strict=False)
+        for block in found
+    ]
+    pages = pages_between([number for number, *_ in parts], [*starts[:-1], len(text)])
+    return StructuredText(text, [replace(page, title=titles[page.number]) for page in pages], blocks), edits
 
 
 def _clean(line: str, number: int, edits: list[Edit]) -> str:

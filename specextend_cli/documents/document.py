@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Literal
 
 LEFT_OUT = frozenset(("deleted text", "encoded data", "hidden text", "navigation", "notice", "outside the article"))
@@ -130,32 +131,7 @@ class StructuredText:
     blocks: list[Block] = field(default_factory=list)
 
 
-class TextBuilder:
-    """Concatenates the parts of pages or sections: `add` them in order, then take `text`."""
-
-    def __init__(self) -> None:
-        self._parts: list[str] = []
-        self._pages: list[tuple[int, int, str]] = []
-        self._blocks: list[Block] = []
-        self._length = 0
-
-    def add(self, number: int, body: str, blocks: Iterable[Block], title: str = "") -> None:
-        """Append a part of a page or section whose `blocks` are positions in `body`. An empty one is skipped."""
-        if not body:
-            return
-        if self._parts:
-            self._parts.append("\n\n")
-            self._length += 2
-        start = self._length
-        if not self._pages or self._pages[-1][0] != number:
-            self._pages.append((number, start, title))
-        self._blocks += (Block(block.kind, start + block.start, start + block.end) for block in blocks)
-        self._parts.append(body)
-        self._length += len(body)
-
-    @property
-    def text(self) -> StructuredText:
-        """All that was added. Pages are adjacent: the blank line between two of them belongs to the first."""
-        ends = [*(start for _, start, _ in self._pages[1:]), self._length]
-        pages = [Page(n, start, end, title) for (n, start, title), end in zip(self._pages, ends, strict=False)]
-        return StructuredText("".join(self._parts), pages, self._blocks)
+def pages_between(numbers: Sequence[int], starts: Sequence[int]) -> list[Page]:
+    """The pages of a text of parts with these page numbers, whose `starts` end with the end of the text."""
+    firsts = [0, *(at for at in range(1, len(numbers)) if numbers[at] != numbers[at - 1]), len(numbers)]
+    return [Page(numbers[first], starts[first], starts[end]) for first, end in pairwise(firsts) if first < end]

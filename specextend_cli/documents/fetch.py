@@ -27,7 +27,6 @@ from specextend_cli.humanize import printable
 SECONDS = 300.0
 SILENCE = 30.0
 REDIRECTS = 5
-_PART = 1 << 16
 _MOVED = (301, 302, 303, 307, 308)
 _SAFE = "/%:@!$&'()*+,;=~?-._"
 
@@ -83,24 +82,17 @@ def _reason(error: Exception, seconds: float, *, late: bool) -> str:
 
 @contextmanager
 def _response(parts: SplitResult, deadline: float, *, private: bool) -> Iterator[http.client.HTTPResponse]:
-    host, secure = parts.hostname or "", parts.scheme == "https"
-    port = parts.port or (443 if secure else 80)
+    host = parts.hostname or ""
+    kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
     with ExitStack() as stack:
-        connected = stack.enter_context(_connected(host, port, deadline, private=private))
-        if secure:
-            context = ssl.create_default_context()
-            wrapped = context.wrap_socket(connected, server_hostname=host, do_handshake_on_connect=False)
-            connected = stack.enter_context(wrapped)
+        connected = stack.enter_context(_connected(host, parts.port or kind.default_port, deadline, private=private))
         # Single waits stay short if a server sends a byte now and then, so the connection is closed at the deadline.
-        watch = threading.Timer(max(deadline - time.monotonic(), 0), _shut, (connected,))
+        watch = threading.Timer(max(deadline - time.monotonic(), 0), _shut, (stack.enter_context(connected.dup()),))
         watch.daemon = True
         watch.start()
         stack.callback(watch.cancel)
-        if isinstance(connected, ssl.SSLSocket):
-            connected.do_handshake()
-        connection = http.client.HTTPConnection(host, port)
-        connection.default_port = 443 if secure else 80  # which the Host header leaves out
-        connection.sock = connected
+        connection = kind(host, parts.port)
+        connection._create_connection = lambda *_: connected  # type: ignore[attr-defined]
         stack.callback(connection.close)
         target = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
         connection.request("GET", target, headers={"User-Agent": "specextend", "Connection": "close"})
@@ -123,7 +115,7 @@ def _connected(host: str, port: int, deadline: float, *, private: bool) -> socke
 
 def _shut(connected: socket.socket) -> None:
     with suppress(OSError):
-        socket.socket.shutdown(connected, socket.SHUT_RDWR)  # an SSLSocket's own would go on unencrypted
+        connected.shutdown(socket.SHUT_RDWR)
 
 
 def _moved(at: str, target: str, url: str) -> str:
@@ -135,19 +127,14 @@ def _moved(at: str, target: str, url: str) -> str:
 
 def _body(response: http.client.HTTPResponse, url: str, limit: int, deadline: float) -> bytes:
     promised = response.length
-    data = bytearray()
-    while (promised or 0) <= limit and len(data) <= limit:
-        part = response.read1(_PART)
-        if not part:
-            break
-        data += part
-    else:
+    data = response.read(limit + 1) if (promised or 0) <= limit else b""
+    if max(len(data), promised or 0) > limit:
         raise _failed(url, f"it has more than {limit >> 20} MB")
     if time.monotonic() >= deadline:  # the connection may have been closed by the timer
         raise TimeoutError
     if promised is not None and len(data) < promised:
         raise _failed(url, f"it ended after {len(data):,} of {promised:,} bytes")
-    return bytes(data)
+    return data
 
 
 def _in_utf8(data: bytes, charset: str | None) -> bytes:

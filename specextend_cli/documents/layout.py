@@ -14,7 +14,7 @@ from itertools import accumulate, chain, pairwise
 from math import inf
 from typing import Literal
 
-from specextend_cli.documents.document import Block, Page, StructuredText
+from specextend_cli.documents.document import Block, StructuredText, pages_between
 from specextend_cli.documents.line import Line, Pages, runs
 
 Separator = Literal["", " ", "\n", "\n\n"]
@@ -71,9 +71,8 @@ def compose(pages: Pages, outline: Outline = (), *, typed: bool = False) -> Stru
         is_heading = typography.is_heading(lines[first:end]) and broken.isdisjoint(range(first, end - 1))
         kind: Literal["heading", "paragraph"] = "heading" if is_heading else "paragraph"
         blocks.append(Block(kind, starts[first], starts[end - 1] + len(texts[end - 1])))
-    firsts = [0, *(at for at in range(1, len(lines)) if lines[at].page != lines[at - 1].page), len(lines)]
-    numbered = [Page(lines[first].page, starts[first], starts[end]) for first, end in pairwise(firsts)]
-    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), numbered, blocks)
+    pages_of_text = pages_between([line.page for line in lines], starts)
+    return StructuredText("".join(chain(*zip(texts, separators, strict=True))), pages_of_text, blocks)
 
 
 class _Typography:

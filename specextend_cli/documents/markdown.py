@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import pairwise
+from itertools import accumulate, pairwise
+from typing import Literal
 
 from specextend_cli.documents.document import Block, Edit
+from specextend_cli.documents.line import runs
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.sections import Parsed
 
-_ATX = re.compile(r" {0,3}#{1,6}(?:[ \t]|$)")
-_SETEXT = re.compile(r" {0,3}(?:=+|-{2,})\s*")
 _CODE_OR_COMMENT = re.compile(
     r"^ {0,3}(?P<fence>```+|~~~+).*?(?:^ {0,3}(?P=fence)|\Z)|`<!--"
     r"|^ {0,3}<!--.*?(?:-->|\Z)|<!--(?:(?!\n\n).)*?(?:-->|(?=\n\n)|\Z)",
     re.MULTILINE | re.DOTALL,
 )
-_FENCE = re.compile(r" {0,3}(```+|~~~+)")
 
 
 def markdown(text: str, warnings: list[str]) -> Parsed:
@@ -29,8 +28,7 @@ def markdown(text: str, warnings: list[str]) -> Parsed:
         if block and block.kind == "heading" and not (before and before.kind == "heading"):
             starts[block.start] = text[block.start : block.end].strip().strip("#").strip()
     for (start, title), (end, _) in pairwise([*starts.items(), (len(text), "")]):
-        parsed.start_section()
-        parsed.sections[-1].title = title
+        parsed.start_section(title)
         parsed.add("markdown", text[start:end])
     for comment in comments:
         parsed.remove("hidden text", comment)
@@ -64,29 +62,20 @@ def _without_comments(page: str) -> tuple[str, list[str]]:
 
 
 def markdown_blocks(text: str) -> Iterator[Block]:
-    """Headings ('#' and underlined) and paragraphs, which end at blank lines outside of fenced code."""
-    start, at, fence = -1, 0, ""
+    """Headings ('#', and single lines that are underlined) and paragraphs, which end at blank lines outside of code."""
+    from markdown_it import MarkdownIt
+
     lines = text.split("\n")
-    for line, following in zip(lines, [*lines[1:], ""], strict=True):
-        end = at + len(line)
-        mark = _FENCE.match(line)
-        if fence or mark:
-            start = at if start < 0 else start
-            if mark and not fence:
-                fence = mark[1]
-            elif line.strip().startswith(fence) and not line.strip().strip(fence[0]):
-                fence = ""
-        elif not line.strip():
-            if start >= 0:
-                yield Block("paragraph", start, at - 1)
-            start = -1
-        elif _ATX.match(line) or (start < 0 and _SETEXT.fullmatch(following)):
-            if start >= 0:
-                yield Block("paragraph", start, at - 1)
-            start = -1
-            yield Block("heading", at, end)
-        elif start < 0:
-            start = at
-        at = end + 1
-    if start >= 0:
-        yield Block("paragraph", start, len(text))
+    starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
+    code, headings = set[int](), set[int]()  # their lines; of an underlined heading the first one
+    for token in MarkdownIt("commonmark").disable("inline").parse(text):
+        first, end = token.map or (0, 0)
+        underlined = end - first == 2 and (first == 0 or not lines[first - 1].strip())
+        if token.type == "fence":
+            code.update(range(first, end))
+        elif token.type == "heading_open" and token.level == 0 and (token.markup[0] == "#" or underlined):
+            headings.add(first)
+    filled = (at for at, line in enumerate(lines) if line.strip() or at in code)
+    for block in runs(filled, lambda run, at: at == run[-1] + 1 and headings.isdisjoint((at, run[-1]))):
+        kind: Literal["heading", "paragraph"] = "heading" if block[0] in headings else "paragraph"
+        yield Block(kind, starts[block[0]], starts[block[-1]] + len(lines[block[-1]]))

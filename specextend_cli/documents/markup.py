@@ -59,6 +59,11 @@ def attribute(element: Any, key: str) -> str:
     return next((str(value) for found, value in element.items() if found.rpartition("}")[2] == key), "")
 
 
+def integer(text: str, default: int) -> int:
+    """The number that an attribute is, of nine digits at most; the default for other texts."""
+    return int(text) if re.fullmatch(r"-?\d{1,9}", text.strip()) else default
+
+
 def _reason(message: str) -> str:
     return "it is nested too deeply" if "depth" in message else message.split(", line")[0]
 

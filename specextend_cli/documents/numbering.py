@@ -10,7 +10,7 @@ import re
 from collections import defaultdict
 from typing import Any, NamedTuple
 
-from specextend_cli.documents.markup import attribute, name
+from specextend_cli.documents.markup import attribute, integer, name
 
 BULLET = "- "
 FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
@@ -19,10 +19,6 @@ _LEVELS = 9
 _GENERATIONS = 12  # styles, and lists that stand for others; a longer chain is not followed
 _LEGAL = ("none", "decimalZero")  # forms that levels in figures alone ("Section 1.01") keep
 _PLACE = re.compile(r"%([1-9])")
-_ROMAN = (
-    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
-    *((9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
-)
 _MAX_ROMAN, _MAX_LETTERS = 3_999, 780  # higher numbers are written in figures
 
 
@@ -64,7 +60,7 @@ class Numbering:
         found = self._lists[number]
         if found is None:
             return BULLET
-        return self._next(number, found, min(int(level[:2]), _LEVELS - 1) if level.isdigit() else 0)
+        return self._next(number, found, min(max(integer(level, 0), 0), _LEVELS - 1))
 
     def _place(self, paragraph: Any, style: str) -> tuple[str, str]:
         """The number and the level that a paragraph has by itself or by its styles; "" where there is none."""
@@ -94,8 +90,8 @@ class Numbering:
         levels = {_index(part): _read_level(part) for part in self._abstract[key] if name(part) == "lvl"}
         starts = {}
         for override in element:
-            if (start := value(override, "startOverride")).isdigit():
-                starts[_index(override)] = int(start[:9])
+            if start := value(override, "startOverride"):
+                starts[_index(override)] = integer(start, 1)
         return _List(key, levels, starts)
 
     def _next(self, number: str, found: _List, at: int) -> str:
@@ -133,16 +129,14 @@ def _numbered(element: Any) -> tuple[str, str]:
 
 
 def _index(element: Any) -> int:
-    level = attribute(element, "ilvl")
-    return min(int(level[:2]), _LEVELS - 1) if level.isdigit() else 0
+    return min(max(integer(attribute(element, "ilvl"), 0), 0), _LEVELS - 1)
 
 
 def _read_level(element: Any) -> _Level:
-    start = value(element, "start")
     return _Level(
         form=value(element, "numFmt") or "decimal",
         text=value(element, "lvlText", None),
-        start=int(start[:9]) if start.isdigit() else 1,
+        start=integer(value(element, "start"), 1),
         legal=element.find("{*}isLgl") is not None and value(element, "isLgl") not in ("0", "false"),
     )
 
@@ -152,12 +146,11 @@ def figure(number: int, form: str) -> str:
     if form == "none":
         return ""
     if form in ("lowerLetter", "upperLetter") and 0 < number <= _MAX_LETTERS:
-        letters = chr(ord("a") + (number - 1) % 26) * ((number - 1) // 26 + 1)
-        return letters if form == "lowerLetter" else letters.upper()
-    if form in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
-        roman = ""
-        for size, digits in _ROMAN:
-            roman += digits * (number // size)
-            number %= size
-        return roman if form == "lowerRoman" else roman.upper()
-    return f"{number:02}" if form == "decimalZero" else f"{number}"
+        label = chr(ord("A") + (number - 1) % 26) * ((number - 1) // 26 + 1)
+    elif form in ("lowerRoman", "upperRoman") and 0 < number <= _MAX_ROMAN:
+        from pypdf._page_labels import number2uppercase_roman_numeral
+
+        label = number2uppercase_roman_numeral(number)
+    else:
+        return f"{number:02}" if form == "decimalZero" else f"{number}"
+    return label.lower() if form.startswith("lower") else label

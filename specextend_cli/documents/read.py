@@ -30,7 +30,7 @@ from specextend_cli.documents.errors import (
 )
 from specextend_cli.documents.formats import FORMATS, detect
 from specextend_cli.documents.ocr import recognized
-from specextend_cli.documents.sandbox import SandboxError, sandbox
+from specextend_cli.documents.sandbox import SandboxError, receive, sandbox, send_job
 from specextend_cli.documents.source import Progress, ReadOptions, Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import printable
@@ -132,8 +132,9 @@ def _response(source: Source, progress: Progress | None) -> dict[str, Any]:
         page, seconds, fix = 0, SECONDS_TO_OPEN if source.kind == "pdf" else SECONDS, "convert it to PDF or text"
         job = {**replace(source, skipped=skipped).job(), "memory": MEMORY}
         try:
-            with sandbox(_WORKER, job, most=MAX_RESPONSE) as process:
-                while (response := process.receive(seconds)).keys() & {"page", "characters"}:
+            with sandbox(_WORKER) as process:
+                send_job(process, job)
+                while (response := receive(process, seconds, MAX_RESPONSE)).keys() & {"page", "characters"}:
                     page, seconds = response.get("page", 0), SECONDS_A_PAGE
                     if "characters" in response:
                         seconds = SECONDS + SECONDS_A_CHARACTER * response["characters"]

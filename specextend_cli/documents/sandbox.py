@@ -35,46 +35,32 @@ class SandboxError(Exception):
     """The process died, sent too much, or took too long."""
 
 
-class SandboxProcess:
-    """The parent's side: a job to the process, and its responses in order, of `most` bytes each."""
+def send_job(process: subprocess.Popen[bytes], job: Mapping[str, object]) -> None:
+    """Send a job; `job["memory"]` is its limit in bytes. That the process is gone is seen by `receive`."""
+    assert process.stdin
+    with suppress(BrokenPipeError):
+        process.stdin.write(json.dumps(job).encode() + b"\n")
+        process.stdin.flush()
 
-    def __init__(self, process: subprocess.Popen[bytes], most: int) -> None:
-        self._process, self._most = process, most
 
-    def send(self, job: Mapping[str, object]) -> None:
-        """Send the job. That the process is gone is seen where its response is awaited."""
-        assert self._process.stdin
-        with suppress(BrokenPipeError):
-            self._process.stdin.write(json.dumps(job).encode() + b"\n")
-            self._process.stdin.flush()
-
-    def receive(self, seconds: float) -> dict[str, Any]:
-        """The next response. SandboxError when the process is gone, or takes longer: then it is ended."""
-        assert self._process.stdout
-        watch = threading.Timer(seconds, _end, (self._process,))
-        watch.daemon = True
-        watch.start()
-        try:
-            line = self._process.stdout.readline(self._most)
-        finally:
-            watch.cancel()
-        if not line.endswith(b"\n"):
-            raise SandboxError
-        response: dict[str, Any] = json.loads(line)
-        return response
+def receive(process: subprocess.Popen[bytes], seconds: float, most: int) -> dict[str, Any]:
+    """The next response, of `most` bytes. SandboxError when the process is gone, or takes longer: then it is ended."""
+    assert process.stdout
+    watch = threading.Timer(seconds, _end, (process,))
+    watch.daemon = True
+    watch.start()
+    try:
+        line = process.stdout.readline(most)
+    finally:
+        watch.cancel()
+    if not line.endswith(b"\n"):
+        raise SandboxError
+    response: dict[str, Any] = json.loads(line)
+    return response
 
 
 @contextmanager
-def sandbox(target: str, job: Mapping[str, object], *, most: int) -> Iterator[SandboxProcess]:
-    """Run `target` on `job` in another process; `job["memory"]` is its limit in bytes."""
-    with launched(target) as popen:
-        process = SandboxProcess(popen, most)
-        process.send(job)
-        yield process
-
-
-@contextmanager
-def launched(target: str) -> Iterator[subprocess.Popen[bytes]]:
+def sandbox(target: str) -> Iterator[subprocess.Popen[bytes]]:
     """A process that serves `target`; it is killed at the end with everything it started."""
     # Warnings of the parsers are discarded: a damaged font can cause thousands. The responses say what failed.
     with subprocess.Popen(

@@ -1,7 +1,7 @@
-"""The result of parsers of structured formats: sections, each a sequence of headings, paragraphs and rows of tables.
+"""The results of parsers: pages of lines, or sections, each a sequence of headings, paragraphs and rows of tables.
 
 A section begins at a heading (several headings in a row begin one together) or where a new file begins, as in an
-EPUB. It is to these formats what a page is to a PDF: the place that is cited.
+EPUB. It is to structured formats what a page is to a PDF: the place that is cited.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from itertools import count
 from typing import Literal
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import EMPTY_CELL
+from specextend_cli.documents.layout import Outline
+from specextend_cli.documents.line import EMPTY_CELL, Line
 
 ItemKind = Literal["heading", "paragraph", "row", "plain", "quote", "markdown"]
 
@@ -110,20 +111,49 @@ def _line(row: dict[int, str | None]) -> str:
 
 
 @dataclass(slots=True)
-class Parsed:
-    """A parsed file: its sections, what was left out as `edits`, and warnings for the user.
+class Result:
+    """A parsed file: `edits` are what was left out and repairs made while reading, `warnings` are for the user.
 
-    `unread` counts its parts that were not read.
+    `unread` counts parts that were not read, among them `scanned` pages with a text that is read: what these say is in
+    a picture, or in fonts without meaning.
     """
 
     kind: str
     title: str = ""
-    sections: list[Section] = field(default_factory=list)
     edits: list[Edit] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     unread: int = 0
     scanned: tuple[int, ...] = ()
     unit: Literal["page", "section"] = "section"
+
+
+@dataclass(slots=True)
+class Paged(Result):
+    """A parsed file with pages: the lines of a PDF, or the texts between form feeds. All numbers are 1-based.
+
+    `requested` are the pages to be kept. `pages` may hold a few more, as running heads are recognized by repetition.
+    `labels` are the page labels ("iv", "A-1") that differ from the numbers. `failed` pages could not be read, by page
+    why.
+    """
+
+    unit: Literal["page", "section"] = "page"
+    requested: tuple[int, ...] = ()
+    pages: dict[int, list[Line]] = field(default_factory=dict)
+    outline: Outline = ()
+    labels: dict[int, str] = field(default_factory=dict)
+    failed: dict[int, str] = field(default_factory=dict)
+
+    @property
+    def characters(self) -> int:
+        """The size of the text."""
+        return sum(len(line.text) for page in self.pages.values() for line in page)
+
+
+@dataclass(slots=True)
+class Parsed(Result):
+    """A parsed file with sections."""
+
+    sections: list[Section] = field(default_factory=list)
 
     @property
     def requested(self) -> range:
@@ -140,12 +170,13 @@ class Parsed:
         """The size of the text."""
         return sum(len(text) for section in self.sections for _, text in section.items)
 
-    def start_section(self) -> None:
+    def start_section(self, title: str = "") -> None:
         """Start a new section, unless the last one is still empty."""
         if not self.sections or self.sections[-1].items or self.sections[-1].failed:
             if len(self.sections) >= MAX_SECTIONS:
                 raise TooMuchError(f"more than {MAX_SECTIONS:,} sections are not read")
             self.sections.append(Section())
+        self.sections[-1].title = title
 
     def add(self, kind: ItemKind, text: str) -> None:
         """Append an item; blank ones are skipped. Line breaks are kept, and tabs separate cells."""

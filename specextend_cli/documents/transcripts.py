@@ -135,7 +135,7 @@ def _add_captions(parsed: Parsed, cues: list[_Cue]) -> None:
         if not body and int(start / _SECTION) > section:
             section = int(start / _SECTION)
             minutes = section * _SECTION // 60
-            _start(parsed, f"{minutes // 60:.0f}:{minutes % 60:02.0f}:00")
+            parsed.start_section(f"{minutes // 60:.0f}:{minutes % 60:02.0f}:00")
         name, body, until = who, f"{body} {text}".strip(), end
     parsed.add("paragraph", _turn(name, body) if body else "")
 
@@ -177,13 +177,8 @@ def _add_messages(parsed: Parsed, text: str) -> None:
             continue
         if day != today:
             today = day
-            _start(parsed, day)
+            parsed.start_section(day)
         parsed.add("paragraph", _turn(name, body) if body else "")
-
-
-def _start(parsed: Parsed, title: str) -> None:
-    parsed.start_section()
-    parsed.sections[-1].title = title
 
 
 def _turn(name: str, text: str) -> str:

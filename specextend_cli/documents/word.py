@@ -17,7 +17,7 @@ from lxml import etree
 from specextend_cli.documents.archive import Archive
 from specextend_cli.documents.errors import were
 from specextend_cli.documents.html.formulas import formula, subscript, superscript
-from specextend_cli.documents.markup import MarkupError, attribute, name, xml_root
+from specextend_cli.documents.markup import MarkupError, attribute, integer, name, xml_root
 from specextend_cli.documents.numbering import BULLET, Numbering, value
 from specextend_cli.documents.sections import MAX_COLUMNS, REPEATED, Cell, Parsed, Table
 from specextend_cli.documents.source import Source
@@ -146,8 +146,9 @@ class _Reader:
             elif tag == "checkBox":
                 yield "[x]" if _is_on(child, "checked", _is_on(child, "default")) else "[ ]", script
             elif tag == "ddList":
-                choices, at = [attribute(entry, "val") for entry in child.iterfind("{*}listEntry")], _chosen(child)
-                yield choices[at] if at < len(choices) else "", script
+                choices = [attribute(entry, "val") for entry in child.iterfind("{*}listEntry")]
+                at = integer(value(child, "result") or value(child, "default"), 0)
+                yield choices[at] if 0 <= at < len(choices) else "", script
             elif tag == "oMath":
                 yield formula(child), ""
             elif tag in ("footnoteReference", "endnoteReference"):
@@ -209,12 +210,6 @@ def _is_on(element: Any, path: str, default: bool = False) -> bool:
     return default if found is None else attribute(found, "val") not in ("0", "false", "off")
 
 
-def _chosen(choices: Any) -> int:
-    """The place of the entry of a list that a form field shows."""
-    found = value(choices, "result") or value(choices, "default")
-    return int(found) if re.fullmatch(r"\d{1,3}", found) else 0
-
-
 def _is_unread(element: Any) -> bool:
     """True for charts, and for formulas of older programs."""
     return name(element) == "chart" or attribute(element, "ProgID").startswith("Equation")
@@ -227,8 +222,7 @@ def _is_fallback(element: Any) -> bool:
 
 def _span(element: Any, path: str, default: int) -> int:
     """A number of grid columns."""
-    found = value(element, path)
-    return min(int(found), MAX_COLUMNS) if re.fullmatch(r"\d{1,6}", found) else default
+    return min(max(integer(value(element, path), default), 0), MAX_COLUMNS)
 
 
 def _descend(element: Any, tag: str) -> list[Any]:

@@ -11,11 +11,10 @@ from specextend_cli.documents.document import Document, Edit, Extraction
 from specextend_cli.documents.encoded import ENCODED
 from specextend_cli.documents.errors import ERRORS, contradiction, no_pages, not_read, places, with_ocr
 from specextend_cli.documents.formats import FORMATS, load
-from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.repairs.characters import plain_characters
 from specextend_cli.documents.repairs.running import KEPT
 from specextend_cli.documents.sandbox import Send
-from specextend_cli.documents.sections import Parsed, TooMuchError
+from specextend_cli.documents.sections import Paged, Parsed, TooMuchError
 from specextend_cli.documents.source import ScannedError, Source
 from specextend_cli.errors import InputError, SpecextendError
 from specextend_cli.humanize import format_many

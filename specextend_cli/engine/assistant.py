@@ -52,12 +52,7 @@ class Assistant:
 
     def _sources(self, target: LanguageModel) -> dict[str, int]:
         config, kinds = self._inner.config, getattr(target.config, "layer_types", None) or ()
-        found = {
-            kind: index
-            for index in target.layers_with_keys
-            for kind in SHARED_KINDS
-            if kinds[index : index + 1] == [kind]
-        }
+        found = {kinds[index]: index for index in target.layers_with_keys if kinds and kinds[index] in SHARED_KINDS}
         cache = target.new_cache(0)
         for index, kind in enumerate(config.layer_types):
             if kind not in found:

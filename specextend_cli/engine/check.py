@@ -24,13 +24,14 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.lm import LanguageModel, UnsupportedModelError
 from specextend_cli.engine.packed import full_weights
 from specextend_cli.engine.self_check import distances, path_by_path
-from specextend_cli.engine.step import Runner, Step
+from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.tree import DraftTree, root
 
 Results: TypeAlias = Iterator[tuple[str, Tensor]]
 """What a forward gives, by what it is called, in an order of its own."""
 
 _SHORT = (150, 9)  # tokens of a prompt's two pieces: one graph serves trees behind either
+_LAST = 9  # tokens of a prompt whose logits are compared: half precision moves single rows of some models far
 _LONG = 8192  # made-up keys
 _FAR = 30_000  # position of a tree's root behind them, as far as the model has positions
 _PARENTS = (0, 0, 0, 1, 3)  # of a tree
@@ -146,17 +147,17 @@ def results_of_model(
         assert out.features is not None
         yield "logits", _centred(out.logits)
         yield "states", out.features.clone()
-        yield "queries", torch.cat([out.queries[layer].queries.flatten() for layer in sorted(record)])
-        rows = [cache.of_layer(layer)[..., cache.start : cache.end, :] for layer in lm.layers_with_keys]
-        yield "keys", torch.cat([one.flatten() for one in rows])
+        yield from _queries(out)
+        for layer in lm.layers_with_keys:
+            yield "keys", cache.of_layer(layer)[..., cache.start : cache.end, :].flatten(0, -2).clone()
         cache.rollback()
 
     parents: Sequence[int]
     for read in _SHORT:
         positions = torch.arange(cache.length, cache.length + read, device=lm.device)
-        last = lm.forward(ids[positions], positions, cache, logits_to_keep=1, record_last=True, **asked)
+        last = lm.forward(ids[positions], positions, cache, logits_to_keep=_LAST, record_last=True, **asked)
         yield "logits of a prompt", _centred(last.logits)
-        yield "queries of a prompt", torch.cat([last.queries[layer].queries.flatten() for layer in sorted(record)])
+        yield from _queries(last)
         cache.commit()
         for parents in ((0,), _PARENTS):
             yield from tree(parents, cache.length)
@@ -172,6 +173,12 @@ def results_of_model(
 def _centred(logits: Tensor) -> Tensor:
     """Without what all of a row have in common, which says nothing. A copy: they may lie in a graph's memory."""
     return logits.float() - logits.float().mean(-1, keepdim=True)
+
+
+def _queries(out: Output) -> Results:
+    """Of every recorded layer, a row for each head and position."""
+    for layer in sorted(out.queries):
+        yield "queries", out.queries[layer].queries.flatten(0, 1)
 
 
 def _bushy(nodes: int) -> list[int]:
@@ -261,7 +268,7 @@ def results_of_head(head: EagleHead, backend: Backend) -> Results:
                 assert out.state is not None
                 yield "logits", _centred(out.logits)
                 yield "states", out.state.clone()
-                yield "keys", cache.rows(cache.start, cache.end)[0].clone()
+                yield "keys", cache.rows(cache.start, cache.end)[0].flatten(0, -2).clone()
             cache.rollback()
 
 
@@ -275,7 +282,7 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
         yield
         return
-    kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=True))
+    kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=False))
     chosen = sorted({*range(lm.layers)[:2], *range(lm.layers)[-2:], *map(kinds.index, kinds)})
     places: list[tuple[Any, str, Any]] = [
         (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),

@@ -197,7 +197,7 @@ class EagleHead(nn.Module):
     def advance(
         self, embeddings: Tensor, states: Tensor, positions: Tensor, cache: Cache, context: ForwardContext
     ) -> tuple[Tensor, Tensor]:
-        """The inputs of `lm_head` and of the next step, both [n, hidden], for embedded tokens; see `forward`."""
+        """The inputs of `lm_head` and of the next step, both [n, hidden], for embedded tokens; see `run`."""
         hidden, embeddings, rotary = self._join(embeddings, states, positions)
         for layer in self.layers:
             hidden = layer(hidden, embeddings, position_embeddings=rotary, past_key_values=cache, context=context)

@@ -50,17 +50,17 @@ class LanguageModel:
         self.stock = ModelRunner(self)
         self.runner: Runner = self.stock
         self.scales: tuple[float, ...] = ()
-        """By which each layer multiplies its attention's scores."""
+        """By which each layer that attends multiplies its scores."""
         self.windows: tuple[int | None, ...] = ()
         """Positions that a query sees in each layer, its own included; None: all."""
         self.layers_with_keys: list[int] = []
         """Layers with keys of their own in the cache; others attend by those, or have none."""
         self.softmaxes: tuple[SoftmaxOptions, ...] = ()
-        """What else each layer attends by."""
+        """What else it attends by."""
         self.state_bytes = 0
         """Memory of a sequence's states in recurrent layers, whatever its length."""
         self.exact_rows: int | None = None
-        """Up to so many rows of a forward (tree nodes or sequences) rounding does not depend on their number."""
+        """Up to so many rows of a forward (tree nodes or sequences) pay, and are rounded as a single one is."""
         own = model.config._attn_implementation
         try:
             with on_threads(probing_threads(model)):
@@ -168,7 +168,7 @@ class LanguageModel:
         """One forward. Keys are appended to the cache, uncommitted; of a batch, behind each sequence's own."""
         step.backend = step.backend or self.backend
         step.reserve()
-        if isinstance(step.cache, KVCache) and any(self.windows):
+        if any(self.windows):
             step.key_positions = step.cache.positions
         return self.runner.run(step)
 
@@ -179,7 +179,7 @@ class LanguageModel:
         """
         cache = step.cache
         step.upload()
-        is_ours = isinstance(cache, KVCache)  # or that of a captured forward
+        is_ours = isinstance(cache, KVCache)  # else that of a captured forward
         if is_ours and cache.is_batch:
             step.backend, step.tree_mask = batched, cache.mask()
         elif is_ours and cache.states:

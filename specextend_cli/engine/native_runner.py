@@ -27,7 +27,7 @@ from specextend_cli.engine.packed import MOST_ROWS, PackedEmbedding, PackedLinea
 from specextend_cli.engine.step import Output, Runner, Step
 from specextend_cli.engine.threads import on_threads, probing_threads
 
-_BFLOAT16, _FLOAT32 = 5, 6
+_BFLOAT16, _FLOAT32 = 5, 6  # kinds of SxMatrix (`native/specextend.h`)
 _COLUMNS = 32  # a multiple of which every matrix has
 _NO_TOKEN = 1  # status of the library's forward
 _WORTH_ROWS = 16  # of a tree or a batch; more cost as much as they bring
@@ -41,18 +41,16 @@ def use_natively(model: LanguageModel | EagleHead, *, exact: bool = True) -> Non
     """
     model.runner = model.stock  # what is expected is what its own modules give
     make = partial(NativeRunner, model, exact=exact)
-    rounds = None if exact else torch.bfloat16
+    whole, rounds = make(), None if exact else torch.bfloat16
     if isinstance(model, EagleHead):
         with on_threads(probing_threads(model)):
             expected = list(results_of_head(model, reference))
-            use(model, make, partial(results_of_head, model), SplitKV(), expected, rounds)
+            use(model, lambda: whole, partial(results_of_head, model), SplitKV(), expected, rounds)
         return
-    Decoder.of(model)  # or there are no few layers of it
     results = partial(results_of_model, model, batches=(2,))
     with on_threads(probing_threads(model.model)), few_layers(model):
         use(model, make, results, model.backend, list(results(reference)), rounds)
-    model.runner = make()
-    model.exact_rows = _WORTH_ROWS
+    model.runner, model.exact_rows = whole, _WORTH_ROWS
 
 
 class NativeRunner(Runner):
@@ -214,7 +212,8 @@ class _Structures:
     def __init__(self, decoder: Decoder) -> None:
         self._decoder = decoder
         self._kept: list[object] = []
-        self.epsilon = next(norm.epsilon for norm in (decoder.layers[0].mlp_norm, decoder.norm) if norm is not None)
+        norms = [norm.epsilon for norm in (decoder.layers[0].mlp_norm, decoder.norm) if norm is not None]
+        self.epsilon = norms[0] if norms else 0.0
 
     def layer(self, layer: DecoderLayer) -> Layer:
         """SxLayer."""

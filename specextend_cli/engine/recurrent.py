@@ -1,9 +1,8 @@
 """States of recurrent layers: gated delta nets, short convolutions. One state stands for all tokens before.
 
 Keys of rejected tokens are overwritten; a state has to be as it was. Layers here never change a state in place: a block
-of tokens leads to a new one, which takes the place of the committed one when the block is kept. Of a verified chain of
-tokens the layers' inputs are recorded: a cut back repeats the recurrence over the accepted ones, without the matrix
-products around it.
+of tokens leads to a new one, which replaces the committed one with the block. Of a verified chain of tokens the layers'
+inputs are recorded: a cut back repeats the recurrence over the accepted ones, without the matrix products around it.
 
 CUDA graphs read committed states where they lie, and write new ones beside them (`StateBuffers`,
 `RecurrentStates.addresses`); they alone compute trees that branch.
@@ -145,9 +144,8 @@ class RecurrentStates:
         self._rows = 0  # uncommitted
         self._is_chain = False  # and may be cut
         self._marked: tuple[int, list[State]] = 0, []
-        self._buffers: list[
-            StateBuffers
-        ] = []  # two, which take turns: a step writes into the one that it does not read
+        # Two, which take turns: a forward writes into the one that it does not read.
+        self._buffers: list[StateBuffers] = []
         self._in_buffers = False  # whether the committed states lie in the first, which is a batch's only one
         self._commit_row: Callable[[int], None] | None = None  # of a forward that read the states there
 
@@ -160,7 +158,7 @@ class RecurrentStates:
         return sum(part.nbytes for layer in self.layers for part in layer.state if part is not None)
 
     def reserve(self, rows: int, *, is_chain: bool) -> None:
-        """A forward of `rows` tokens in order follows; of a chain, fewer of them may be kept.
+        """A forward of `rows` tokens in order follows; of a chain, fewer of them may be committed.
 
         RuntimeError: others are uncommitted.
         """
@@ -214,7 +212,7 @@ class RecurrentStates:
         """
         if path is None:
             if self._commit_row and self._rows > 1:
-                raise RuntimeError("which nodes of a tree are kept has to be said")
+                raise RuntimeError("which nodes of a tree are committed has to be said")
             path = range(self._rows)
         if self._commit_row and path:
             self._commit_row(path[-1])
@@ -222,7 +220,7 @@ class RecurrentStates:
             self._set(self._buffers[0].states)
         elif self._rows and path:
             if list(path) != list(range(len(path) if self._is_chain else self._rows)):
-                raise RuntimeError("a block of tokens is kept as a whole, of a chain the first ones")
+                raise RuntimeError("a block of tokens is committed as a whole, of a chain the first ones")
             self._in_buffers = False
             for layer in self.layers:
                 layer.commit(len(path), self._rows)

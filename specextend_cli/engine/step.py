@@ -1,7 +1,7 @@
 """One forward: what it reads, what it gives, and the interface of whatever computes it.
 
 A `LanguageModel` and an `EagleHead` each have one `Runner`, which takes every step: at first their own modules, else
-the native library (`cpu/`) or CUDA graphs (`cuda/graphs.py`), which leave to the modules what they have no code for.
+the native library (`native_runner.py`) or CUDA graphs (`cuda/graphs.py`), which leave the rest to the modules.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Step(ForwardContext):
         states: Tensor | None = None,
         features: Tensor | None = None,
     ) -> None:
-        """`backend` None: the language model's own. For `record` and `record_last` see `ForwardContext`."""
+        """`backend` None: the language model's own; a head has none. `record`, `record_last`: see `ForwardContext`."""
         super().__init__(backend, tree_mask, frozenset(record), record_last)
         self.tokens, self.positions, self.cache, self.sequences = tokens, positions, cache, sequences
         self.logits_to_keep, self.feature_layers = logits_to_keep, tuple(feature_layers)
@@ -82,8 +82,9 @@ class Step(ForwardContext):
 class Output(NamedTuple):
     """What one forward gives, of a language model or a head.
 
-    `logits` [kept rows, vocabulary]. `features` [rows, widths]: the hidden states that were asked for, side by side;
-    None without any. `state` [rows, hidden]: of a head, what its next step reads. `queries`: of the recorded layers.
+    `logits` [kept rows, vocabulary], which may lie in a graph's memory until the next forward. `features` [rows,
+    widths]: the hidden states that were asked for, side by side; None without any. `state` [rows, hidden]: of a head,
+    what its next step reads. `queries`: of the recorded layers.
     """
 
     logits: Tensor

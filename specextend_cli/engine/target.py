@@ -81,7 +81,7 @@ class Target:
 
     @torch.inference_mode()
     def attention_from(self, node: int) -> Tensor:
-        """Mean attention of the last node just kept, by its number in the tree (after prefill: -1): [length] float32.
+        """Mean attention of the last committed node, by its number in the tree (after prefill: -1): [length] float32.
 
         It sums to 1: the row of eager attention, mean over heads and over `score_layers` (SpecExtend, section 4). It is
         computed after acceptance from that node's query alone: 1/n of the work, with every layer on its fast path.

@@ -176,9 +176,11 @@ def drafter_of(
             case "assistant":
                 assistant = load_assistant(own("assistant"), target.lm, name=preset.name)
                 return drafters.AssistantDrafter(assistant, target, retrieval)
-            case _:  # a blend
+            case "blend":
                 sources = preset.draft.of or ("ngram", preset.draft.model or "self")
                 return drafters.BlendDrafter([make(source) for source in sources])
+            case _:
+                raise AssertionError(f"nothing makes the drafter {kind!r}")
 
     try:
         return make(options.draft or preset.draft.kind)

@@ -227,7 +227,9 @@ PDFS = (
     EdgeCase(
         "two-types.pdf", two_types, f"Enhancing the Ferry Leads to Fewer Floods\n\nTold to the chairman\n\n{FERRY}"
     ),
-    EdgeCase("close-figures.pdf", partial(table, CLOSE, 200, 217.88), joined(CLOSE)),
+    EdgeCase(
+        "close-figures.pdf", partial(table, CLOSE, 200, 217.88), "\n".join("{}  {} {}".format(*row) for row in CLOSE)
+    ),
     EdgeCase("single-digits.pdf", partial(table, DIGITS, 160, 172), joined(DIGITS)),
     EdgeCase("no-size.pdf", no_size, FERRY),
     *(

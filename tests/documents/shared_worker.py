@@ -5,7 +5,8 @@ The limits on seconds, responses and memory are those of a process of its own, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import subprocess
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
@@ -24,14 +25,12 @@ class SharedWorker:
         self.stopped = 0
 
     @contextmanager
-    def __call__(self, target: str, job: Mapping[str, object], *, most: int) -> Iterator[sandbox.SandboxProcess]:
+    def __call__(self, target: str) -> Iterator[subprocess.Popen[bytes]]:
         """As `sandbox.sandbox` does."""
         if self._process is None:
-            self._process = self._stack.enter_context(sandbox.launched(target))
-        process = sandbox.SandboxProcess(self._process, most)
+            self._process = self._stack.enter_context(sandbox.sandbox(target))
         try:
-            process.send(job)
-            yield process
+            yield self._process
         except SpecextendError:  # its last response
             self.used(self._process.pid)
             raise

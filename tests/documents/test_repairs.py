@@ -17,7 +17,7 @@ from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.notes import interruptions, remove_note_marks
 from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import empty_cells
-from specextend_cli.documents.repairs.running import watermarks
+from specextend_cli.documents.repairs.running import running_lines
 from tests.documents.made_lines import at, prose, row, texts
 from tests.documents.raw_pdf import raw_pdf, show
 
@@ -126,7 +126,7 @@ TURNED = [*prose("a", 700, 4), at("a word that is turned", 900, turn=1), at("ano
         ),
         (columns, in_columns(HALVES[:4])),
         (columns, TWICE),
-        (watermarks, [at("Text", 700), at("March", 400, slanted=True), at("April", 400, slanted=True)]),
+        (running_lines, [at("Text", 700), at("March", 400, slanted=True), at("April", 400, slanted=True)]),
         (drop_caps, [CAP, TITLE, RIVER._replace(text="However it rises")]),
         (drop_caps, [TITLE, CAP, RIVER._replace(text="However it rises")]),
         (side_headings, [*BODY, SIDE, *(at("their text", 625 - 12 * k, left=36) for k in range(4))]),

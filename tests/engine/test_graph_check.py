@@ -178,9 +178,9 @@ def test_what_cannot_be_fused_is_said_and_runs_by_its_own_layers(
     assert refused[of_head] == "EagleHead has unknown, which our own forwards do not know"
     model, head = target.lm.runner, made.head.runner
     assert isinstance(model, GraphedModel)
-    assert isinstance(model.graphs.step, StockModel)
+    assert isinstance(model.graphs.body, StockModel)
     assert isinstance(head, graph_check.GraphedHead)
-    assert isinstance(head.graphs.step, StockHead)
+    assert isinstance(head.graphs.body, StockHead)
     assert run(target, made, prompt(), small("retrieval"), new=8, shape=SHAPE)[0] == by_generate(8)
     drop_graphs(target.lm, made)
     assert (target.lm.runner, made.head.runner) == (target.lm.stock, made.head.stock)

@@ -79,7 +79,7 @@ def test_every_family(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -
     expected = {"the model keeps transformers' layers"} if layers == "stock" else set()
     assert set(refused) == expected
     backend: Any = lm.runner
-    assert type(backend.graphs.step) is (StockModel if layers == "stock" else FusedModel)
+    assert type(backend.graphs.body) is (StockModel if layers == "stock" else FusedModel)
     assert (backend.drafts is None) == (name in RECURRENT)
     captures = rehearsal.captures
     for drafter in (NgramDrafter(), made):
@@ -108,7 +108,7 @@ def test_every_head(name: str, layers: str, monkeypatch: pytest.MonkeyPatch) -> 
     kept = {f"{name} keeps transformers' layers" for name in ("the model", "the draft head")}
     assert set(refused) == (kept if layers == "stock" else set()), refused
     backend: Any = head.runner
-    assert type(backend.graphs.step) is (StockHead if layers == "stock" else FusedHead)
+    assert type(backend.graphs.body) is (StockHead if layers == "stock" else FusedHead)
     captures = rehearsal.captures
     for drafts in (backend.drafts, None):
         assert drafts is None or backend.drafts is not None

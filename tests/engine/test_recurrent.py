@@ -167,7 +167,7 @@ def test_what_cannot_be_kept_is_an_error() -> None:
     lm = model("qwen3.5")
     cache = read_in_order(lm, prompt(40)[:10])
     lm.forward(torch.tensor([1, 2, 3]), torch.arange(10, 13), cache)
-    with pytest.raises(RuntimeError, match="kept as a whole"):
+    with pytest.raises(RuntimeError, match="committed as a whole"):
         cache.commit([0, 1])
     with pytest.raises(RuntimeError, match="committed tokens only"):
         lm.forward(torch.tensor([1]), torch.tensor([12]), cache)

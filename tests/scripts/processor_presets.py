@@ -155,7 +155,8 @@ def measure(file: Path, method: str, length: int, tokens: int, threads: int) -> 
         generator = result_of(summarizer.load())
     shape = load_preset(file).target.shape
     assert shape is not None
-    assert generator.target.lm.runner or shape.weights < 2e7, "the native library does not run it"
+    lm = generator.target.lm
+    assert lm.runner is not lm.stock or shape.weights < 2e7, "the native library does not run it"
     prompt = random.Random(0).choices(range(shape.vocab), k=length)
     Forced.tokens = prompt[length // 3 :][: tokens + 32]
     decoding.Sampler = Forced  # type: ignore[misc, assignment]

@@ -16,7 +16,7 @@ from specextend_cli.documents.decode import codec, decode
 from specextend_cli.documents.html.article import OUTSIDE, outside_of_article, warn
 from specextend_cli.documents.html.formulas import formula, subscript, superscript
 from specextend_cli.documents.html.visibility import HEADINGS, NOTE_MARK, VisibilityFilter, is_note_reference
-from specextend_cli.documents.markup import MarkupError, attribute, html_root, name, xml_root
+from specextend_cli.documents.markup import MarkupError, attribute, html_root, integer, name, xml_root
 from specextend_cli.documents.numbering import FORMS, figure
 from specextend_cli.documents.sections import Cell, ItemKind, Parsed, Table
 from specextend_cli.documents.source import Source
@@ -142,7 +142,7 @@ def _cells(row: Any, parsed: Parsed, visibility: VisibilityFilter, outside: Coll
             return []
     for edit in (edit for part in parts for edit in part.edits):
         parsed.remove(edit.kind, edit.before)
-    spans = ([_number(attribute(cell, key), 1) for key in ("colspan", "rowspan")] for cell in cells)
+    spans = ([integer(attribute(cell, key), 1) for key in ("colspan", "rowspan")] for cell in cells)
     return [Cell(_cell_text(items), *span) for items, span in zip(contents, spans, strict=True)]
 
 
@@ -170,7 +170,7 @@ class _ItemBuilder:
 
     def start(self, tag: str, element: Any) -> None:
         if tag in _LISTS:
-            self._lists.append(_number(attribute(element, "start"), 1) if tag == "ol" else None)
+            self._lists.append(integer(attribute(element, "start"), 1) if tag == "ol" else None)
         if tag in HEADINGS:
             self._flush()
             self._heading += 1
@@ -224,7 +224,7 @@ class _ItemBuilder:
         """The number of an item of an ordered list, as "3. " or "c. "; else ""."""
         if tag != "li" or not self._lists or (following := self._lists[-1]) is None:
             return ""
-        number = _number(attribute(element, "value"), following)
+        number = integer(attribute(element, "value"), following)
         self._lists[-1] = number + 1
         return f"{figure(number, FORMS.get(attribute(element.getparent(), 'type'), 'decimal'))}. "
 
@@ -265,7 +265,3 @@ def _is_note_link(element: Any) -> bool:
     """True if a superscript is or contains a link within the text, as note marks do."""
     around = chain(islice(element.iter(), _NEAR), islice(element.iterancestors(), 2))
     return any(name(near).lower() == "a" and "#" in attribute(near, "href") for near in around)
-
-
-def _number(text: str, otherwise: int) -> int:
-    return int(text) if re.fullmatch(r"-?\d{1,9}", text.strip()) else otherwise

@@ -1,14 +1,14 @@
 """Maps to Unicode for fonts whose dictionaries say more about their characters than PDFium reads.
 
 These are ligatures of which the map gives one letter and the name of the glyph all ("T_h"), Type 3 fonts whose glyphs
-have the names of letters or are TeX's, and symbolic TrueType fonts without an encoding, whose codes are Windows'.
+have the names of letters, and symbolic TrueType fonts without an encoding, whose codes are Windows'.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
@@ -30,26 +30,6 @@ _ENOUGH = 2  # of them on a page
 _BITMAP = re.compile(r"[a-zA-Z]{0,2}\d+")  # the number of a glyph is no name
 _UNICODE = re.compile(r"(?:uni|u)((?:[0-9A-F]{4}){1,4}|[0-9A-F]{5,6})")
 _SINGLE = re.compile(rb"<([0-9A-Fa-f]{2})>(\s*(?:<\1>)?\s*)<([0-9A-Fa-f]{4})>")
-
-_LIGATURES = ("ff", "fi", "fl", "ffi", "ffl")
-_UPPER = "ĂĄĆČĎĚĘĞĹĽŁŃŇŊŐŔŘŚŠŞŤŢŰŮŸŹŽŻĲİđ§"
-_LOWER = "ăąćčďěęğĺľłńňŋőŕřśšşťţűůÿźžżĳ¡¿£"
-_T1 = {
-    **dict(zip(range(0x0D, 0x17), "‚‹›“”„«»–—", strict=True)),
-    **{0x19: "ı", 0x27: "’", 0x60: "‘", 0xD7: "Œ", 0xDF: "SS", 0xF7: "œ", 0xFF: "ß"},
-    **dict(enumerate(_LIGATURES, 0x1B)),
-    **dict(enumerate(_UPPER + _LOWER, 0x80)),
-}
-_OT1 = {
-    **{0x10: "ı", 0x22: "”", 0x27: "’", 0x3C: "¡", 0x3E: "¿", 0x5C: "“", 0x60: "‘", 0x7B: "–", 0x7C: "—"},
-    **dict(enumerate("ßæœøÆŒØ", 0x19)),
-    **dict(enumerate(_LIGATURES, 0x0B)),
-}
-_OT1_ONLY = frozenset(range(0x0B, 0x10))
-_T1_ONLY = frozenset((*range(0x1B, 0x20), *range(0x80, 0x100)))
-_STOPS = frozenset(map(ord, ",.-"))  # not in the fonts of formulas
-_FEWEST = 8  # small letters
-_ACCENTED = 2  # times as many accented letters: those are of another script
 
 
 def is_doubtful(text: str, unmapped: float) -> bool:
@@ -129,8 +109,7 @@ def _map(font: Any) -> bytes | None:
         better = _SINGLE.sub(lambda match: _whole_ligature(match, letters), data)
         return better if better != data else None
     if kind == "/Type3":
-        known = letters if 2 * len(letters) > len(names) else letters_of(names)
-        return _written(known) if known else None
+        return _written(letters) if 2 * len(letters) > len(names) else None
     symbolic = int(_entry(_entry(font, "/FontDescriptor") or {}, "/Flags") or 0) & _SYMBOLIC
     if kind == "/TrueType" and symbolic and "/Encoding" not in font:
         codes = range(32, 256)
@@ -186,18 +165,3 @@ def _written(letters: Mapping[int, str]) -> bytes:
         f"1 begincodespacerange <00> <ff> endcodespacerange\n{len(letters)} beginbfchar\n{entries}\nendbfchar\n"
         "endcmap end end"
     ).encode()
-
-
-def letters_of(codes: Collection[int]) -> Mapping[int, str]:
-    """What the codes of a bitmap font of TeX stand for; nothing where it is not one of Latin text.
-
-    Its glyphs have numbers instead of names. Text is set in one of two encodings, T1 (Cork) or OT1; a font has the
-    glyphs that are used, and their codes tell which one.
-    """
-    known = frozenset(codes)
-    small = sum(0x61 <= code <= 0x7A for code in known)
-    if small < _FEWEST or not known & _STOPS or sum(code >= 0x80 for code in known) > _ACCENTED * small:
-        return {}
-    t1, ot1 = len(known & _T1_ONLY), len(known & _OT1_ONLY)
-    encoding = _T1 if t1 > ot1 else _OT1 if ot1 else {}
-    return {code: encoding.get(code, chr(code)) for code in known}

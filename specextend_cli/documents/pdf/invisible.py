@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -27,7 +28,7 @@ _PIXELS = 16e6
 _SHADES = 8  # that one colour may have
 
 
-class _Box(NamedTuple):
+class Box(NamedTuple):
     """The edges of an object on a page, in points."""
 
     left: float
@@ -35,13 +36,28 @@ class _Box(NamedTuple):
     right: float
     top: float
 
-    def contains(self, other: _Box) -> bool:
+    @property
+    def area(self) -> float:
+        """Its area in square points."""
+        return (self.right - self.left) * (self.top - self.bottom)
+
+    def contains(self, other: Box) -> bool:
+        """True if the other is inside."""
         return (
             self.left <= other.left
             and self.bottom <= other.bottom
             and other.right <= self.right
             and other.top <= self.top
         )
+
+
+def box_of(one: Any) -> Box:
+    """The box of an object of PDFium; an empty one where it is not known."""
+    from pypdfium2 import PdfiumError
+
+    with suppress(PdfiumError):
+        return Box(*one.get_bounds())
+    return Box(0, 0, 0, 0)
 
 
 def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine], list[str]]:
@@ -79,24 +95,24 @@ def without_invisible(lines: list[GlyphLine], page: Any) -> tuple[list[GlyphLine
     return [line for line in lines if id(line) not in gone], texts
 
 
-def _around(line: GlyphLine) -> _Box:
+def _around(line: GlyphLine) -> Box:
     """A box around an upright line."""
     low, high = sorted((line.head.base, line.tail.base))
-    return _Box(line.left, low - line.size, line.right, high + line.size)
+    return Box(line.left, low - line.size, line.right, high + line.size)
 
 
 def _letters(text: str) -> int:
     return sum(map(str.isalnum, text))
 
 
-def _ink(line: GlyphLine, word: re.Match[str]) -> _Box:
+def _ink(line: GlyphLine, word: re.Match[str]) -> Box:
     """The box of what is drawn of a word."""
     places = range(line.first + word.start(), line.first + word.end())
     lefts, bottoms, rights, tops = zip(*map(line.glyphs.ink, places), strict=True)
-    return _Box(min(lefts), min(bottoms), max(rights), max(tops))
+    return Box(min(lefts), min(bottoms), max(rights), max(tops))
 
 
-def _meets(box: _Box, others: Sequence[_Box]) -> bool:
+def _meets(box: Box, others: Sequence[Box]) -> bool:
     """True if a box overlaps one of the others by more than its edges."""
     width, height = min(_OVERLAP, (box.right - box.left) / 2), min(_OVERLAP, (box.top - box.bottom) / 2)
     return any(
@@ -106,7 +122,7 @@ def _meets(box: _Box, others: Sequence[_Box]) -> bool:
     )
 
 
-def _objects_of(page: Any) -> tuple[list[_Box], list[_Box], dict[int | None, int]]:
+def _objects_of(page: Any) -> tuple[list[Box], list[Box], dict[int | None, int]]:
     """Where a PDFium page may have invisible text, its pictures, and the last shape that may cover each of its texts.
 
     The first are texts that may be unseen, and filled shapes that are drawn after a text; none where the page has too
@@ -114,22 +130,20 @@ def _objects_of(page: Any) -> tuple[list[_Box], list[_Box], dict[int | None, int
     """
     from pypdfium2 import raw
 
-    objects = [raw.FPDFPage_GetObject(page, number) for number in range(raw.FPDFPage_CountObjects(page))]
-    kinds = list(map(raw.FPDFPageObj_GetType, objects))
+    objects = list(page.get_objects(max_depth=1))
+    kinds = [one.type for one in objects]
     others = len(kinds) - kinds.count(raw.FPDF_PAGEOBJ_PATH) - kinds.count(raw.FPDF_PAGEOBJ_TEXT)
     if kinds.count(raw.FPDF_PAGEOBJ_PATH) > _MOST or others > _MOST_PICTURES:
         return [], [], {}
-    told = _Objects()
-    places, pictures = list[_Box](), list[_Box]()
-    texts, covered, covers = dict[int | None, _Box](), dict[int | None, int](), 0
+    places, pictures = list[Box](), list[Box]()
+    texts, covered, covers = dict[int | None, Box](), dict[int | None, int](), 0
     for one, kind in zip(objects, kinds, strict=True):
         if kind == raw.FPDF_PAGEOBJ_TEXT:
-            box = texts[ctypes.cast(one, ctypes.c_void_p).value] = told.box(one)
-            places += [box] if told.is_unseen(one) else []
+            box = texts[ctypes.cast(one.raw, ctypes.c_void_p).value] = box_of(one)
+            places += [box] if _is_unseen(raw, one.raw) else []
         elif kind != raw.FPDF_PAGEOBJ_PATH:
-            pictures.append(told.box(one))
-        elif texts and told.may_cover(one):
-            box = told.box(one)
+            pictures.append(box_of(one))
+        elif texts and (box := box_of(one)).top - box.bottom > _BAR and _is_filled(raw, one.raw):
             places.append(box)
             covers += 1
             inside = [text for text, under in texts.items() if box.contains(under)] if covers <= _MOST_COVERS else ()
@@ -137,68 +151,42 @@ def _objects_of(page: Any) -> tuple[list[_Box], list[_Box], dict[int | None, int
     return places, pictures, covered
 
 
-class _Objects:
-    """What PDFium tells about the objects of a page."""
-
-    def __init__(self) -> None:
-        from pypdfium2 import raw
-
-        self._raw = raw
-        self._edges = [ctypes.c_float() for _ in range(4)]
-        self._colour = [ctypes.c_uint() for _ in range(4)]
-        self._mode, self._stroked, self._length = ctypes.c_int(), ctypes.c_int(), ctypes.c_ulong()
-        self._name = (raw.FPDF_WCHAR * 8)()
-
-    def box(self, one: Any) -> _Box:
-        self._raw.FPDFPageObj_GetBounds(one, *self._edges)
-        return _Box(*(edge.value for edge in self._edges))
-
-    def is_unseen(self, text: Any) -> bool:
-        """True if a text is in render mode 3, on a layer, white or transparent."""
-        if self._raw.FPDFTextObj_GetTextRenderMode(text) == self._raw.FPDF_TEXTRENDERMODE_INVISIBLE:
+def _is_unseen(raw: Any, text: Any) -> bool:
+    """True if a text object of PDFium is in render mode 3, on a layer, white or transparent."""
+    if raw.FPDFTextObj_GetTextRenderMode(text) == raw.FPDF_TEXTRENDERMODE_INVISIBLE:
+        return True
+    name, length = (raw.FPDF_WCHAR * 8)(), ctypes.c_ulong()
+    for number in range(raw.FPDFPageObj_CountMarks(text)):
+        mark = raw.FPDFPageObj_GetMark(text, number)
+        has_name = raw.FPDFPageObjMark_GetName(mark, name, 16, length)
+        if has_name and length.value == _LAYER_NAME and bytes(name)[:4] == b"O\0C\0":
             return True
-        for number in range(self._raw.FPDFPageObj_CountMarks(text)):
-            mark = self._raw.FPDFPageObj_GetMark(text, number)
-            has_name = self._raw.FPDFPageObjMark_GetName(mark, self._name, 16, self._length)
-            if has_name and self._length.value == _LAYER_NAME and bytes(self._name)[:4] == b"O\0C\0":
-                return True
-        if not self._raw.FPDFPageObj_GetFillColor(text, *self._colour):
-            return False
-        *colour, opacity = (part.value for part in self._colour)
-        return opacity == 0 or min(colour) >= _NEARLY_WHITE
+    colour = [ctypes.c_uint() for _ in range(4)]
+    if not raw.FPDFPageObj_GetFillColor(text, *colour):
+        return False
+    *parts, opacity = (part.value for part in colour)
+    return opacity == 0 or min(parts) >= _NEARLY_WHITE
 
-    def may_cover(self, path: Any) -> bool:
-        """True if a path is filled, and higher than a rule."""
-        box = self.box(path)
-        drawn = self._raw.FPDFPath_GetDrawMode(path, self._mode, self._stroked)
-        return bool(drawn) and self._mode.value != self._raw.FPDF_FILLMODE_NONE and box.top - box.bottom > _BAR
+
+def _is_filled(raw: Any, path: Any) -> bool:
+    mode = ctypes.c_int()
+    return bool(raw.FPDFPath_GetDrawMode(path, mode, ctypes.c_int())) and mode.value != raw.FPDF_FILLMODE_NONE
 
 
 class _RenderedPage:
     """A rendered PDFium page, without its forms and annotations."""
 
     def __init__(self, page: Any) -> None:
-        from pypdfium2 import raw
-
         width, height = page.get_size()
         scale = min(1.0, (_PIXELS / max(width * height, 1)) ** 0.5)
-        bitmap = page.render(scale=scale, may_draw_forms=False, draw_annots=False)
-        self._raw, self._page, self._bitmap = raw, page, bitmap
-        self._data = bytes(bitmap.buffer)
+        self._bitmap = page.render(scale=scale, may_draw_forms=False, draw_annots=False)
+        self._pixels, self._places = self._bitmap.to_numpy(), self._bitmap.get_posconv(page)
 
-    def is_plain(self, box: _Box) -> bool:
+    def is_plain(self, box: Box) -> bool:
         """True if a box of the page, without its edges, has a single colour; False outside of the page."""
-        bitmap, channels = self._bitmap, self._bitmap.n_channels
-        corners = self._pixel(box.left, box.top), self._pixel(box.right, box.bottom)
+        corners = self._places.to_bitmap(box.left, box.top), self._places.to_bitmap(box.right, box.bottom)
         (left, right), (upper, lower) = (sorted(ends) for ends in zip(*corners, strict=True))
-        if not (0 <= left < right - 1 < bitmap.width and 0 <= upper < lower - 1 < bitmap.height):
+        if not (0 <= left < right - 1 < self._bitmap.width and 0 <= upper < lower - 1 < self._bitmap.height):
             return False
-        starts = (row * bitmap.stride for row in range(upper + 1, lower))
-        rows = [self._data[at + (left + 1) * channels : at + right * channels] for at in starts]
-        shades = (b"".join(row[channel::channels] for row in rows) for channel in range(channels))
-        return all(max(values) - min(values) <= _SHADES for values in shades)
-
-    def _pixel(self, x: float, y: float) -> tuple[int, int]:
-        across, down = ctypes.c_int(), ctypes.c_int()
-        self._raw.FPDF_PageToDevice(self._page, 0, 0, self._bitmap.width, self._bitmap.height, 0, x, y, across, down)
-        return across.value, down.value
+        inside = self._pixels[upper + 1 : lower, left + 1 : right]
+        return bool((inside.max(axis=(0, 1)) - inside.min(axis=(0, 1)) <= _SHADES).all())

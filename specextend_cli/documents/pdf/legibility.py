@@ -9,13 +9,13 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Any, NamedTuple
 
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.glyphs import Repair
+from specextend_cli.documents.pdf.invisible import box_of
 
 UNREAD = "\ufffd"
 """Stands for a character that the fonts do not name."""
@@ -108,7 +108,7 @@ def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
     pictures = list(islice(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE]), _MOST))
     width, height = page.get_size()
     text = sum((line.right - line.left) * line.size for line in lines)
-    if sum(map(_area, pictures)) < _PICTURES * width * height or text > _TEXT * width * height:
+    if sum(box_of(picture).area for picture in pictures) < _PICTURES * width * height or text > _TEXT * width * height:
         return Pictures(len(pictures))
     inside = [line for line in lines if _MARGIN * height < line.base < (1 - _MARGIN) * height]
     if inside and sum(line.weight for line in lines) > _STAMP:
@@ -117,13 +117,3 @@ def pictures_of(page: Any, lines: Sequence[Line]) -> Pictures:
     for picture in pictures:
         digest.update(picture.get_data())
     return Pictures(len(pictures), digest.hexdigest(), not inside)
-
-
-def _area(picture: Any) -> float:
-    """The area of what a picture covers, in square points; 0 where it is not known."""
-    from pypdfium2 import PdfiumError
-
-    with suppress(PdfiumError):
-        left, bottom, right, top = picture.get_bounds()
-        return float((right - left) * (top - bottom))
-    return 0.0

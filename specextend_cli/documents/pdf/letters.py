@@ -1,8 +1,8 @@
 """What characters of a PDFium text page stand for by their places.
 
-Raised ones are superscripts: exponents and the marks of notes; those that a page draws after the words behind them
-are put where they stand. TeX draws an accent over its letter as a character of its own; a button of a captured web page
-is a word in a font of symbols. Of Arabic and Hebrew ligatures PDFium reverses the letters with the glyphs.
+Raised ones are superscripts: exponents and the marks of notes. TeX draws an accent over its letter as a character of
+its own; a button of a captured web page is a word in a font of symbols. Of Arabic and Hebrew ligatures PDFium reverses
+the letters with the glyphs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 
-from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, plain, raised, runs
+from specextend_cli.documents.line import HYPHEN, SUPERSCRIPT_LETTERS, raised, runs
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 
 _SMALLER = 0.85  # of the size of the type beside it: raised characters are smaller
@@ -24,16 +24,9 @@ _SUPERSCRIPT = re.compile(
 )
 _DECIMAL = re.compile(r"\d(?:\.\d|%)")
 _STROKES = frozenset("/⁄")  # behind the numerator of a fraction
-_MARK = r"\d{1,3}(?:[,–-]\d{1,3}){0,4}|[*†‡§]{1,3}"
-_MARKS = re.compile(rf"(?:{_MARK})(?:\s+(?:{_MARK})){{0,39}}")
+_MARKS = re.compile(r"\d{1,3}(?:[ ,–-]+\d{1,3}){0,39}")
 _MOST_PAIRS = 100_000  # of marks and lines; a page with more is a table or a diagram
-_LONGEST = 1_000  # characters of a line of text
-_LOW, _HIGH = 0.1, 0.7  # of the size of the line: how much higher a mark stands
-_ROOM = 0.45  # sizes: how much a mark may overlap the letters beside it, whose widths may be a guess
-_BEHIND = 0.25  # sizes between a word and its mark
-_LEFT_FREE = 1.2  # sizes: the widest gap between two words that was left for the mark in it
-_BEFORE = 0.6  # sizes between the number of a note and its text
-_WORD = re.compile(r"[^\W\d_]{2}")
+_LOW, _HIGH = 0.1, 0.7  # of the size of a line: how much higher a mark stands
 _COMBINING = dict(
     zip(
         "`^~´¨¸ˆ˜ˇ˘¯˙˚˝˛",
@@ -119,44 +112,28 @@ def _after(text: str, start: int, end: int) -> int | None:
 
 def place_late_marks(lines: Sequence[GlyphLine]) -> list[GlyphLine]:
     """The lines of a page, in which raised marks that were lines of their own are superscripts in their lines."""
-    small = [line for line in lines if _MARKS.fullmatch(plain(line.body))]
-    hosts = [line for line in lines if len(line.body) <= _LONGEST and _WORD.search(line.body)]
-    if not small or sum(len(line.body) for line in small) * len(hosts) > _MOST_PAIRS:
+    small = [line for line in lines if _MARKS.fullmatch(line.body)]
+    if len(small) * len(lines) > _MOST_PAIRS:
         return list(lines)
     placed: set[int] = set()
-    for line in sorted(small, key=lambda line: -line.left):  # of several in one place, the last one first
-        marks = [match.span() for match in re.finditer(r"\S+", line.body)][::-1]
-        places = [_place(hosts, line, line.spans[start][0], line.spans[end - 1][1]) for start, end in marks]
-        if all(places):
+    for line in small:
+        hosts = [host for host in lines if _is_raised_above(line, host)]
+        marks = [(match[0], line.spans[match.start()][0]) for match in re.finditer(r"\S+", line.body)]
+        for mark, left in marks if hosts else ():
+            host = min(hosts, key=lambda host: line.base - host.base)
+            at = max(
+                (at for at, span in enumerate(host.spans) if sum(span) < 2 * left and host.body[at] != " "), default=0
+            )
+            host.changed[at] = host.changed.get(at, host.body[at]) + raised(mark)
             placed.add(id(line))
-            for (start, end), (host, at) in zip(marks, filter(None, places), strict=True):
-                mark = raised(plain(line.body[start:end]))
-                letter = host.changed.get(max(at, 0), host.body[max(at, 0)])
-                host.changed[max(at, 0)] = letter + mark if at >= 0 else mark + letter
-                host.left = min(host.left, line.spans[start][0])
     return [line for line in lines if id(line) not in placed]
 
 
-def _place(hosts: Sequence[GlyphLine], line: GlyphLine, left: float, right: float) -> tuple[GlyphLine, int] | None:
-    """The line of a mark with these ends and the index of the last character before it; -1 for the number of a note."""
-    beside = (
-        host for host in hosts if host.left - _BEFORE * host.size < right and left < host.right + _BEHIND * host.size
-    )
-    host = min(beside, key=lambda host: abs(host.base - line.base), default=None)
-    if host is None or host.head.turn != line.head.turn or host.head.slanted or line.head.slanted:
-        return None
-    size = host.size
-    if not (_LOW * size < line.base - host.base < _HIGH * size and line.size < _SMALLER * size):
-        return None
-    letters = [at for at, letter in enumerate(host.body) if not letter.isspace()]
-    before = [at for at in letters if sum(host.spans[at]) < left + right]
-    behind = min((host.spans[at][0] for at in letters if sum(host.spans[at]) >= left + right), default=right)
-    if not before:
-        return (host, -1) if right < behind + _ROOM * size else None
-    at = max(before, key=lambda at: host.spans[at][1])
-    gap = left - host.spans[at][1]
-    in_gap = gap > 0 and right < behind < left - gap + _LEFT_FREE * size
-    return (host, at) if in_gap or (-_ROOM < gap / size < _BEHIND and right < behind + _ROOM * size) else None
+def _is_raised_above(line: GlyphLine, host: GlyphLine) -> bool:
+    """True if a line is smaller than another, and stands a little higher within it or at its end."""
+    higher = _LOW * host.size < line.base - host.base < _HIGH * host.size and line.size < _SMALLER * host.size
+    inside = host.left < line.left and line.right < host.right + host.size
+    return higher and inside and line.head.turn == host.head.turn
 
 
 def put_together(glyphs: Glyphs, text: str) -> dict[int, str]:

@@ -11,11 +11,11 @@ from typing import Any
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.errors import argument_of, page_label, places, unread, with_ocr
-from specextend_cli.documents.paged import Paged
 from specextend_cli.documents.pdf.fonts import MappedPages
 from specextend_cli.documents.pdf.forms import insert_annotations, read_annotations
 from specextend_cli.documents.pdf.legibility import UNREAD, Pictures, pictures_of, unreadable_share
 from specextend_cli.documents.pdf.lines import page_lines
+from specextend_cli.documents.sections import Paged
 from specextend_cli.documents.source import ScannedError, Source
 from specextend_cli.errors import InputError
 from specextend_cli.humanize import format_many, printable
@@ -100,7 +100,7 @@ class _Reader:
     def __init__(self, source: Source, pdf: Any) -> None:
         self._source, self._pdf = source, pdf
         self._maps = MappedPages(source.path, source.password)
-        self.found = Paged(source.numbers(len(pdf)), title=str(pdf.get_metadata_dict().get("Title", "")))
+        self.found = Paged("pdf", str(pdf.get_metadata_dict().get("Title", "")), requested=source.numbers(len(pdf)))
         self.found.outline = [_bookmark(item) for item in islice(pdf.get_toc(max_depth=6), MAX_OUTLINE)]
         self._wanted = frozenset(self.found.requested)
         self._unmapped: dict[int, float] = {}

@@ -16,11 +16,10 @@ from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.notes import interruptions, note_marks
 from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
 from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows, wrapped_cells
-from specextend_cli.documents.repairs.running import running_lines, watermarks
+from specextend_cli.documents.repairs.running import running_lines
 
 _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
     *(
-        watermarks,
         line_numbers,
         list_markers,
         wrapped_cells,

@@ -5,11 +5,10 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 from math import inf
-from typing import NamedTuple
 
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import Line, body_size, page_by_page, pieces, runs
@@ -38,104 +37,74 @@ _LEVEL = 0.1  # sizes between their base lines
 _MOST = 4  # lines at one height that are closely to the right of a marker
 
 
-class _Row(NamedTuple):
-    """A row of the page: its lines in the order of the file, and their pieces from left to right."""
-
-    lines: tuple[Line, ...]
-    pieces: tuple[Line, ...]
-
-
 @page_by_page
 def columns(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Read prose on both sides of a vertical gap over several rows one side after the other."""
-    if not page or len(page) > _MAX_ROWS or sum(len(line.gaps) for line in page) > _MAX_GAPS:
+    if len(page) > _MAX_ROWS or sum(len(line.gaps) for line in page) > _MAX_GAPS:
         return list(page)
-    rows = runs(page, lambda row, line: abs(line.base - row[-1].base) < 0.3 * line.size)
     found: list[Edit] = []
-    arranged = [line for row in _arranged([_row(row) for row in rows], found) for line in row.lines]
+    arranged = _arranged(list(page), found)
     edits += found
     return arranged if found else list(page)
 
 
-def _row(lines: Sequence[Line]) -> _Row:
-    found = (piece for line in lines for piece in pieces(line))
-    return _Row(tuple(lines), tuple(sorted(found, key=lambda piece: piece.left)))
-
-
-def _arranged(rows: Sequence[_Row], edits: list[Edit]) -> list[_Row]:
-    """The rows in reading order, with those of columns split."""
-    result: list[_Row] = []
+def _arranged(lines: Sequence[Line], edits: list[Edit]) -> list[Line]:
+    """The lines in reading order, with those of columns split."""
+    result: list[Line] = []
     at = 0
-    while at < len(rows):
-        gaps = [(a.right, b.left) for a, b in pairwise(_beginning(rows, at))]
-        end, gutter = max((_run(rows, at, gap) for gap in gaps), default=(at, 0.0))
-        left, right = _sides(rows[at:end], gutter)
-        if end == at or not (_is_prose(left) and _is_prose(right)):
-            result.append(rows[at])
+    while at < len(lines):
+        beginning = pieces(lines[at])
+        if at + 1 < len(lines) and _is_near(lines[at], lines[at + 1]):
+            beginning = sorted([*beginning, *pieces(lines[at + 1])], key=lambda piece: piece.left)
+        gaps = [(a.right, b.left) for a, b in pairwise(beginning)]
+        end, gutter = max((_run(lines, at, gap) for gap in gaps), default=(at, 0.0))
+        both = [piece for line in lines[at:end] for piece in pieces(line)]
+        sides = [piece for piece in both if piece.left < gutter], [piece for piece in both if piece.left >= gutter]
+        if end > at and all(map(_is_prose, sides)):
+            edits.append(Edit("column", lines[at].page, lines[at].text, lines[at].text))
+            result += (line for side in sides for line in _arranged(side, edits))
+            at = end
+        else:
+            result.append(lines[at])
             at += 1
-            continue
-        first = rows[at].pieces[0]
-        edits.append(Edit("column", first.page, first.text, first.text))
-        result += _arranged(left, edits) + _arranged(right, edits)
-        at = end
     return result
 
 
-def _beginning(rows: Sequence[_Row], at: int) -> Sequence[Line]:
-    """The pieces of a row from left to right; of a row with one piece also the one beside it, a little lower."""
-    found = rows[at].pieces
-    if len(found) == 1 and at + 1 < len(rows) and _is_near(rows[at], rows[at + 1]):
-        return sorted((*found, rows[at + 1].pieces[0]), key=lambda piece: piece.left)
-    return found
+def _is_near(line: Line, other: Line) -> bool:
+    """True if two lines that follow each other in the file are as near as lines of two columns may be."""
+    return abs(line.base - other.base) <= _LOWER * line.size
 
 
-def _is_near(row: _Row, other: _Row) -> bool:
-    """True if two rows that follow each other in the file are as near as lines of two columns may be."""
-    return abs(row.pieces[0].base - other.pieces[0].base) <= _LOWER * row.pieces[0].size
-
-
-def _run(rows: Sequence[_Row], start: int, gap: tuple[float, float]) -> tuple[int, float]:
-    """The end of the rows around the gutter that begins in `gap` of row `start`, and the middle of the gutter."""
-    low, high = gap
-    end, both, middle = start, 0.0, 0.0
-    sides: list[bool | None] = []  # of each row: whether it is on the left, on the right, or (None) on both
-    size = rows[start].pieces[0].size
-    for at in range(start, len(rows)):
-        row = rows[at]
-        left = [piece for piece in row.pieces if piece.left < (low + high) / 2]
+def _run(lines: Sequence[Line], start: int, gap: tuple[float, float]) -> tuple[int, float]:
+    """The end of the lines around the gutter that begins in `gap` near line `start`, and the middle of the gutter."""
+    (low, high), size = gap, lines[start].size
+    end, turns, middle = start, 0, 0.0
+    sides: list[bool] = []  # of the pieces: whether they are on the left
+    for at in range(start, len(lines)):
+        line, last = lines[at], lines[max(at - 1, start)]
+        parts = pieces(line)
+        left = [piece for piece in parts if piece.left < (low + high) / 2]
         low = max([low, *(piece.right for piece in left)])
-        high = min([high, *(piece.left for piece in row.pieces if piece.left >= (low + high) / 2)])
+        high = min([high, *(piece.left for piece in parts if piece.left >= (low + high) / 2)])
         if high - low < _GUTTER * size:
             break
-        two = 0 < len(left) < len(row.pieces)
-        sides.append(None if two else bool(left))
-        # Columns whose lines are at different heights: the file goes from one to the other and back.
-        turns = at > start and None not in sides[-2:] and sides[-1] != sides[-2] and _is_near(rows[at - 1], row)
-        if sides[-3:-2] == sides[-2:-1] and row.pieces[0].base - rows[at - 1].pieces[0].base > _HIGHER * size:
-            turns = False  # the next cell of a table begins beside the first line of the one before
-        last = rows[at - 1].pieces[0] if at > start else row.pieces[0]
-        far = abs(last.base - row.pieces[0].base) > 2 * size or abs(last.size - row.pieces[0].size) > 0.5
-        if not (two or turns) and far:
-            continue  # it belongs to the columns only if another row of them follows
-        if two or turns or end == at:
-            both += 1.0 if two else 0.5 * turns
+        # The file goes from one column to the other and back. But the next cell of a table begins beside the first
+        # line of the one before.
+        is_cell = sides[-2:-1] == sides[-1:] and line.base - last.base > _HIGHER * size
+        found = [True] * bool(left) + [False] * (len(left) < len(parts))
+        turned = len(found) - 1 + (sides[-1:] == [not found[0]] and _is_near(last, line) and not is_cell)
+        sides += found
+        far = abs(last.base - line.base) > 2 * size or abs(last.size - line.size) > 0.5
+        turns += turned
+        if turned or (end == at and not far):
             end, middle = at + 1, (low + high) / 2
-    return (end, middle) if both >= _ENOUGH - 0.5 else (start, 0.0)
+    return (end, middle) if turns >= 2 * _ENOUGH - 1 else (start, 0.0)
 
 
-def _sides(rows: Sequence[_Row], gutter: float) -> Iterator[list[_Row]]:
-    """The rows to the left of a gutter, and those to the right of it."""
-    left = [tuple(piece for piece in row.pieces if piece.left < gutter) for row in rows]
-    right = [tuple(piece for piece in row.pieces if piece.left >= gutter) for row in rows]
-    yield from ([_Row(row, row) for row in side if row] for side in (left, right))
-
-
-def _is_prose(rows: Sequence[_Row]) -> bool:
+def _is_prose(lines: Sequence[Line]) -> bool:
     """True if lines continue in the next line, which table cells do not."""
-    texts = [" ".join(piece.text for piece in row.pieces) for row in rows]
-    going_on = sum(text[:1].isalpha() and not text[0].isupper() for text in texts[1:])
-    count = sum(len(row.pieces) for row in rows)
-    return sum(map(len, texts)) >= _CHARACTERS * count and going_on >= 0.3 * (len(texts) - 1)
+    going_on = sum(line.text[:1].isalpha() and not line.text[0].isupper() for line in lines[1:])
+    return sum(len(line.text) for line in lines) >= _CHARACTERS * len(lines) and going_on >= 0.3 * (len(lines) - 1)
 
 
 @dataclass(slots=True)

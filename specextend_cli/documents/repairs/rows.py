@@ -33,7 +33,6 @@ _NUMBER_BEGINS = re.compile(r"[($€£¥+−–-]?\d|[—–-](?:\s|$)")
 _MIN_ROWS = 3  # of a table
 _MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
-_AGREE = 0.6  # of the rows: at least so many have their cells in the columns
 _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
 _CELL_GAP = re.compile(r"\t[ \t]*| {2,}\t?[ \t]*")
@@ -201,41 +200,18 @@ def empty_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
 def _filled(table: Sequence[_Row]) -> Iterable[tuple[Line, str]]:
     """The rows of a table with missing cells, and their repaired texts."""
     most = max(len(cells) for _, cells in table)
-    if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not _has_numbers_inside(table):
+    full = zip(*(cells for _, cells in table if len(cells) == most), strict=True)
+    columns = [(min(cell.left for cell in column), max(cell.right for cell in column)) for column in full]
+    apart = all(a[1] < b[0] for a, b in pairwise(columns))
+    if most < _MIN_COLUMNS or len(table) < _MIN_ROWS or not apart or not _has_numbers_inside(table):
         return
-    columns = _columns(table)
-    placed = [(line, cells, _places(cells, columns)) for line, cells in table]
-    if sum(bool(places) for *_, places in placed) < _AGREE * len(table):
-        return
-    for line, found, places in placed:
-        at = {place: cell.text for place, cell in zip(places, found, strict=False)}
+    for line, found in table:
+        at = {place: cell.text for cell in found if (place := _place(cell, columns)) is not None}
         cells = [at.get(place, EMPTY_CELL) for place in range(max(at, default=-1) + 1)]
         # Without a number it may be a continuation of the cells above it.
         begins = cells[:1] != [EMPTY_CELL] and not any(cell.text[:1].islower() for cell in found)
-        if len(cells) > len(found) and (begins or any(_NUMBER.match(cell.text) for cell in found)):
+        if len(at) == len(found) < len(cells) and (begins or any(_NUMBER.match(cell.text) for cell in found)):
             yield line, CELL_SEPARATOR.join(cells)
-
-
-def _has_numbers_inside(table: Sequence[_Row]) -> bool:
-    """True if it is no table of contents, which has figures in the last column only."""
-    listed = sum(_NUMBER.match(cells[-1].text) is not None for _, cells in table) > 0.5 * len(table)
-    return not listed or any(_NUMBER.match(cell.text) for _, cells in table for cell in cells[1:-1])
-
-
-def _columns(table: Sequence[_Row]) -> list[Span]:
-    """The columns of a table: those of the rows with most cells, as wide as the cells in them."""
-    first, *rows = sorted((cells for _, cells in table), key=len, reverse=True)
-    columns = [(cell.left, cell.right) for cell in first]
-    for cells in rows:
-        for place, cell in zip(_places(cells, columns), cells, strict=False):
-            columns[place] = min(columns[place][0], cell.left), max(columns[place][1], cell.right)
-    return columns
-
-
-def _places(cells: Sequence[Line], columns: Sequence[Span]) -> list[int]:
-    """The columns of the cells of a row; [] where one is in two columns, or two are in one."""
-    places = [place for cell in cells if (place := _place(cell, columns)) is not None]
-    return places if len(places) == len(cells) and all(a < b for a, b in pairwise(places)) else []
 
 
 def _place(cell: Line, columns: Sequence[Span]) -> int | None:
@@ -243,3 +219,9 @@ def _place(cell: Line, columns: Sequence[Span]) -> int | None:
     apart = sorted((max(left - cell.right, cell.left - right), at) for at, (left, right) in enumerate(columns))
     (nearest, place), (other, _) = apart[:2]
     return place if nearest < 0 <= other or 0 <= 2 * nearest < other else None
+
+
+def _has_numbers_inside(table: Sequence[_Row]) -> bool:
+    """True if it is no table of contents, which has figures in the last column only."""
+    listed = sum(_NUMBER.match(cells[-1].text) is not None for _, cells in table) > 0.5 * len(table)
+    return not listed or any(_NUMBER.match(cell.text) for _, cells in table for cell in cells[1:-1])

@@ -1,4 +1,4 @@
-"""Remove what returns from page to page: running heads, running feet, page numbers; watermarks (DRAFT, CONFIDENTIAL).
+"""Remove what returns from page to page: running heads, running feet, page numbers, and slanted words (DRAFT).
 
 Page numbers are numbers at the edge that increase with the pages, and have no other label.
 """
@@ -29,7 +29,7 @@ _FEW_PAGES = 3
 _NUMBERED = re.compile(r"[a-z]{1,2}\. ?#|[^\w\s]+$")  # "No. 7", and rules of underscores or dashes
 
 Edges = Sequence[tuple[str, list[Line]]]
-"""The lines at the "top" and "bottom" of all pages: see `_edges`."""
+"""The lines at the "top" and "bottom" of all pages, and those "across" them: see `_edges`."""
 
 
 def running_lines(pages: Pages) -> Repaired:
@@ -84,7 +84,7 @@ class _Statistics:
 
     def is_large(self, line: Line) -> bool:
         """True if it is a title by its size."""
-        return line.size > _LARGE * self.body
+        return line.size > _LARGE * self.body and not line.slanted
 
     def key(self, line: Line) -> str:
         """What must recur: the line without its digits, which differ in a title ("Chapter 3")."""
@@ -140,7 +140,7 @@ def _repeated(pages: Pages, edges: Edges, statistics: _Statistics) -> Iterator[_
             if not statistics.is_large(line):
                 places[where, " ".join(line.text.split()), round(line.base / 4)].append(line)
     groups = [
-        _Group(found[1:] if where == "top" else found[:-1], alone=False)
+        _Group(found[where == "top" : len(found) - (where == "bottom")], alone=False)
         for (where, _, _), found in places.items()
         if len(found) > 1
     ]
@@ -216,11 +216,12 @@ def _shares(edges: Edges, pages: Pages, removed: set[int], groups: Iterable[_Gro
 def _edges(page: Sequence[Line]) -> Iterable[tuple[str, list[Line]]]:
     """The highest and the lowest lines of a page, from the edge inward; the last one is for comparison only.
 
-    They are sorted by height, as a running foot often comes first in the file.
+    They are sorted by height, as a running foot often comes first in the file. Slanted lines are watermarks.
     """
     highest = sorted(page, key=lambda line: -line.base)
     yield "top", highest[: _EDGE + 1]
     yield "bottom", highest[: -_EDGE - 2 : -1]
+    yield "across", [line for line in page if line.slanted]
 
 
 def _apart(found: list[Line], lines: Sequence[Line]) -> list[Line]:
@@ -242,25 +243,9 @@ def _steady(lines: Sequence[Line]) -> list[Line]:
 
 
 def _running_kind(line: Line, page: Sequence[Line]) -> str:
+    if line.slanted:
+        return "watermark"
     if ALONE.fullmatch(modulo_digits(line.text)):
         return "page number"
     heights = [other.base for other in page]
     return "running head" if line.base > (max(heights) + min(heights)) / 2 else "running foot"
-
-
-def watermarks(pages: Pages) -> Repaired:
-    """Remove slanted words that return on most pages."""
-    on: defaultdict[str, set[int]] = defaultdict(set)
-    for line in (line for page in pages for line in page if line.slanted and sum(map(str.isalpha, line.text)) > 2):
-        on[line.text].add(line.page)
-    least = max(2, _MOST_PAGES * sum(map(bool, pages)))
-    marks = {text for text, numbers in on.items() if len(numbers) >= least}
-    if not marks:
-        return [list(page) for page in pages], []
-    edits = [
-        Edit("watermark", line.page, line.text)
-        for page in pages
-        for line in page
-        if line.slanted and line.text in marks
-    ]
-    return [[line for line in page if not (line.slanted and line.text in marks)] for page in pages], edits

@@ -33,12 +33,12 @@ PENDING_BUCKETS = (16, 8, 4, 2, 1)
 class DraftModel(NamedTuple):
     """What a draft is grown with.
 
-    `step` is its forward; `fuse` makes a head's states [n, hidden] of the target's features [n, `features`], None for a
+    `body` is its forward; `fuse` makes a head's states [n, hidden] of the target's features [n, `features`], None for a
     language model. `vocabulary` maps its tokens to the target's, None where they are the same; of the target's tokens
     it knows those below `tokens`, and proposes those below `most`.
     """
 
-    step: Body
+    body: Body
     tokens: int
     most: int
     vocabulary: Tensor | None = None
@@ -74,7 +74,7 @@ class DraftGraphs(WholeDrafts):
     def takes(self, pending: int, shape: TreeShape) -> bool:
         """See `WholeDrafts`. The depth may be smaller than the one that was captured."""
         width = min(shape.width, self._model.most)
-        return width == self.width and shape.depth <= self.depth and self._model.step.is_current()
+        return width == self.width and shape.depth <= self.depth and self._model.body.is_current()
 
     def grow(
         self, token: int, pending: Tensor, features: Tensor | None, position: int, cache: KVCache, shape: TreeShape
@@ -133,7 +133,7 @@ class DraftGraphs(WholeDrafts):
         if model.fuse is not None and features is not None and inputs.states is not None:
             inputs.states[: len(features)].copy_(model.fuse(features))
         inputs.tokens.clamp_(max=model.tokens - 1)
-        out, last = model.step(inputs), inputs.more[:1]
+        out, last = model.body(inputs), inputs.more[:1]
         ops.best(out.logits, self.width, model.most, model.vocabulary, row=last, out=(level.shares, level.tokens))
         if level.state is not None:
             torch.index_select(out.states[0], 0, last, out=level.state)
@@ -146,7 +146,7 @@ class DraftGraphs(WholeDrafts):
         if states is not None and level.state is not None:
             states.copy_(level.state.expand(self.width, -1))
         for _ in range(levels):
-            out = model.step(level.inputs)
+            out = model.body(level.inputs)
             shares, tokens = ops.best(out.logits, self.width, model.most, model.vocabulary)
             ops.advance(level, shares, tokens)
             if states is not None:

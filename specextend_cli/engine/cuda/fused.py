@@ -1,8 +1,7 @@
 """A decoder of few launches: joined matrices, and one kernel for what lies between two of them.
 
-Ten launches a layer, where transformers' layers take some sixty. It covers the block families that the native forward
-of processors covers (attention and a gated MLP, each behind an RMS norm: Llama, SmolLM, Qwen2, Qwen3, Mistral), as well
-as Granite and the layers of EAGLE heads. A model of another make raises NotOursError and keeps transformers' layers.
+Ten launches a layer, where transformers' layers take some sixty. It covers what `Decoder` does but for Gemma's norms,
+activation and caps; a model of another make raises NotOursError and keeps transformers' layers.
 """
 
 from __future__ import annotations

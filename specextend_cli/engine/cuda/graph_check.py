@@ -123,13 +123,13 @@ def _survived(error: Exception, device: torch.device) -> str:
 
 def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, capture: Capture) -> str:
     """Let the drafter's model grow whole trees by graphs; why it does not, if so."""
-    model, backend = _draft_model(target, drafter)
-    if model is None or backend is None:
+    model, runner = _draft_model(target, drafter)
+    if model is None or runner is None:
         return ""
     expected = _draft(target, drafter, shape)
     try:
         scratch = drafter.model.new_cache(max(PENDING_BUCKETS) + MOST_SLOTS)
-        backend.drafts = DraftGraphs(model, scratch, shape, capture)
+        runner.drafts = DraftGraphs(model, scratch, shape, capture)
         found = _draft(target, drafter, shape)
         common = sorted(found.keys() & expected.keys())
         if len(common) < (1 if target.lm.dtype == torch.float32 else _COMMON) * len(expected):
@@ -139,10 +139,10 @@ def _use_for_drafts(target: Target, drafter: ModelDrafter, shape: TreeShape, cap
             size = disagreement(ours, theirs, target.lm.dtype)
             why = "" if size is None else f"its scores differ from those without, by {size:.0%} of their size"
     except Exception as error:  # Triton's errors have no common class
-        backend.drafts = None
+        runner.drafts = None
         why = _survived(error, target.lm.device)
     if why:
-        backend.drafts = None
+        runner.drafts = None
     return why
 
 
@@ -153,12 +153,12 @@ def _draft_model(target: Target, drafter: ModelDrafter) -> tuple[DraftModel | No
         states = head.fc.weight.new_empty(0, head.config.hidden)
         known, most = head.embedding.num_embeddings, len(head.vocabulary)
         width = head.config.fused * head.config.target_hidden
-        made = DraftModel(of_head.graphs.step, known, most, drafter.vocabulary, head.fuse, width, states)
+        made = DraftModel(of_head.graphs.body, known, most, drafter.vocabulary, head.fuse, width, states)
         return made, of_head
     if isinstance(drafter, LMDrafter) and isinstance(drafter.lm.runner, GraphedModel):
         lm, of_model = drafter.lm, drafter.lm.runner
         most = min(lm.vocabulary, target.lm.vocabulary)
-        return DraftModel(of_model.graphs.step, lm.vocabulary, most, windowed=any(lm.windows)), of_model
+        return DraftModel(of_model.graphs.body, lm.vocabulary, most, windowed=any(lm.windows)), of_model
     return None, None
 
 

@@ -45,7 +45,7 @@ class Graphs:
 
     def __init__(
         self,
-        step: Body,
+        body: Body,
         scratch: KVCache,
         capture: Capture,
         *,
@@ -54,11 +54,11 @@ class Graphs:
         states: Tensor | None = None,
     ) -> None:
         """Capture all of them. Any error of `capture`. `scratch` has rows for the largest one, which it overwrites."""
-        self.step = step
+        self.body = body
         device = scratch.device
         at = scratch.states.addresses()
         if at is None:
-            raise RuntimeError("its recurrences are not in single precision")
+            raise RuntimeError("its states cannot be found by an address")
         # No scratch cache of several sequences: all of them write into one.
         shapes = [*((b, b) for b in batches), *((nodes, 1) for nodes in trees)]
         inputs = [
@@ -69,16 +69,16 @@ class Graphs:
             own = held.rows // held.sequences
             behind = [*[0] * held.sequences, *[own] * held.sequences, own, *addresses_of(scratch)]
             held.set([*[0] * held.rows, *range(held.rows), *[-1] * (held.rows * WORDS), *behind, *at])
-        bodies = [partial(step, held) for held in inputs]
+        bodies = [partial(body, held) for held in inputs]
         with capturing():
-            graphs = [Graph(held, *capture(body, device)) for held, body in zip(inputs, bodies, strict=True)]
+            graphs = [Graph(held, *capture(one, device)) for held, one in zip(inputs, bodies, strict=True)]
             # After all of them, which must not overwrite what these read: outputs.
             self.last = torch.zeros(1, dtype=torch.long, device=device)
-            kept = {graph.inputs.rows: graph for graph in graphs if graph.out.recorded}
-            committing = {
-                rows: partial(_commit_states, of.out.recorded, of.inputs, self.last) for rows, of in kept.items()
+            kept = [graph for graph in graphs if graph.out.recorded]
+            commits = [partial(_commit_states, graph.out.recorded, graph.inputs, self.last) for graph in kept]
+            self.committing = {
+                graph.inputs.rows: capture(commit, device)[1] for graph, commit in zip(kept, commits, strict=True)
             }
-            self.committing = {rows: capture(body, device)[1] for rows, body in committing.items()}
         self.batches = {graph.inputs.rows: graph for graph in graphs[: len(batches)]}
         self.trees = {graph.inputs.rows: graph for graph in graphs[len(batches) :]}
 
@@ -88,7 +88,7 @@ class Graphs:
 
     def for_tree(self, step: Step, rows: int) -> Graph | None:
         """The same for a forward that attends by the kernel, and is no prompt's last chunk: that has more rows."""
-        suits = step.backend is triton_tree and not step.record_last and self.step.is_current()
+        suits = step.backend is triton_tree and not step.record_last and self.body.is_current()
         return self.tree(rows) if suits else None
 
     def batch(self, sequences: int) -> Graph | None:
@@ -148,7 +148,7 @@ class GraphedModel(Runner):
     """A language model's `Runner`: trees of one sequence, and batches of one token each."""
 
     def __init__(
-        self, lm: LanguageModel, step: Body, capture: Capture, *, batches: Sequence[int], nodes: int | None = None
+        self, lm: LanguageModel, body: Body, capture: Capture, *, batches: Sequence[int], nodes: int | None = None
     ) -> None:
         """For `nodes` see `tree_buckets`."""
         self._stock = lm.stock
@@ -160,7 +160,7 @@ class GraphedModel(Runner):
             some = torch.arange(2, device=lm.device)
             lm.forward(some, some, scratch)
             scratch.commit()
-        self.graphs = Graphs(step, scratch, capture, trees=trees, batches=batches)
+        self.graphs = Graphs(body, scratch, capture, trees=trees, batches=batches)
 
     def slots(self, sequences: int) -> int:
         """See `Runner`."""
@@ -176,7 +176,7 @@ class GraphedModel(Runner):
         if cache.is_batch:
             return self._run_batch(step, cache)
         is_prompt = step.tree is None and step.tree_mask is None and (n > 1 or step.record_last)
-        body = self.graphs.step
+        body = self.graphs.body
         if is_prompt and isinstance(body, FusedModel) and step.backend is triton_tree and body.is_current():
             return body.read(step, cache)
         if step.tree is not None:
@@ -218,19 +218,19 @@ class GraphedModel(Runner):
 
     def follows_trees(self, nodes: int, attention: Backend) -> bool:
         """See `Runner`."""
-        return attention is triton_tree and self.graphs.tree(nodes) is not None and self.graphs.step.is_current()
+        return attention is triton_tree and self.graphs.tree(nodes) is not None and self.graphs.body.is_current()
 
     def _commit_row(self, rows: int, forward: int, row: int) -> None:
         """Put the states after a row of a tree where they are to go. RuntimeError: others were computed since."""
         if forward != self._forwards:
-            raise RuntimeError("the states of a tree have to be kept before the next forward")
+            raise RuntimeError("the states of a tree have to be committed before the next forward")
         if rows > 1:  # of a single one they are there
             self.graphs.last.fill_(row)
             self.graphs.committing[rows]()
 
     def _run_batch(self, step: Step, cache: KVCache) -> Output:
         b, graph = cache.used, self.graphs.batch(cache.used)
-        fits = graph is not None and graph.inputs.rows <= cache.slots and self.graphs.step.is_current()
+        fits = graph is not None and graph.inputs.rows <= cache.slots and self.graphs.body.is_current()
         if graph is None or not fits or cache.states.addresses() is None:
             return self._stock.run(step)
         held = graph.inputs
@@ -256,10 +256,10 @@ def _features(graph: Graph, layers: Sequence[int], n: int) -> Tensor | None:
 class GraphedHead(Runner):
     """A draft head's `Runner`."""
 
-    def __init__(self, head: EagleHead, step: Body, capture: Capture) -> None:
+    def __init__(self, head: EagleHead, body: Body, capture: Capture) -> None:
         self._head = head
         states = torch.empty(0, head.config.hidden, dtype=head.fc.weight.dtype, device=head.fc.weight.device)
-        self.graphs = Graphs(step, head.new_cache(max(TREE_BUCKETS)), capture, states=states)
+        self.graphs = Graphs(body, head.new_cache(max(TREE_BUCKETS)), capture, states=states)
 
     def run(self, step: Step) -> Output:
         """See `Runner`."""

@@ -127,7 +127,7 @@ class ModelDrafter(SuspendableDrafter):
     def _grown(self, shape: TreeShape) -> DraftTree:
         """Read the pending tokens; the tree that the model proposes, whose own rows are dropped by the caller.
 
-        Where its forward backend grows whole trees without the host, by that; else level by level, a forward for each.
+        Where its runner grows whole trees without the host, by that; else level by level, a forward for each.
         """
         working, tokens = self.working, self._pending
         if self.is_self:

@@ -8,14 +8,11 @@ from functools import partial
 
 from reportlab.lib.pagesizes import A4, landscape
 
-from tests.documents.known.sheet import DEJAVU, Look, Sheet, words_of
+from tests.documents.known.sheet import DEJAVU, Look, Sheet
 from tests.documents.known.story import Known, Story
-from tests.documents.raw_pdf import bitmap_font_pdf
 
 HEAD = "Bulletin of the Geological Survey"
 MARK = "PRELIMINARY"
-_OT1 = {"ffi": "\x0e", "ffl": "\x0f", "ff": "\x0b", "fi": "\x0c", "fl": "\x0d", "“": "\x5c", "”": "\x22", "’": "\x27"}
-_T1 = {"ffi": "\x1e", "ffl": "\x1f", "ff": "\x1b", "fi": "\x1c", "fl": "\x1d", "“": "\x10", "”": "\x11", "’": "\x27"}
 
 
 def _heads(sheet: Sheet, head: str = HEAD, foot: str = "{}", size: float = 9) -> None:
@@ -82,12 +79,6 @@ _FILES: tuple[tuple[str, str, Look], ...] = (
 )
 
 
-def _replaced(text: str, letters: dict[str, str]) -> str:
-    for before, after in letters.items():
-        text = text.replace(before, after)
-    return text
-
-
 def _hidden(sheet: Sheet, story: Story) -> None:
     """Words that nobody sees: in render mode 3, white on white, under a box, and outside of the page."""
     gone = [f"{story.prose.words(3, 5)} {way}" for way in ("nowhere", "whitened", "covered", "outside")]
@@ -119,8 +110,3 @@ def reportlab_files() -> Iterator[Known]:
             _BEFORE[kind](sheet, story)
         junk = (HEAD,) if look.decorate != Look.decorate else ()
         yield story.known("reportlab", kind, ".pdf", sheet.story(story).data(), *junk)
-    for kind, codes in (("type3-ot1", _OT1), ("type3-t1", _T1)):  # TeX's bitmap fonts, without names
-        story, sheet = Story(kind, "pppp"), Sheet(Look(font="Courier"))
-        lines = [line for block in story.blocks for line in sheet.wrap(words_of(block.text), 470)]
-        data = bitmap_font_pdf([_replaced(" ".join(word.text for word in line), codes) for line in lines])
-        yield story.known("reportlab", kind, ".pdf", data)
