@@ -10,6 +10,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate, prompt, small_draft, tiny
 from tests.helpers.decoding import run
+from tests.helpers.grid import pairs
 
 CHAIN = TreeShape(nodes=7, depth=6, width=1, threshold=0.0)
 ALL = Retrieval(policy="retrieval", chunk=8, top_k=100, recent=8, every=0)
@@ -22,15 +23,7 @@ def source(kind: str, positions: str) -> Lookup | SmallModel:
     return SmallModel(LanguageModel(small_draft()), Target(LanguageModel(tiny())), config)
 
 
-@pytest.mark.parametrize(
-    ("kind", "positions"),
-    [
-        ("lookup", "absolute"),
-        pytest.param("lookup", "compact", marks=pytest.mark.full),
-        pytest.param("model", "absolute", marks=pytest.mark.full),
-        ("model", "compact"),
-    ],
-)
+@pairs(kind=("lookup", "model"), positions=("absolute", "compact"))
 def test_triforce_is_lossless(kind: str, positions: str) -> None:
     model, tokens = tiny(), prompt(200)
     expected = generate(model, tokens, 24)

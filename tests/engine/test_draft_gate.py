@@ -111,10 +111,7 @@ def test_a_useless_drafter_costs_almost_nothing(
 @pytest.mark.parametrize("noise", [0.0, 0.3])
 def test_a_good_drafter_is_used(promised: float, noise: float, copies: bool) -> None:
     assert gain(0.8, promised, 0.01, noise=noise, copies=copies) > 1.9
-
-
-def test_a_drafter_that_costs_more_than_it_gains_is_not_used() -> None:
-    assert gain(0.8, 0.8, 0.3) > 0.95
+    assert gain(0.8, promised, 0.3, noise=noise) > 0.94  # one that costs more than it gains is not
 
 
 @pytest.mark.parametrize(("forward", "rate", "most"), [(0.001, 0.9, 7), (0.012, 0.55, 1), (0.04, 0.2, 0)])

@@ -13,7 +13,7 @@ from specextend_cli.engine.drafters import LMDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
 from specextend_cli.errors import ModelError
-from tests.engine.tiny_models import COMMON, FAMILIES, UNTIED, generate, make, prompt, tiny
+from tests.engine.tiny_models import COMMON, FAMILIES, RECURRENT, UNTIED, generate, make, prompt, tiny
 from tests.helpers.decoding import FAMILY_DRAFTERS, NEW, POLICIES, run, small
 from tests.helpers.grid import but_for, pairs
 
@@ -53,14 +53,18 @@ def test_a_working_set_keeps_to_its_draft_s_windows(policy: str) -> None:
         assert meter.accepted_lengths[1] <= 1
 
 
-@pytest.mark.parametrize("name", but_for(("gemma2", "gpt-oss"), [name for name in WINDOWED if name != "granite-swa"]))
+SHOWN = [*(name for name in WINDOWED if name != "granite-swa"), *RECURRENT]
+"""Granite returns attention before its sinks have taken their share."""
+
+
+@pytest.mark.parametrize("name", but_for(("gemma2", "gpt-oss", "qwen3.5"), SHOWN))
 @torch.inference_mode()
 def test_attention_is_the_model_s_own(name: str) -> None:
-    """The rows of eager attention, made to sum to 1. Granite returns them before its sinks have taken their share."""
+    """The rows of eager attention, made to sum to 1, in all layers that attend."""
     model = tiny(name)
     lm = LanguageModel(model)
-    tokens, layers = torch.tensor(prompt(90)), range(lm.layers)
-    target = Target(lm)
+    tokens, target = torch.tensor(prompt(90)), Target(lm)
+    layers = list(target.cache.buffer_of)
     target.score_layers = frozenset(layers)
     target.begin(100)
     target.prefill(tokens[:60])

@@ -30,6 +30,7 @@ from specextend_cli.engine.cuda.stock import StockHead, StockModel
 from specextend_cli.engine.drafters import EagleDrafter
 from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.target import Target
+from specextend_cli.errors import ModelError
 from specextend_cli.runtime.gpu import run_by_graphs, tree_for
 from tests.engine.tiny_models import by_generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, run, small
@@ -378,8 +379,17 @@ def wrong_in_trees(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args: 
     return hybrid(q, k, v if tree_mask is None else v.flip(2), scale, tree_mask, *args)
 
 
+def wrong_in_prompts(q: Any, k: Any, v: Any, scale: float, tree_mask: Any, *args: Any) -> Any:
+    return hybrid(q, k, v.flip(2) if tree_mask is None and q.shape[2] > 1 else v, scale, tree_mask, *args)
+
+
 @pytest.mark.parametrize(
-    ("broken", "why"), [(failing, "CompilationError: no such"), (wrong_in_trees, "its logits of a draft tree differ")]
+    ("broken", "why"),
+    [
+        (failing, "CompilationError: no such"),
+        (wrong_in_trees, "its logits of a draft tree differ"),
+        (wrong_in_prompts, "its logits of a prompt differ"),
+    ],
 )
 def test_attention_that_fails_is_replaced(broken: Any, why: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lm_module, "preferred", lambda device, name: ("triton", "torch"))
@@ -388,3 +398,6 @@ def test_attention_that_fails_is_replaced(broken: Any, why: str, monkeypatch: py
     assert (lm.attention, lm.backend) == ("torch", hybrid)
     assert list(lm.refused) == ["triton"]
     assert lm.refused["triton"].startswith(why)
+    monkeypatch.setattr(lm_module, "preferred", lambda device, name: ("triton",))
+    with pytest.raises((ModelError, CompilationError)):
+        LanguageModel(tiny())
