@@ -7,8 +7,6 @@ from functools import partial
 import pytest
 import torch
 import transformers
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from specextend_cli.engine.batch import BatchRequest, slots_for
 from specextend_cli.engine.cache import KVCache
@@ -95,29 +93,6 @@ def assert_same_states(cache: KVCache, other: KVCache) -> None:
                 assert (mine - expected).norm() <= 1e-3 * expected.norm()
 
 
-@pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
-@settings(max_examples=12, deadline=None)
-@given(
-    chain=st.lists(st.integers(0, VOCABULARY - 1), min_size=1, max_size=9),
-    kept=st.integers(1, 9),
-    length=st.integers(1, 40),
-)
-def test_a_cut_back_leaves_the_states_of_what_is_kept(name: str, chain: list[int], kept: int, length: int) -> None:
-    """However many tokens of a chain are accepted; their logits are those of reading in order."""
-    lm, tokens = model(name), prompt(40)[-length:]
-    target, kept = Target(lm), min(kept, len(chain))
-    target.begin(100)
-    target.prefill(torch.tensor(tokens))
-    logits = target.verify(chain_of(chain)).logits
-    target.commit(range(kept))
-    read = [*tokens, *chain[:kept]]
-    assert_same_states(target.cache, read_in_order(lm, read))
-    ids = torch.tensor(read)
-    expected = lm.forward(ids, torch.arange(len(read)), lm.new_cache(len(read)), logits_to_keep=kept).logits
-    torch.testing.assert_close(logits[:kept], expected, atol=1e-3, rtol=1e-3)
-    assert all(layer.recorded is None for layer in target.cache.states.layers)
-
-
 def chain_of(tokens: list[int]) -> DraftTree:
     return DraftTree(tokens, [max(node - 1, 0) for node in range(len(tokens))], [1.0] * len(tokens))
 
@@ -130,23 +105,6 @@ def model(name: str) -> LanguageModel:
     if name not in MODELS:
         MODELS[name] = LanguageModel(tiny(name))
     return MODELS[name]
-
-
-@pytest.mark.parametrize("name", SOME)
-def test_what_is_dropped_leaves_no_trace(name: str) -> None:
-    lm, tokens = model(name), prompt(30)
-    cache = read_in_order(lm, tokens)
-    for _ in range(2):
-        lm.run(Step.of_tree(chain_of([1, 2, 3, 4]), 30, cache))
-        cache.rollback()
-        lm.forward(torch.tensor([5]), torch.tensor([30]), cache)
-        cache.rollback()
-    assert_same_states(cache, read_in_order(lm, tokens))
-    cache.begin(10)
-    assert cache.states.nbytes == 0
-    lm.forward(torch.tensor(tokens[:9]), torch.arange(9), cache)
-    cache.commit()
-    assert_same_states(cache, read_in_order(lm, tokens[:9]))
 
 
 def test_a_length_that_was_not_marked_cannot_be_gone_back_to() -> None:

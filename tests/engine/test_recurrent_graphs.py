@@ -21,7 +21,7 @@ from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from specextend_cli.engine.tree import DraftTree
 from tests.engine.test_graphs import Captured, captured_of
-from tests.engine.test_recurrent import SOME, assert_same_states, chain_of, read_in_order
+from tests.engine.test_recurrent import SOME, assert_same_states, chain_of, model, read_in_order
 from tests.engine.tiny_models import RECURRENT, VOCABULARY, by_generate, generate, prompt, tiny
 from tests.helpers.decoding import DRAFTERS, NEW, POLICIES, decode_together, run, small
 from tests.helpers.draft_trees import trees
@@ -84,19 +84,26 @@ def by_graphs(name: str) -> LanguageModel:
     return LMS[name]
 
 
+Make = Callable[[str], LanguageModel]
+either = pytest.mark.parametrize("made", [by_graphs, model])
+"""Without graphs trees are chains."""
+
+
+@either
 @pytest.mark.parametrize("name", but_for(SOME, RECURRENT))
 @settings(max_examples=12, deadline=None)
 @given(data=st.data(), length=st.integers(1, 40))
-def test_a_cut_back_leaves_the_states_of_the_path(name: str, data: st.DataObject, length: int) -> None:
+def test_a_cut_back_leaves_the_states_of_the_path(name: str, made: Make, data: st.DataObject, length: int) -> None:
     """Of tree after tree, whatever they are, and wherever a path ends; a block between them runs without graphs."""
     with pytest.MonkeyPatch.context() as patch:
         replace_kernels(patch)
-        lm, read = by_graphs(name), prompt(40)[-length:]
+        lm, read = made(name), prompt(40)[-length:]
         target = Target(lm)
         target.begin(200)
         target.prefill(torch.tensor(read))
         for _ in range(data.draw(st.integers(1, 4))):
             tree, chosen = data.draw(trees(vocabulary=VOCABULARY)), data.draw(st.integers(0, 100))
+            tree = tree if made is by_graphs else chain_of(tree.tokens)
             logits = target.verify(tree).logits.clone()
             path = [chosen % len(tree)]
             while path[0]:
@@ -112,13 +119,15 @@ def test_a_cut_back_leaves_the_states_of_the_path(name: str, data: st.DataObject
                 target.prefill(torch.tensor([1, 2, 3]))
                 read += [1, 2, 3]
         assert_same_states(target.cache, read_in_order(lm, read))
+        assert made is by_graphs or all(layer.recorded is None for layer in target.cache.states.layers)
 
 
+@either
 @pytest.mark.parametrize("name", SOME)
-def test_what_is_dropped_leaves_no_trace(name: str) -> None:
-    lm, tokens = by_graphs(name), prompt(30)
+def test_what_is_dropped_leaves_no_trace(name: str, made: Make) -> None:
+    lm, tokens = made(name), prompt(30)
     cache = read_in_order(lm, tokens)
-    for tree in (TREE, DraftTree([3], [0], [1.0])):
+    for tree in (TREE if made is by_graphs else chain_of([1, 2, 3, 4]), DraftTree([3], [0], [1.0])):
         for _ in range(2):
             lm.run(Step.of_tree(tree, 30, cache))
             cache.rollback()
@@ -126,6 +135,11 @@ def test_what_is_dropped_leaves_no_trace(name: str) -> None:
     lm.run(Step.of_tree(DraftTree([3], [0], [1.0]), 30, cache))
     cache.commit()  # a single node is no tree
     assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
+    cache.begin(10)
+    assert cache.states.nbytes == 0
+    lm.forward(torch.tensor(tokens[:9]), torch.arange(9), cache)
+    cache.commit()
+    assert_same_states(cache, read_in_order(lm, tokens[:9]))
 
 
 @pytest.mark.parametrize("name", SOME)
@@ -147,8 +161,6 @@ def test_states_that_others_took_stay_as_they_were(name: str) -> None:
     assert_same_states(cache, read_in_order(lm, [*tokens, 3]))
     step(7)
     assert_same_states(cache, read_in_order(lm, [*tokens, 3, 7]))
-    cache.begin(10)
-    assert cache.states.nbytes == 0
 
 
 def test_what_cannot_be_kept_is_an_error() -> None:

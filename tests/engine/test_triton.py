@@ -31,8 +31,8 @@ from tests.helpers.triton_attention import (
     check_sequences,
     check_windows,
     exact,
+    multiply_bfloat16,
 )
-from tests.helpers.triton_interpreter import multiply_bfloat16
 from tests.helpers.triton_marks import INTERPRETING, TRITON, interpreted
 
 SIZES = [(1, 0), (1, 690), (7, 63), (33, 140)]  # queries, keys before them

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
@@ -27,9 +28,36 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
+from specextend_cli.engine.tree import DraftTree
 from tests.engine.tiny_heads import tiny_head
 from tests.engine.tiny_models import VOCABULARY, by_generate, prompt, small_draft, windowed_draft
-from tests.helpers.random_drafter import RandomDrafter
+
+
+class RandomDrafter(Drafter):
+    """A deliberately bad one: well-formed trees of random tokens. Losslessness must not depend on a drafter's wits."""
+
+    name = "random"
+
+    def __init__(self, vocabulary: int, seed: int = 0) -> None:
+        self.vocabulary = vocabulary
+        self.random = random.Random(seed)
+        self._last = 0
+
+    def observe(self, tokens: Sequence[int], features: Tensor | None, ids: Tensor | None = None) -> None:
+        self._last = tokens[-1]
+
+    def propose(self, shape: TreeShape) -> DraftTree:
+        tokens, parents, scores = [self._last], [0], [1.0]
+        siblings: set[tuple[int, int]] = set()
+        for _ in range(shape.nodes - 1):
+            parent, token = self.random.randrange(len(tokens)), self.random.randrange(self.vocabulary)
+            if (parent, token) not in siblings:
+                siblings.add((parent, token))
+                tokens.append(token)
+                parents.append(parent)
+                scores.append(scores[parent] * self.random.random())
+        return DraftTree(tokens, parents, scores)
+
 
 NEW = 32
 SHAPE = TreeShape(nodes=16, depth=5, width=3, threshold=0.0)

@@ -26,10 +26,6 @@ _FILLER = (
     "A steamer called twice a week and brought letters, tools and flour.",
     "The fields around the town were poor, and the farmers kept sheep rather than cattle.",
     "The people of the town are proud of their choir, which sings every year in the capital.",
-    "Stone from the hills was used for almost every building in the main street.",
-    "The doctor walked from farm to farm and was paid in eggs and butter.",
-    "Children went to school in the morning and helped on the boats in the afternoon.",
-    "Visitors come in the summer for the walks along the cliffs and for the quiet.",
 )
 
 

@@ -26,11 +26,16 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from specextend_cli.engine.attention.flash_package import is_right
 from specextend_cli.engine.attention.hybrid import _has_windows, capability
 from tests import ROOT
-from tests.helpers.host_operations import INDEXING, READS
 
 DEVICE = torch.device("cuda:0")
 _PACKAGE = str(ROOT / "specextend_cli")
 _aten = torch.ops.aten
+
+READS = {  # The device computes how large the result is, and the host has to know; or the host reads the number.
+    *(_aten.nonzero, _aten.masked_select, _aten._local_scalar_dense, _aten.equal, _aten.bincount),
+    *(_aten._unique, _aten._unique2, _aten.unique_dim, _aten.unique_consecutive, _aten.unique_dim_consecutive),
+}
+INDEXING = {_aten.index, _aten.index_put, _aten.index_put_, _aten._index_put_impl_}  # by a mask: the same
 
 _AT_ONCE = 64 << 10
 """Bytes that a driver takes from pageable memory without waiting for the device (CUDA's programming guide)."""
@@ -214,9 +219,7 @@ def pretend_device(memory: int = 80 << 30) -> Iterator[PretendDevice]:
             major=8, minor=9, total_memory=memory, multi_processor_count=8, shared_memory_per_block_optin=96 << 10
         ),
         "reset_peak_memory_stats": None,
-        "max_memory_allocated": 0,
-        "memory_allocated": 0,
-        "memory_reserved": 0,
+        **dict.fromkeys(("max_memory_allocated", "memory_allocated", "memory_reserved"), 0),
     }
     with pytest.MonkeyPatch.context() as patch, _guard(), _lifting_later(), _PythonSide(), device:
         for name, answer in answers.items():

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_leaves
 
-from tests.helpers.host_operations import INDEXING, READS
+from tests.helpers.pretend_device import INDEXING, READS
 from tests.helpers.repeated_capture import tensors
 
 _aten = torch.ops.aten

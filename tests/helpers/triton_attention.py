@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
+import pytest
 import torch
 
 from specextend_cli.engine.attention.hybrid import hybrid
@@ -145,3 +149,21 @@ def check_options(device: str, dtype: torch.dtype, masked: bool, ways: int) -> N
         out = attend(q, k, v, 0.1, words=words, tree=tree, launch=launch, softmax=there)
         expected = reference(q.cpu().float(), k.cpu().float(), v.cpu().float(), 0.1, mask, options)
         assert (out.cpu().float() - expected).abs().max() < TOLERANCE[dtype]
+
+
+def multiply_bfloat16(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let Triton's interpreter multiply bfloat16: widened before, as a GPU adds up the products in float32."""
+    import triton.language as tl
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    multiply = InterpreterBuilder.create_dot
+
+    def widened(matrix: Any) -> Any:
+        if matrix.dtype.scalar.name != "bf16":
+            return matrix
+        return TensorHandle((matrix.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+    def create_dot(self: Any, a: Any, b: Any, *more: Any) -> Any:
+        return multiply(self, widened(a), widened(b), *more)
+
+    monkeypatch.setattr(InterpreterBuilder, "create_dot", create_dot)

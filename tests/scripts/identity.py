@@ -28,7 +28,7 @@ from specextend_cli.engine.meter import Meter
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
 from tests.engine.tiny_models import generate
-from tests.helpers.random_drafter import RandomDrafter
+from tests.helpers.decoding import RandomDrafter
 from tests.scripts.real_documents import OncePrefilled, framed, read
 
 
