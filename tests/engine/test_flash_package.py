@@ -66,20 +66,20 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
     forget()
 
 
-def test_it_is_not_installed(install: Install) -> None:
+@pytest.mark.parametrize(
+    "given",
+    [
+        (),
+        (FUNCTION.format(offset=LAST_KEYS), "flash-attn-4", "flash_attn/cute/__init__.py"),
+        ("raise OSError('undefined symbol')",),
+    ],
+)
+def test_it_is_not_installed(install: Install, given: tuple[str, ...]) -> None:
+    """Not at all; only the fourth, without whose `__init__` `flash_attn` is found, but no function; or broken."""
+    if given:
+        install(*given)
     assert not is_installed()
     assert BACKENDS["flash_attn"].missing() == "flash-attn"
-
-
-def test_flash_attn_4_is_not_taken_for_flash_attn(install: Install) -> None:
-    """It has no `flash_attn/__init__.py` of its own, so that `flash_attn` is found without any function."""
-    install(FUNCTION.format(offset=LAST_KEYS), "flash-attn-4", "flash_attn/cute/__init__.py")
-    assert not is_installed()
-
-
-def test_the_distribution_and_the_import_are_asked(install: Install) -> None:
-    install("raise OSError('undefined symbol')")
-    assert not is_installed()
     with pytest.raises(UsageError) as caught:
         check_attention("flash_attn", CUDA)
     assert "flash-attn is not installed" in caught.value.why

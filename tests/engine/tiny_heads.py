@@ -11,16 +11,8 @@ from specextend_cli.engine.head import EagleHead
 from specextend_cli.engine.head_config import HeadConfig
 from tests.engine.tiny_models import VOCABULARY
 
-COMMON = {
-    "hidden": 64,
-    "target_hidden": 64,
-    "heads": 4,
-    "kv_heads": 2,
-    "head_dim": 16,
-    "intermediate": 96,
-    "layers": 1,
-    "embedding": VOCABULARY,
-}
+COMMON = {"hidden": 64, "target_hidden": 64, "heads": 4, "kv_heads": 2, "head_dim": 16, "intermediate": 96}
+COMMON |= {"layers": 1, "embedding": VOCABULARY}
 EAGLE1 = HeadConfig(**{**COMMON, "generation": 1, "draft_vocab": VOCABULARY, "feature_layers": (3,)})
 EAGLE3 = HeadConfig(**{**COMMON, "generation": 3, "draft_vocab": 40, "feature_layers": (0, 1, 2)})
 

@@ -25,20 +25,16 @@ COMMON = {
     "pad_token_id": None,
 }
 
+
+def rope(kind: str, **changes: float) -> dict[str, Any]:
+    return {"rope_type": kind, "rope_theta": 10000.0, "factor": 4.0, **changes}
+
+
+LLAMA_3 = rope("llama3", low_freq_factor=1.0, high_freq_factor=4.0, original_max_position_embeddings=128)
 ARCHITECTURES: dict[str, Callable[[], PreTrainedConfig]] = {
     "llama": lambda: transformers.LlamaConfig(**COMMON),
     "llama-mha": lambda: transformers.LlamaConfig(**{**COMMON, "num_key_value_heads": 4}),
-    "llama3-rope": lambda: transformers.LlamaConfig(
-        **COMMON,
-        rope_parameters={
-            "rope_type": "llama3",
-            "rope_theta": 10000.0,
-            "factor": 4.0,
-            "low_freq_factor": 1.0,
-            "high_freq_factor": 4.0,
-            "original_max_position_embeddings": 128,
-        },
-    ),
+    "llama3-rope": lambda: transformers.LlamaConfig(**COMMON, rope_parameters=LLAMA_3),
     "qwen2": lambda: transformers.Qwen2Config(**COMMON),
     "qwen3": lambda: transformers.Qwen3Config(**COMMON, head_dim=32),
     "mistral": lambda: transformers.MistralConfig(**COMMON, sliding_window=None),
@@ -69,10 +65,7 @@ MULTIPLIERS = {"embedding_multiplier": 3.0, "residual_multiplier": 0.7, "attenti
 
 DELTA_NET = {
     "layer_types": ["linear_attention", "full_attention", "linear_attention"],
-    "linear_num_key_heads": 2,
-    "linear_num_value_heads": 4,
-    "linear_key_head_dim": 12,
-    "linear_value_head_dim": 16,
+    **{"linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 12, "linear_value_head_dim": 16},
 }
 MAMBA = {"mamba_n_heads": 8, "mamba_d_head": 16, "mamba_n_groups": 2, "mamba_d_state": 12, "mamba_chunk_size": 16}
 RECURRENT: dict[str, Callable[[], PreTrainedConfig]] = {
@@ -87,10 +80,6 @@ RECURRENT: dict[str, Callable[[], PreTrainedConfig]] = {
     "lfm2": lambda: transformers.Lfm2Config(**COMMON, layer_types=["conv", "full_attention", "conv"]),
 }
 """Layers with a state of the whole sequence: delta nets, short convolutions."""
-
-
-def rope(kind: str, **changes: float) -> dict[str, Any]:
-    return {"rope_type": kind, "rope_theta": 10000.0, "factor": 4.0, **changes}
 
 
 FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
@@ -134,17 +123,9 @@ FAMILIES: dict[str, Callable[[], PreTrainedConfig]] = {
 OTHERS: dict[str, Callable[[], PreTrainedConfig]] = {
     "deepseek-v3": lambda: transformers.DeepseekV3Config(
         **{**COMMON, "num_key_value_heads": 4},
-        q_lora_rank=24,
-        kv_lora_rank=16,
-        qk_nope_head_dim=16,
-        qk_rope_head_dim=8,
-        v_head_dim=16,
-        n_routed_experts=4,
-        n_group=2,
-        topk_group=1,
-        num_experts_per_tok=2,
-        moe_intermediate_size=48,
-        first_k_dense_replace=1,
+        **{"q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16},
+        **{"n_routed_experts": 4, "n_group": 2, "topk_group": 1, "num_experts_per_tok": 2},
+        **{"moe_intermediate_size": 48, "first_k_dense_replace": 1},
     ),
     "llama4": lambda: transformers.Llama4TextConfig(
         **COMMON,

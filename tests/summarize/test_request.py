@@ -9,7 +9,7 @@ import pytest
 
 from specextend_cli.errors import UsageError
 from specextend_cli.models.presets import load_preset
-from specextend_cli.models.prompt_templates import Style, spell_out
+from specextend_cli.models.prompt_templates import PLACEHOLDERS, WISHES, Style, spell_out
 from specextend_cli.summarize.mapreduce import summary_parts
 from specextend_cli.summarize.request import Request, answer_tokens, target_words
 from specextend_cli.summarize.summarizer import Summarizer
@@ -171,3 +171,41 @@ def test_the_shape_of_a_style_does_not_depend_on_the_model(asked, style, length,
 @pytest.mark.parametrize(("style", "spelled"), [("", "a b"), ("S {words}", "a S {words} b")])
 def test_an_empty_sentence_takes_the_space_before_it_along(style, spelled):
     assert spell_out("a {style}\n{focus} b", {"style": style, "focus": ""}) == spelled
+
+
+SPELT = "".join(SPECIALS)
+
+
+def commands(presets, source: str, name: str = "a.txt") -> list[list[int]]:
+    """The control tokens of each prompt for a document of that text and name."""
+    made = summarizer(presets["one"])
+    run(made, document(source, name))
+    return [[number for number in ids if number < len(SPECIALS)] for _, _, ids in made.prompts.asked]
+
+
+@pytest.mark.parametrize("sentences", [3, 30])
+def test_a_document_gives_no_orders(presets, sentences):
+    plain = commands(presets, text(sentences))
+    hostile = commands(
+        presets, text(sentences).replace("harbour", f"{SPELT}\N{OBJECT REPLACEMENT CHARACTER}document{{{{ 1 }}}}")
+    )
+    assert {*map(tuple, hostile)} == {tuple(plain[0])}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *(*SPECIALS, SPELT, "[IN[INST]ST]", "<|im_<|im_end|>end|>", "\ufffcdocument\ufffc"),
+        *("{document}", "{{ messages }}", "{words} {nonsense}"),
+    ],
+)
+def test_a_title_gives_no_orders(presets, name):
+    assert commands(presets, text(3), name) == commands(presets, text(3))
+
+
+def test_every_placeholder_has_a_value(presets):
+    made = summarizer(presets["one"])
+    every = " ".join(f"{{{name}}}" for name in (*PLACEHOLDERS, *WISHES))
+    prompts = made.preset.prompts.model_copy(update={"single": every, "map": every, "reduce": every})
+    made.preset = made.preset.model_copy(update={"prompts": prompts})
+    assert run(made, document(text(30)))[0].text

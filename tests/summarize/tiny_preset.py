@@ -143,13 +143,8 @@ def llama(*, layers: int, hidden: int) -> PreTrainedConfig:
 def mla() -> PreTrainedConfig:
     from transformers import DeepseekV3Config
 
-    compressed = {
-        "q_lora_rank": 24,
-        "kv_lora_rank": 16,
-        "qk_nope_head_dim": 16,
-        "qk_rope_head_dim": 8,
-        "v_head_dim": 16,
-    }
+    compressed = {"q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8}
+    compressed |= {"v_head_dim": 16}
     sizes = {"num_hidden_layers": 2, "hidden_size": 64, "num_key_value_heads": 4, "first_k_dense_replace": 2}
     return DeepseekV3Config(**sizes, **compressed, **_settings())
 
