@@ -91,9 +91,6 @@ def test_a_wrong_kernel_is_said_and_one_part_s_failure_is_its_own(monkeypatch: p
     assert suite.skipped["late"] == "time was up"
 
 
-# ------------------------------------------------------------------------------------------- on a pretend device
-
-
 @pytest.mark.full
 def test_every_figure_of_the_documentation(pretend: PretendDevice, monkeypatch: pytest.MonkeyPatch) -> None:
     """Beside its aim, if there is one, which says whether it is met."""

@@ -73,12 +73,6 @@ def test_accept_follows_the_target_s_choices(tree: DraftTree, data: st.DataObjec
     assert accepted.tokens == [int(tree.tokens[i]) for i in path[1:]] + [choice[path[-1]]]
 
 
-def test_plain_decoding_is_a_tree_with_one_node() -> None:
-    accepted = accept(root(5), torch.tensor([3]))
-    assert accepted.path == [0]
-    assert accepted.tokens == [3]
-
-
 @pytest.mark.parametrize("n", [1, 2, 3, 60])
 def test_a_chain_is_causal(n: int) -> None:
     chain = DraftTree(range(n), [max(i - 1, 0) for i in range(n)], [1.0] * n)
