@@ -35,7 +35,7 @@ def told(found: Comparison) -> str:
 
 
 def test_the_beginning_of_a_document_is_one_prompt_decoded_once_each_way(presets) -> None:
-    whole = text(200)
+    whole = text(60)
     events, found = once(presets, whole)
     first, second = (number for number, event in enumerate(events) if isinstance(event, SideBegins))
     assert [events[first].plain, events[second].plain] == [True, False]

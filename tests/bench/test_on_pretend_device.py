@@ -26,7 +26,7 @@ def test_its_methods_replay_what_was_captured_at_load(
         model=presets["one"],
         lengths=(192, 256),
         docs=1,
-        tokens=10,
+        tokens=6,
         methods=("plain", "ngram", "self", "lm", "specextend", "standard"),
         device="cuda",
         dtype="float32",
