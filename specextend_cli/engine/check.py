@@ -282,6 +282,9 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     if lm.state_bytes or len(lm.layers_with_keys) < lm.layers or not hasattr(decoder, "layers"):
         yield
         return
+    # transformers records hidden states by hooks, set at the first call that asks for them: of all layers, so now.
+    some = torch.arange(2, device=lm.device)
+    lm.forward(some, some, lm.new_cache(2), feature_layers=(0,))
     kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=False))
     chosen = sorted({*range(lm.layers)[:2], *range(lm.layers)[-2:], *map(kinds.index, kinds)})
     places: list[tuple[Any, str, Any]] = [

@@ -153,11 +153,14 @@ def test_few_layers_are_the_first_and_last() -> None:
     before, layers = (8, 8, 8, None, 8, 8, 8), list(lm.model.get_decoder().layers)
     assert (lm.windows, lm.config.sliding_window) == (before, 8)
     assert tuple(layer.self_attn.sliding_window for layer in layers) == before
+    some = torch.arange(2)
     with check.few_layers(lm):
+        lm.forward(some, some, lm.new_cache(2), feature_layers=(0,))
         chosen = [layers.index(layer) for layer in lm.model.get_decoder().layers]
         assert chosen == [0, 1, 3, 5, 6]
         assert set(lm.windows) == set(before)
         assert lm.new_cache(1).buffers[0].shape[1] == len(chosen) == lm.layers
     assert list(lm.model.get_decoder().layers) == layers
     assert lm.windows == before
+    assert lm.forward(some, some, lm.new_cache(2), feature_layers=range(8)).features.shape == (2, 8 * 64)
     assert [layer.self_attn.layer_idx for layer in layers] == list(range(7))

@@ -177,8 +177,8 @@ def best_of_blocks(
     index = tl.program_id(0).to(tl.int64)
     source = tl.load(pick) if PICKS else index
     block, blocks = tl.program_id(1), tl.num_programs(1)
-    index = tl.arange(0, BLOCK)
-    at = block * BLOCK + index
+    column = tl.arange(0, BLOCK)
+    at = block * BLOCK + column
     x = tl.load(logits + source * row + at, mask=at < most, other=float("-inf")).to(tl.float32)
     top = tl.max(x, 0)
     top = tl.where(top == float("-inf"), 0.0, top)  # where nothing of the block is possible, its sum is 0
@@ -189,7 +189,7 @@ def best_of_blocks(
         best, where = tl.max(x, 0), tl.argmax(x, 0)
         tl.store(values + target + number, best)
         tl.store(ids + target + number, (block * BLOCK + where).to(tl.int64))
-        x = tl.where(index == where, float("-inf"), x)
+        x = tl.where(column == where, float("-inf"), x)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -213,8 +213,8 @@ def best_of_rows(
     parts = tl.load(sums + row * BLOCKS + part, mask=part < BLOCKS, other=float("-inf"))
     top = tl.max(parts, 0)
     whole = top + tl.log(tl.sum(tl.exp(parts - top), 0))
-    index = tl.arange(0, BLOCK)
-    x = tl.load(values + row * COUNT + index, mask=index < COUNT, other=float("-inf"))
+    column = tl.arange(0, BLOCK)
+    x = tl.load(values + row * COUNT + column, mask=column < COUNT, other=float("-inf"))
     for number in tl.range(0, WIDTH):
         best, where = tl.max(x, 0), tl.argmax(x, 0)
         token = tl.load(ids + row * COUNT + where)
@@ -222,7 +222,7 @@ def best_of_rows(
             token = tl.load(vocabulary + token)
         tl.store(shares + row * WIDTH + number, tl.exp(best - whole))
         tl.store(tokens + row * WIDTH + number, token)
-        x = tl.where(index == where, float("-inf"), x)
+        x = tl.where(column == where, float("-inf"), x)
 
 
 @triton.jit  # type: ignore[untyped-decorator]
@@ -250,24 +250,24 @@ def choose_level(
     """One program: add the children to the tree, and make the best of them the next level."""
     lane = tl.arange(0, BLOCK_W)
     inside = lane < WIDTH
-    index = tl.arange(0, BLOCK)
+    column = tl.arange(0, BLOCK)
     if FIRST:
         position, start = tl.load(begin + 1), tl.load(begin + 2)
         slots, size = tl.full([], 0, tl.int64), tl.full([], 1, tl.int64)
-        known = index < WIDTH
-        child = tl.load(shares + index, mask=known, other=0.0)
+        known = column < WIDTH
+        child = tl.load(shares + column, mask=known, other=0.0)
         parent = tl.zeros([BLOCK], tl.int64)
     else:
         position, start = tl.load(positions) + 1, tl.load(starts) + WIDTH
         slots, size = tl.load(lengths + 1), tl.load(count)
-        known = index < WIDTH * WIDTH
-        own = tl.load(scores + index // WIDTH, mask=known, other=0.0)
-        child = own * tl.load(shares + index, mask=known, other=0.0)
-        parent = tl.load(nodes + index // WIDTH, mask=known, other=0)
-    token = tl.load(ids + index, mask=known, other=0)
-    tl.store(tree + size + index, token, mask=known)
-    tl.store(tree + candidates + size + index, parent, mask=known)
-    tl.store(tree + 2 * candidates + size + index, child.to(tl.int32, bitcast=True).to(tl.int64), mask=known)
+        known = column < WIDTH * WIDTH
+        own = tl.load(scores + column // WIDTH, mask=known, other=0.0)
+        child = own * tl.load(shares + column, mask=known, other=0.0)
+        parent = tl.load(nodes + column // WIDTH, mask=known, other=0)
+    token = tl.load(ids + column, mask=known, other=0)
+    tl.store(tree + size + column, token, mask=known)
+    tl.store(tree + candidates + size + column, parent, mask=known)
+    tl.store(tree + 2 * candidates + size + column, child.to(tl.int32, bitcast=True).to(tl.int64), mask=known)
     rank = tl.where(known, tl.where(child == child, child, 0.0), -1.0)  # scores keep NaN, which ends drafting
     low = tl.load(words + lane * WORDS, mask=inside, other=0)
     high = tl.load(words + lane * WORDS + 1, mask=inside, other=0)
@@ -280,7 +280,7 @@ def choose_level(
             where = tl.argmax(rank, 0)
             row = where // WIDTH
             near, far = tl.sum(tl.where(lane == row, low, 0), 0), tl.sum(tl.where(lane == row, high, 0), 0)
-        here = index == where
+        here = column == where
         slot = slots + number
         bit = tl.full([], 1, tl.int64) << (slot % 64)
         tl.store(words + number * WORDS, near | tl.where(slot < 64, bit, 0))
