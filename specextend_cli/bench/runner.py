@@ -21,7 +21,6 @@ from specextend_cli.engine.cost_model import CostModel
 from specextend_cli.engine.draft_gate import DraftGate
 from specextend_cli.engine.events import Accepted
 from specextend_cli.engine.events import Event as EngineEvent
-from specextend_cli.engine.transfer import check_alive
 from specextend_cli.errors import FitError, ModelError, UsageError
 from specextend_cli.summarize.events import Warned
 
@@ -90,9 +89,6 @@ class Runner:
                     self.skipped[name] = f"{why}, at {prompt.length:,} tokens"
                     yield Warned(f"{name} is left out: {self.skipped[name]}")
                     continue
-                except RuntimeError:
-                    check_alive(self.models.device)
-                    raise
                 found.append(
                     Record(
                         **asdict(run),

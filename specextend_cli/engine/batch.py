@@ -25,7 +25,7 @@ from specextend_cli.engine.lm import LanguageModel
 from specextend_cli.engine.sampling import BatchSampler, Sampler
 from specextend_cli.engine.step import Step
 from specextend_cli.engine.stop import Stop
-from specextend_cli.engine.transfer import Download, upload
+from specextend_cli.engine.transfer import Download, tells_dead_devices, upload
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class BatchRequest:
 _FEWEST = 4  # sequences that are started even if prefill takes long: with fewer, a batch gains little
 
 
+@tells_dead_devices
 @torch.inference_mode()
 def decode_batch(
     lm: LanguageModel,

@@ -291,20 +291,20 @@ def few_layers(lm: LanguageModel) -> Iterator[None]:
     lm.forward(some, some, lm.new_cache(2), feature_layers=(0,))
     kinds = list(zip(lm.windows, getattr(config, "layer_types", None) or lm.windows, strict=False))
     chosen = sorted({*range(lm.layers)[:2], *range(lm.layers)[-2:], *map(kinds.index, kinds)})
-    places: list[tuple[Any, str, Any]] = [
+    changes: list[tuple[Any, str, Any]] = [
         (decoder, "layers", nn.ModuleList(decoder.layers[index] for index in chosen)),
         (config, "num_hidden_layers", len(chosen)),
         (lm, "layers_with_keys", list(range(len(chosen)))),
         *((lm, name, tuple(getattr(lm, name)[i] for i in chosen)) for name in ("windows", "scales", "softmaxes")),
     ]
     if getattr(config, "layer_types", None):
-        places.append((config, "layer_types", [config.layer_types[index] for index in chosen]))
+        changes.append((config, "layer_types", [config.layer_types[index] for index in chosen]))
     for number, index in enumerate(chosen):
         holders = [part for part in decoder.layers[index].modules() if hasattr(part, "layer_idx")]
-        places += [(part, "layer_idx", number) for part in holders]
-    before = [(owner, name, getattr(owner, name)) for owner, name, _ in places]
+        changes += [(part, "layer_idx", number) for part in holders]
+    before = [(owner, name, getattr(owner, name)) for owner, name, _ in changes]
     try:
-        for owner, name, value in places:
+        for owner, name, value in changes:
             setattr(owner, name, value)
         yield
     finally:

@@ -19,10 +19,11 @@ from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.sampling import Sampler
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.transfer import upload
+from specextend_cli.engine.transfer import tells_dead_devices, upload
 from specextend_cli.engine.tree import accept
 
 
+@tells_dead_devices
 @torch.inference_mode()
 def decode(
     target: Target | TransformersTarget,

@@ -9,9 +9,10 @@ from __future__ import annotations
 import ctypes
 import mmap
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, wraps
+from typing import Any, ParamSpec, TypeVar
 
 import torch
 from torch import Tensor
@@ -33,6 +34,27 @@ def check_alive(device: torch.device) -> None:
             torch.cuda.synchronize(device)
         except RuntimeError as error:
             raise DeviceError(str(error)) from error
+
+
+Events = TypeVar("Events")
+Options = ParamSpec("Options")
+
+
+def tells_dead_devices(decode: Callable[Options, Iterator[Events]]) -> Callable[Options, Iterator[Events]]:
+    """Let a generator, whose first argument is a target or its model, raise DeviceError where that is the cause."""
+
+    @wraps(decode)
+    def telling(*given: Options.args, **named: Options.kwargs) -> Iterator[Events]:
+        try:
+            yield from decode(*given, **named)
+        except torch.OutOfMemoryError:
+            raise
+        except RuntimeError:
+            model: Any = getattr(given[0], "lm", given[0])
+            check_alive(model.device)
+            raise
+
+    return telling
 
 
 class Download:

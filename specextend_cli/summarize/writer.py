@@ -22,7 +22,6 @@ from specextend_cli.engine.events import Finished
 from specextend_cli.engine.plain import TransformersTarget
 from specextend_cli.engine.stop import Stop
 from specextend_cli.engine.target import Target
-from specextend_cli.engine.transfer import check_alive
 from specextend_cli.errors import FitError
 from specextend_cli.models.preset import Preset
 from specextend_cli.models.shape import PREFILL
@@ -96,7 +95,7 @@ class TextGenerator:
         The text ends before a sentence that begins to repeat others, and before one that `max_tokens` cuts off.
         """
         stream = TextStream(self.tokenizer)
-        with _computing(self.target, len(prompt.tokens)):
+        with _enough_memory(len(prompt.tokens)):
             for event in decode(
                 self.target,
                 self.drafter,
@@ -122,7 +121,7 @@ class TextGenerator:
             )
             for prompt, stream in zip(prompts, streams, strict=True)
         ]
-        with _computing(self.target, max(len(prompt.tokens) for prompt in prompts)):
+        with _enough_memory(max(len(prompt.tokens) for prompt in prompts)):
             for number, event in decode_batch(
                 self.target.lm,
                 requests,
@@ -161,8 +160,7 @@ class TextGenerator:
 
 
 @contextmanager
-def _computing(target: Target | TransformersTarget, tokens: int) -> Iterator[None]:
-    """FitError, DeviceError: memory, or the GPU, fails while prompts of at most so many tokens are continued."""
+def _enough_memory(tokens: int) -> Iterator[None]:
     try:
         yield
     except torch.OutOfMemoryError as error:
@@ -171,9 +169,6 @@ def _computing(target: Target | TransformersTarget, tokens: int) -> Iterator[Non
             why=str(error).splitlines()[0],
             fix="a preset with a smaller model or chunk: specextend models list",
         ) from error
-    except RuntimeError:
-        check_alive(target.lm.device)
-        raise
 
 
 def load_writer(

@@ -67,6 +67,7 @@ class View:
         """Take one event."""
         before = self.progress.stage
         self.progress.add(event)
+        is_due = not self._shares and self.progress.clock() - self._spoke >= EVERY
         match event:
             case Warned():
                 self.output.warn(event.message)
@@ -77,9 +78,7 @@ class View:
             case Part(reused=False) if event.level > self._level:  # those of earlier runs come first
                 self._level, begins = event.level, format_level(event, self.progress.reused)
                 self.say(" · ".join(filter(None, (begins, format_left(self.progress)))))
-            case Stage() | Prefilling() | Accepted() if (
-                self.progress.clock() - self._spoke >= EVERY and not self._shares
-            ):
+            case Stage() | Prefilling() | Accepted() if is_due:
                 rows = (row.plain.split() for rank, row in _rows(self.progress, "", 0) if rank in _TOLD)
                 self.say(" · ".join(map(" ".join, rows)))
 
