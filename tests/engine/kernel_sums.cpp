@@ -106,7 +106,7 @@ int main() {
   blocks<Simple<false, true>>("Q4_1", kFourBit, 0);
   blocks<Simple<true, false>>("Q5_0", kEightBit, 0);
   blocks<Super<true>>("Q5_K", kEightBitZero, 0);
-  blocks<Q6_K>("Q6_K", kEightBitHalves, 208);
+  blocks<Q6_K>("Q6_K", kSixBit, 208);
   attention<BFloat16>("attention in bfloat16");
   attention<float>("attention in float32");
   std::vector<float> some(16);

@@ -243,6 +243,7 @@ _SCALES = {
     "Q6_K": (208,),
     "IQ4_XS": (0,),
     "Q8_0": (0,),
+    "Q5_0": (0,),
 }
 """Where the blocks of a kind have scales, two bytes each."""
 

@@ -49,12 +49,18 @@ PRESETS = {
     "qwen3-1.7b": Shape(28, 2048, 16, 8, 128, 6144, 151936),
     "smollm3-3b": Shape(36, 2048, 16, 4, 128, 11008, 128256),
     "granite-4.0-micro": Shape(40, 2560, 40, 8, 64, 8192, 100352),
+    "qwen3-4b": Shape(36, 2560, 32, 8, 128, 9728, 151936),
+    "gemma3-1b": Shape(26, 1152, 4, 1, 256, 6912, 262144),
+    "gemma3-4b": Shape(34, 2560, 8, 4, 256, 10240, 262144),
 }
+"""Presets, and files that users of ollama have."""
 OURS = {"plain": False, "drafted, copied text": True}
 """Method: whether anything is drafted."""
 LLAMA = "llama.cpp"
 TINY = Shape(layers=4, hidden=256, heads=4, kv_heads=2, head_dim=64, intermediate=512, vocab=1024)
-_SCALES = {Kind.Q8_0: 2e-4, Kind.Q4_K: 1e-4, Kind.Q6_K: 5e-6}
+_SCALES = {Kind.Q8_0: 2e-4, Kind.Q4_K: 1e-4, Kind.Q6_K: 5e-6, Kind.Q5_0: 1e-3}
+_IN_BLOCKS_OF_32 = {Kind.Q4_K: Kind.Q5_0, Kind.Q6_K: Kind.Q8_0}
+"""What llama.cpp's Q4_K_M has where rows are no multiple of 256 numbers."""
 
 
 def config_of(name: str, shape: Shape) -> tuple[str, Any]:
@@ -68,6 +74,14 @@ def config_of(name: str, shape: Shape) -> tuple[str, Any]:
         return "qwen3", transformers.Qwen3Config(**sizes, head_dim=shape.head_dim)
     if name.startswith("smollm3"):
         return "smollm3", transformers.SmolLM3Config(**sizes, pad_token_id=None)
+    if name.startswith("gemma3"):
+        full = {"rope_type": "linear", "factor": 8.0} if name == "gemma3-4b" else {"rope_type": "default"}
+        rope = {
+            "full_attention": {"rope_theta": 1e6, **full},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+        }
+        window = {"sliding_window": 1024 if name == "gemma3-4b" else 512, "query_pre_attn_scalar": shape.head_dim}
+        return "gemma3", transformers.Gemma3TextConfig(**sizes, **window, head_dim=shape.head_dim, rope_parameters=rope)
     scales = {"attention_multiplier": 0.015625, "embedding_multiplier": 12.0}
     return "granite", transformers.GraniteConfig(**sizes, **scales, residual_multiplier=0.22, logits_scaling=10.0)
 
@@ -80,7 +94,9 @@ def tensors(name: str, shape: Shape) -> Iterator[tuple[str, tuple[int, ...]]]:
     layer = {"attn_norm": (hidden,), "attn_q": (q, hidden), "attn_k": (kv, hidden), "attn_v": (kv, hidden)}
     layer |= {"attn_output": (hidden, q), "ffn_norm": (hidden,), "ffn_gate": (shape.intermediate, hidden)}
     layer |= {"ffn_up": (shape.intermediate, hidden), "ffn_down": (hidden, shape.intermediate)}
-    if name.startswith("qwen3"):
+    if name.startswith("gemma3"):
+        layer |= {"post_attention_norm": (hidden,), "post_ffw_norm": (hidden,)}
+    if name.startswith(("qwen3", "gemma3")):
         layer |= {"attn_q_norm": (shape.head_dim,), "attn_k_norm": (shape.head_dim,)}
     for number in range(shape.layers):
         for part, size in layer.items():
@@ -111,6 +127,7 @@ def write_file(file: Path, name: str, shape: Shape) -> None:
             writer.add_tensor(tensor, np.ones(size, np.float32))
             continue
         kind = kinds if isinstance(kinds, Kind) else kinds(tensor)
+        kind = _IN_BLOCKS_OF_32.get(kind, kind) if size[-1] % 256 else kind
         data = random_blocks(kind, size, seed=number, scale=_SCALES[kind])
         writer.add_tensor(tensor, data, raw_shape=data.shape, raw_dtype=kind)
     finish(writer)

@@ -1,8 +1,9 @@
 // GGUF's quantized blocks, a row's columns one after the other, as llama.cpp stores them.
 //
 // A block's reader gives a code for each number, and the facts of every 32 of them: scale and zero, or the scales of
-// both halves, or one scale. Codes of four bits are 0 to 15, and a number is scale * (code - 8) + zero; of eight bits
-// likewise with 128. Products of the block's factors are exact in float32, so that only what is stored is rounded.
+// both halves, or one scale. Codes of four bits are 0 to 15, and a number is scale * (code - 8) + zero; of six and
+// eight bits likewise with 32 and 128. Products of the block's factors are exact in float32, so that only what is
+// stored is rounded.
 #pragma once
 
 #include <cmath>
@@ -80,7 +81,7 @@ struct Super {
 
 // 256 numbers of six bits; every sixteen have a scale of eight bits.
 struct Q6_K {
-  static constexpr int64_t kNumbers = 256, kBytes = 210, kBits = 8, kFacts = 2;
+  static constexpr int64_t kNumbers = 256, kBytes = 210, kBits = 6, kFacts = 2;
 
   static void read(const uint8_t* block, uint8_t* codes, Facts* facts) {
     const uint8_t *const lower = block, *const upper = block + 128, *const scales = block + 192;
@@ -92,7 +93,7 @@ struct Q6_K {
         const int64_t side = group / 4, quarter = group % 4;
         const int low = lower[side * 64 + quarter % 2 * 32 + j] >> quarter / 2 * 4 & 15;
         const int high = upper[side * 32 + j] >> quarter * 2 & 3;
-        codes[group * 32 + j] = static_cast<uint8_t>((high << 4 | low) + 96);
+        codes[group * 32 + j] = static_cast<uint8_t>(high << 4 | low);
       }
   }
 };

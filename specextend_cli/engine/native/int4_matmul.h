@@ -1,4 +1,4 @@
-// A few rows times a matrix of four or eight bits per weight.
+// A few rows times a matrix of four, six or eight bits per weight.
 //
 // A token's product is bound by reading the matrix, a tree's by arithmetic. Codes are therefore read once, in memory
 // order, and used with as little conversion as possible. For a model in float32 rows are multiplied as they are. For
@@ -10,8 +10,10 @@
 // A matrix lies in tiles of sixteen rows. codes [rows / 16, columns / 8, 64] uint8: eight columns of each row of a
 // tile; a word holds eight columns of a row, the even ones in the lower halves of its bytes. scales [rows / 16, columns
 // / 32, 2, 16] bfloat16: scale, zero. A weight is scale * (code - 8) + zero. Of eight bits, codes [rows / 16, columns /
-// 8, 2, 64] are 64 bytes of upper halves and 64 of lower ones, and scales [.., parts, 16] are those of a group's equal
-// parts, of which it has one or two: scale * (16 * upper + lower - 128).
+// 8, 2, 64] are 64 bytes of upper halves and 64 of lower ones: scale * (16 * upper + lower - 128), with a zero or not.
+// Of six bits, codes [rows / 16, columns / 16, 3, 64] are two times 64 bytes of lower halves, of eight columns each,
+// and 64 of upper bits: a byte has those of two columns of the first eight, and above them of two of the others. Scales
+// [rows / 16, columns / 32, 2, 16] are those of a group's halves: scale * (16 * upper + lower - 32).
 #pragma once
 
 #include <algorithm>
@@ -42,13 +44,13 @@ struct Form {
 // Calls work with the form of a kind of SxMatrix.
 template <typename Work>
 auto with_form(int64_t kind, const Work& work) {
-  return kind == kFourBit          ? work(Form<4, 1, true>{})
-         : kind == kEightBit       ? work(Form<8, 1, false>{})
-         : kind == kEightBitHalves ? work(Form<8, 2, false>{})
-                                   : work(Form<8, 1, true>{});
+  return kind == kFourBit    ? work(Form<4, 1, true>{})
+         : kind == kSixBit   ? work(Form<6, 2, false>{})
+         : kind == kEightBit ? work(Form<8, 1, false>{})
+                             : work(Form<8, 1, true>{});
 }
 
-// Eight columns of a strip's rows.
+// Eight columns of a strip's rows: those of a step, from the codes of its tile on.
 template <int Bits>
 struct Codes;
 
@@ -56,7 +58,7 @@ template <>
 struct Codes<4> {
   Ints packed;
 
-  static Codes at(const uint8_t* from) { return {load_as<Ints>(from)}; }
+  static Codes at(const uint8_t* tile, int64_t step) { return {load_as<Ints>(tile + step * 64)}; }
 
   // A byte for each column: the even ones, the odd ones.
   Ints even() const { return packed & 0x0f0f0f0f; }
@@ -70,15 +72,35 @@ struct Codes<4> {
   }
 };
 
-template <>
-struct Codes<8> {
+// Upper and lower parts.
+struct WideCodes {
   Codes<4> upper, lower;
-
-  static Codes at(const uint8_t* from) { return {Codes<4>::at(from), Codes<4>::at(from + 64)}; }
 
   Ints even() const { return upper.even() << 4 | lower.even(); }
   Ints odd() const { return (upper.packed & static_cast<int32_t>(0xf0f0f0f0)) | lower.odd(); }
   Ints next() { return upper.next() << 4 | lower.next(); }
+};
+
+template <>
+struct Codes<6> : WideCodes {
+  Words both;  // upper bits of two steps
+  bool is_second;
+
+  static Codes at(const uint8_t* tile, int64_t step) {
+    const Codes<4> lower = Codes<4>::at(tile, step / 2 * 3 + step % 2);
+    const Words both = load_as<Words>(tile + (step / 2 * 3 + 2) * 64), own = step % 2 ? both >> 4 : both;
+    return {{{bits_of<Ints>((own & 0x03030303) | (own & 0x0c0c0c0c) << 2)}, lower}, both, step % 2 == 1};
+  }
+
+  Ints even() const { return bits_of<Ints>((is_second ? both : both << 4) & 0x30303030) | lower.even(); }
+  Ints odd() const { return bits_of<Ints>((is_second ? both >> 2 : both << 2) & 0x30303030) | lower.odd(); }
+};
+
+template <>
+struct Codes<8> : WideCodes {
+  static Codes at(const uint8_t* tile, int64_t step) {
+    return {{Codes<4>::at(tile, 2 * step), Codes<4>::at(tile, 2 * step + 1)}};
+  }
 };
 
 // Rows in float32, and the sums of their groups.
@@ -157,8 +179,8 @@ class Rounded {
       for (int row = 0; row < Count; ++row) {
         const int8_t* of_row = numbers_.data() + (first + row) * columns + step * kStep;
         const Ints of_even = word(of_row), of_odd = word(of_row + kStep / 2);
-        sums[s][row] = Bits == 4 ? add_products(sums[s][row], even, of_even, odd, of_odd)
-                                 : add_byte_products(sums[s][row], even, of_even, odd, of_odd);
+        sums[s][row] = Bits < 8 ? add_products(sums[s][row], even, of_even, odd, of_odd)
+                                : add_byte_products(sums[s][row], even, of_even, odd, of_odd);
       }
     }
   }
@@ -249,7 +271,7 @@ void multiply(const Prepared& x, int64_t first, const uint8_t* codes, const BFlo
 #pragma GCC unroll 4
       for (int s = 0; s < Strips; ++s) {
         const uint8_t* const at = from[s] + step * bytes;
-        packed[s] = Codes<Bits>::at(at);
+        packed[s] = Codes<Bits>::at(from[s], step);
         for (int64_t line = 0; line < bytes; line += 64)
           __builtin_prefetch(at + line + (step * bytes + kPrefetch < tile_codes ? kPrefetch : farther), 0, 2);
       }

@@ -21,7 +21,7 @@ def use_threads() -> None:
 
 
 class PackedKind(NamedTuple):
-    """A kind of SxMatrix of four or eight bits: its number, bits, and numbers in `scales` for 32 columns of a row."""
+    """A kind of SxMatrix of four to eight bits: its number, bits, and numbers in `scales` for 32 columns of a row."""
 
     number: int
     bits: int
@@ -29,7 +29,7 @@ class PackedKind(NamedTuple):
 
 
 FOUR_BIT = PackedKind(1, 4, 2)
-_EIGHT_BIT, _EIGHT_BIT_HALVES, _EIGHT_BIT_ZERO = PackedKind(2, 8, 1), PackedKind(3, 8, 2), PackedKind(4, 8, 2)
+_SIX_BIT, _EIGHT_BIT, _EIGHT_BIT_ZERO = PackedKind(2, 6, 2), PackedKind(3, 8, 1), PackedKind(4, 8, 2)
 KIND_OF_BLOCKS = {
     "Q4_0": FOUR_BIT,
     "Q4_1": FOUR_BIT,
@@ -38,7 +38,7 @@ KIND_OF_BLOCKS = {
     "Q8_0": _EIGHT_BIT,
     "Q4_K": FOUR_BIT,
     "Q5_K": _EIGHT_BIT_ZERO,
-    "Q6_K": _EIGHT_BIT_HALVES,
+    "Q6_K": _SIX_BIT,
 }
 """What blocks of GGUF's types, by their names, are packed as."""
 

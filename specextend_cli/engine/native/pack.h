@@ -25,7 +25,7 @@ bool pack_tile(const uint8_t* blocks, int64_t columns, uint8_t* codes, BFloat16*
   const int64_t row_bytes = columns / Block::kNumbers * Block::kBytes;
   Floats sum = {};
   for (int64_t block = 0; block < columns / Block::kNumbers; ++block) {
-    uint32_t words[Block::kNumbers / kStep][Block::kBits / 4][kTile];
+    uint32_t words[Block::kNumbers * Block::kBits / 32][kTile] = {};
     float facts[groups][2][kTile] = {};
     for (int64_t row = 0; row < kTile; ++row) {
       uint8_t own[Block::kNumbers];
@@ -36,8 +36,16 @@ bool pack_tile(const uint8_t* blocks, int64_t columns, uint8_t* codes, BFloat16*
       for (int64_t step = 0; step < Block::kNumbers / kStep; ++step) {
         uint64_t eight;
         std::memcpy(&eight, own + step * kStep, sizeof eight);
-        words[step][0][row] = nibbles(Block::kBits == 4 ? eight : eight >> 4);
-        if (Block::kBits == 8) words[step][Block::kBits / 4 - 1][row] = nibbles(eight);
+        const uint32_t lower = nibbles(eight), upper = nibbles(eight >> 4);
+        if constexpr (Block::kBits == 4) {
+          words[step][row] = lower;
+        } else if constexpr (Block::kBits == 6) {
+          words[step / 2 * 3 + step % 2][row] = lower;
+          words[step / 2 * 3 + 2][row] |= ((upper & 0x03030303) | (upper & 0x30303030) >> 2) << step % 2 * 4;
+        } else {
+          words[2 * step][row] = upper;
+          words[2 * step + 1][row] = lower;
+        }
       }
     }
     std::memcpy(codes + block * Block::kNumbers / kStep * bytes, words, sizeof words);
@@ -68,7 +76,7 @@ bool pack_blocks(const uint8_t* blocks, int64_t rows, int64_t columns, uint8_t* 
 // The weights of a tile, row by row, to out [16, columns].
 template <typename Form, typename T>
 void unpack_tile(const uint8_t* codes, const BFloat16* scales, int64_t columns, T* out) {
-  constexpr int64_t bytes = 16 * Form::kBits, part = kGroup / Form::kParts;
+  constexpr int64_t part = kGroup / Form::kParts;
   for (int64_t strip = 0; strip < kTile; strip += kLanes)
     for (int64_t group = 0; group < columns / kGroup; ++group) {
       const BFloat16* const facts = scales + group * Form::kScales * kTile + strip;
@@ -76,7 +84,7 @@ void unpack_tile(const uint8_t* codes, const BFloat16* scales, int64_t columns, 
       Ints weights[kGroup];  // of a column each
       for (int64_t i = 0; i < kGroup; i += kStep) {
         const Floats scale = Word<BFloat16>::load(facts + i / part * kTile);
-        auto packed = Codes<Form::kBits>::at(codes + (group * kGroup + i) / kStep * bytes + strip * 4);
+        auto packed = Codes<Form::kBits>::at(codes + strip * 4, (group * kGroup + i) / kStep);
 #pragma GCC unroll 8
         for (int64_t j = 0; j < kStep; ++j) {
           const Floats number = __builtin_convertvector(packed.next() - Form::kMiddle, Floats);

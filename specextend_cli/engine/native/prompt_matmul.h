@@ -1,4 +1,4 @@
-// A prompt's rows times a matrix in bfloat16, or one of four or eight bits that is unpacked to it, by AMX.
+// A prompt's rows times a matrix in bfloat16, or one of four to eight bits that is unpacked to it, by AMX.
 //
 // Sixteen rows of the matrix are brought into the form of a tile's right side once for all rows of a block, some
 // columns at a time, so that they stay in the first-level cache. A row's result does not depend on the other rows.
@@ -69,7 +69,7 @@ class TiledRows {
     }
   };
 
-  // A tile of four or eight bits. A permutation looks numbers up by the lowest four bits of each word.
+  // A tile of four to eight bits. A permutation looks numbers up by the lowest four bits of each word.
   template <typename Form>
   struct Packed {
     const uint8_t* codes;
@@ -81,15 +81,8 @@ class TiledRows {
       const Floats zero = Form::kHasZero ? Word<BFloat16>::load(facts + kTile) : Floats{};
       for (int64_t i = 0; i < kGroup; i += kStep) {
         const Floats scale = Word<BFloat16>::load(facts + i / part * kTile);
-        const uint8_t* const from = codes + (group * kGroup + i) / kStep * 16 * Form::kBits;
-        Words upper = load_as<Words>(from), lower = load_as<Words>(from + (Form::kBits == 8 ? 64 : 0));
-        const auto next = [&] {
-          Floats number = looked_up(upper, Form::kBits == 8 ? 16 : 1, -Form::kMiddle);
-          if (Form::kBits == 8) number += looked_up(lower, 1, 0);
-          upper >>= 4;
-          lower >>= 4;
-          return (__m512)multiply_add(number, scale, zero);
-        };
+        auto packed = Codes<Form::kBits>::at(codes, (group * kGroup + i) / kStep);
+        const auto next = [&] { return (__m512)multiply_add(next_of(packed), scale, zero); };
 #pragma GCC unroll 4
         for (int64_t j = 0; j < kStep; j += 2) {
           const __m512 low = next(), high = next();
@@ -99,9 +92,16 @@ class TiledRows {
       }
     }
 
-    static Floats looked_up(Words codes, int32_t step, int32_t first) {
-      const Ints table = counted(std::make_index_sequence<kLanes>()) * step + first;
-      return (Floats)_mm512_permutexvar_ps((__m512i)codes, (__m512) __builtin_convertvector(table, Floats));
+    static Floats next_of(Codes<4>& codes) { return looked_up(codes, 1, -Form::kMiddle); }
+    static Floats next_of(WideCodes& codes) {
+      return looked_up(codes.upper, 16, -Form::kMiddle) + looked_up(codes.lower, 1, 0);
+    }
+
+    // The first column's codes, which are removed, times `step`, plus `first`.
+    static Floats looked_up(Codes<4>& codes, int32_t step, int32_t first) {
+      const Ints table = counted(std::make_index_sequence<kLanes>()) * step + first, looked = codes.packed;
+      codes.packed = bits_of<Ints>(bits_of<Words>(looked) >> 4);
+      return (Floats)_mm512_permutexvar_ps((__m512i)looked, (__m512) __builtin_convertvector(table, Floats));
     }
 
     // The halves of a vector of 32 numbers, in turns.

@@ -217,7 +217,7 @@ constexpr int64_t kRegisters = 32;
 #endif
 
 // Adds, in each lane, the products of four bytes `even` with four of `a`, and of `odd` with `b`. `even` and `odd` are 0
-// to 15, `a` and `b` are -127 to 127.
+// to 63, `a` and `b` are -127 to 127: sums of four products fit 16 bits.
 inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #if defined(__AVX512VNNI__) && defined(__AVX512F__)
   const __m512i half = _mm512_dpbusd_epi32((__m512i)sum, (__m512i)even, (__m512i)a);
@@ -246,7 +246,7 @@ inline Ints add_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #endif
 }
 
-// The same for `even` and `odd` from 0 to 255. Without VNNI sums of two such products would not fit 16 bits.
+// The same for `even` and `odd` from 0 to 255. Without VNNI sums of such products would not fit 16 bits.
 inline Ints add_byte_products(Ints sum, Ints even, Ints a, Ints odd, Ints b) {
 #if (defined(__AVX512VNNI__) && defined(__AVX512F__)) || defined(__AVXVNNI__)
   return add_products(sum, even, a, odd, b);

@@ -1,6 +1,6 @@
 """The weights of a GGUF file, read into transformers' modules as they are: no other file is made of them.
 
-On processors with the native library matrices of four and eight bits stay so (`engine/packed.py`): their blocks are
+On processors with the native library matrices of four to eight bits stay so (`engine/packed.py`): their blocks are
 packed by threads. Everything else is dequantized. Either way some million numbers are read at a time.
 """
 
@@ -58,7 +58,7 @@ class _Tensor:
 
     @property
     def can_be_packed(self) -> bool:
-        """Whether it is a matrix of four or eight bits of whole tiles."""
+        """Whether it is a matrix of four to eight bits of whole tiles."""
         return len(self.stored.shape) == 2 and self.stored.kind.name in KIND_OF_BLOCKS and self.stored.rows % ROWS == 0
 
     def blocks(self) -> Iterator[tuple[int, npt.NDArray[np.uint8]]]:
