@@ -15,7 +15,7 @@ from specextend_cli.documents.repairs.hyphens import drop_caps, hyphens
 from specextend_cli.documents.repairs.line_numbers import line_numbers
 from specextend_cli.documents.repairs.notes import interruptions, note_marks
 from specextend_cli.documents.repairs.order import columns, list_markers, reading_order, side_headings
-from specextend_cli.documents.repairs.rows import dotted_cells, empty_cells, rows, wrapped_cells
+from specextend_cli.documents.repairs.rows import empty_cells, rows, wrapped_cells
 from specextend_cli.documents.repairs.running import running_lines
 
 _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
@@ -24,7 +24,6 @@ _ORDER: tuple[Callable[[Pages], Repaired], ...] = (
         list_markers,
         wrapped_cells,
         columns,
-        dotted_cells,
         characters,
         drop_caps,
         rows,

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from unicodedata import normalize
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import HYPHEN, Line, page_by_page
+from specextend_cli.documents.line import EMPTY_CELL, HYPHEN, Line, page_by_page
 
 # Runs of spaces and dots match from their beginning only, so that the time is linear in their length.
 _LEADER = re.compile(
     r"(?<!\s)\s*(?:[.·…_]{5,}[\s.·…_]*"
     r"|(?<![.·…])(?<![.·…]\s)(?:(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$))"
 )
+# A cell of dots alone; before a number at the end of the line they are a leader.
+_DOTTED_CELL = re.compile(r"(?:(?<=\t)|(?<=\t )|(?<=  ))(?:[.·…]{5,}|[.·…](?: [.·…]){3,})(?= ?\t|  |$)(?![ \t]+\d+$)")
 _CHARACTERS: tuple[tuple[str, re.Pattern[str], str | None], ...] = (
     ("overstrike", re.compile(r"[^\n]\x08"), ""),
     (
@@ -39,6 +41,7 @@ _CHARACTERS: tuple[tuple[str, re.Pattern[str], str | None], ...] = (
     ),
     ("unreadable character", re.compile("[\ud800-\udfff]"), "\ufffd"),
     ("ligature", re.compile("[\ufb00-\ufb06]"), None),
+    ("empty cell", _DOTTED_CELL, EMPTY_CELL),
     ("dot leader", _LEADER, " … "),
     ("no-break hyphen", re.compile("\u2011"), "-"),  # TeX's fonts map every hyphen to it, at line ends, too
     ("white space", re.compile("[\u00a0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"), " "),

@@ -35,9 +35,6 @@ _MIN_COLUMNS, _MAX_COLUMNS = 3, 40  # with two, an empty one shifts nothing
 _NEAR = 3.5  # sizes from row to row; a cell may have several lines
 _NUMBER = re.compile(r"[($€£¥<>~≈±+−–-]{0,3}\d[\d.,:/]*[)%*\w]{0,3}$|[—–-]$|[nN]/?[aA]$")
 
-_CELL_GAP = re.compile(r"\t[ \t]*| {2,}\t?[ \t]*")
-_DOTS = re.compile(r"[.·…]{5,}|[.·…](?: [.·…]){3,}")
-
 Span = tuple[float, float]
 _Row = tuple[Line, list[Line]]
 """A line, and its cells."""
@@ -118,21 +115,6 @@ def _left(cell: Sequence[Line]) -> float:
 
 def _right(cell: Sequence[Line]) -> float:
     return max(line.right for line in cell)
-
-
-@page_by_page
-def dotted_cells(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
-    """Replace each cell that holds dots only by a dash; dots before a page number are a leader, and stay."""
-    fixed = list(page)
-    for at, line in enumerate(page):
-        cells = _CELL_GAP.split(line.text)
-        dotted = {place for place, cell in enumerate(cells) if _DOTS.fullmatch(cell)}
-        leader = {len(cells) - 2} if cells[-1].isdigit() else set[int]()
-        if len(cells) > 2 and dotted - leader:
-            texts = (EMPTY_CELL if place in dotted else cell for place, cell in enumerate(cells))
-            fixed[at] = line._replace(text="\t".join(texts))
-            edits.append(Edit("empty cell", line.page, line.text, fixed[at].text))
-    return fixed
 
 
 @page_by_page
