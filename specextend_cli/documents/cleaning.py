@@ -27,7 +27,7 @@ def _lines(parsed: Paged) -> tuple[StructuredText, list[Edit]]:
     keep = frozenset(parsed.requested)
     repaired, edits = repair_pages([parsed.pages[number] for number in sorted(parsed.pages)])
     kept = [page for page in ([line for line in page if line.page in keep] for page in repaired) if page]
-    text = compose(kept, parsed.outline, typed=parsed.kind == "text")
+    text = compose(kept, parsed.outline)
     text.pages = [replace(page, label=parsed.labels.get(page.number, "")) for page in text.pages]
     return text, [*parsed.edits, *(edit for edit in edits if edit.page in keep)]
 
@@ -66,7 +66,7 @@ def _cleaned_parts(section: Section, number: int, edits: list[Edit]) -> Iterator
         elif kind in ("plain", "quote"):
             pages, made = repair_pages([lines_of_text(page, number) for page in text.split("\f")])
             edits += made
-            body = compose([page for page in pages if page], typed=True)
+            body = compose([page for page in pages if page])
             yield body.text, [replace(block, kind="quote") for block in body.blocks] if kind == "quote" else body.blocks
         else:
             cleaned = "\n".join(filter(None, (_clean(line, number, edits) for line in text.split("\n"))))

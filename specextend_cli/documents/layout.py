@@ -48,17 +48,14 @@ _KEY = re.compile(r"[^\W\d_][\w.&/'’-]*(?: [\w(][\w.&/)'’-]*){0,3}:(?:\s|$)"
 _MAX_KEY = 32  # characters
 
 
-def compose(pages: Pages, outline: Outline = (), *, typed: bool = False) -> StructuredText:
-    """The text of cleaned pages with its pages and blocks; `outline` are known headings.
-
-    In a `typed` text items and keys that stand below each other begin a line.
-    """
+def compose(pages: Pages, outline: Outline = ()) -> StructuredText:
+    """The text of cleaned pages with its pages and blocks; `outline` are known headings."""
     lines = [line for page in pages for line in page]
     if not lines:
         return StructuredText()
     typography = _Typography(pages, outline)
     separators = [*(typography.separator(a, b) for a, b in pairwise(lines)), ""]
-    begins = {id(line) for page in pages for line in _beginnings(page)} if typed else set()
+    begins = {id(line) for page in pages for line in _beginnings(page)}
     broken = {at for at, line in enumerate(lines[1:]) if separators[at] == " " and id(line) in begins}
     for at in broken:
         separators[at] = "\n"
@@ -261,8 +258,9 @@ def _letters(text: str) -> str:
 
 
 def _beginnings(page: Sequence[Line]) -> Iterator[Line]:
-    """The lines of a page that begin an item or a key: two or more alike in one block of lines."""
-    for block in runs(page, lambda run, line: 0 < run[-1].base - line.base <= 1):
+    """The lines of a page of a text file that begin an item or a key: two or more alike in one block of lines."""
+    typed = (line for line in page if line.size == 1)
+    for block in runs(typed, lambda run, line: 0 < run[-1].base - line.base <= 1):
         kinds = [_kind(line) for line in block]
         alike = Counter(kinds)
         for line, kind in zip(block, kinds, strict=True):

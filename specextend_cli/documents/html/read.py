@@ -236,7 +236,7 @@ class _ItemBuilder:
         if text.strip():
             self._parsed.add_rows(self._table)
         open_kinds = {_KINDS.get(tag, "paragraph") for tag, number in self._open.items() if number}
-        kind = next((kind for kind in ("heading", "row") if kind in open_kinds), "paragraph")
+        kind: ItemKind = "heading" if "heading" in open_kinds else "row" if "row" in open_kinds else "paragraph"
         for part in re.split(r"\n[ \t]*\n\s*", text) if not self._open["pre"] else [text]:
             if part.strip():
                 self._parsed.add(kind, self._marker + part.strip())

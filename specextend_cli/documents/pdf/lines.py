@@ -8,8 +8,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Sequence
-from itertools import compress, pairwise
-from operator import not_
+from itertools import pairwise
 from struct import unpack
 from typing import Any, TypedDict
 
@@ -36,6 +35,7 @@ _SPACE_GLYPH = 3  # the number of the space in most fonts
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
+_LINE = re.compile(rf"[^\s{HYPHEN}](?:[^\n{HYPHEN}]*[^\s{HYPHEN}])?(?:[^\S\n]*{HYPHEN})?")
 
 
 class PageLines(TypedDict):
@@ -74,13 +74,8 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
         if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
             continue
         replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
-    lines_of_text = []
-    for match in re.finditer(rf"[^\n{HYPHEN}]*[^\n]?", text):
-        body = match[0].strip()
-        if body and body != HYPHEN:
-            lines_of_text.append((body, match.start() + match[0].index(body)))
-    divided = list(split_at_jumps(glyphs, lines_of_text))
-    found = [_glyph_line(glyphs, part, first) for part, first in divided]
+    lines_of_text = [(match[0], match.start()) for match in _LINE.finditer(text)]
+    found = [_glyph_line(glyphs, part, first) for part, first in split_at_jumps(glyphs, lines_of_text)]
     find_cells(found)
     found = _split_by_size(found)
     for line in found if replaced else ():
@@ -91,13 +86,12 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
     repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
-    lines = [_line(line, number, repairs) for line in found]
-    outside = [_outside(line.head, box) and _outside(line.tail, box) for line in found]
-    if all(outside):  # then the box of the page is wrong
-        outside = [False] * len(lines)
-    hidden = [*map(_from_units, invisible), *(line.text for line in compress(lines, outside))]
-    kept = list(compress(lines, map(not_, outside)))
-    return {"lines": kept, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
+    outside = {id(line) for line in found if _outside(line.head, box) and _outside(line.tail, box)}
+    if len(outside) == len(found):  # then the box of the page is wrong
+        outside.clear()
+    hidden = list(map(_from_units, [*invisible, *(line.text for line in found if id(line) in outside)]))
+    lines = [_line(line, number, repairs) for line in found if id(line) not in outside]
+    return {"lines": lines, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
@@ -138,16 +132,9 @@ def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
 def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
     last = line.first + len(line.body.rstrip(HYPHEN)) - 1
     bold = line.glyphs.bold(line.first) and line.glyphs.bold(last)
+    text = read_ligatures(_from_units(line.text), repairs).strip()
     measures = (line.left, line.right, line.base, line.size)
-    return Line(
-        read_ligatures(_from_units(line.text), repairs).strip(),
-        page,
-        *measures,
-        bold,
-        line.head.slanted,
-        line.gaps,
-        line.head.turn,
-    )
+    return Line(text, page, *measures, bold, line.head.slanted, line.gaps, line.head.turn)
 
 
 def _outside(glyph: Glyph, box: Box) -> bool:
