@@ -85,7 +85,6 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "split at jumps": ("pdf.lines", "split_at_jumps", last),
     "cells": ("pdf.lines", "find_cells", result(None)),
     "cells: figures": ("pdf.gaps", "_mark_figures", result(None)),
-    "dropped characters": ("pdf.glyphs", "Glyphs.dropped", result(())),
     "ligatures": ("pdf.lines", "read_ligatures", same),
     "fonts": ("pdf.lines", "is_doubtful", result(False)),
     "floating superscripts": ("pdf.glyphs", "Glyphs.floats", result(False)),

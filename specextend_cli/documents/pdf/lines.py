@@ -31,7 +31,8 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-_SPACE_GLYPH = 3  # the number of the space in most fonts
+# The number of the space in most fonts is 3.
+_CONTROLS = {code: UNREAD for code in range(32) if code not in (10, 13)} | {3: " "}
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
 _SPACE = re.compile(r"(?<=\S) (?=\S)")
@@ -64,16 +65,9 @@ def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
 
 
 def _lines(page: Any, box: Box, number: int) -> PageLines:
-    # Single characters are replaced, so that positions stay PDFium's own. A hyphen is U+FFFE.
-    text = _to_units(page.get_text_range()).replace("\r\n", " \n").replace("\ufffe", HYPHEN)
-    glyphs = Glyphs(page, len(text))
-    text, replaced = mark_superscripts(glyphs, text)
+    glyphs = Glyphs(page)
+    text, replaced = mark_superscripts(glyphs, _text_of(page))
     replaced |= put_together(glyphs, text)
-    for place, code in glyphs.dropped():
-        before, after = replaced.get(place - 1, text[place - 1]), replaced.get(place, text[place])
-        if code == _SPACE_GLYPH and (after == " " or (before == " " and glyphs.generated(place - 1))):
-            continue
-        replaced |= {place: UNREAD + after} if before.isspace() else {place - 1: before + UNREAD}
     lines_of_text = [(match[0], match.start()) for match in _LINE.finditer(text)]
     found = [_glyph_line(glyphs, part, first) for part, first in split_at_jumps(glyphs, lines_of_text)]
     find_cells(found)
@@ -92,6 +86,21 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     hidden = list(map(_from_units, [*invisible, *(line.text for line in found if id(line) in outside)]))
     lines = [_line(line, number, repairs) for line in found if id(line) not in outside]
     return {"lines": lines, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
+
+
+def _text_of(page: Any) -> str:
+    """The text of a page by PDFium's characters, each at its own position; what ends a divided word is `HYPHEN`.
+
+    PDFium's text lacks characters of fonts that map them to controls: then each is asked for.
+    """
+    from pypdfium2 import raw
+
+    text = _to_units(page.get_text_range()).replace("\ufffe", HYPHEN)
+    if len(text) < (total := page.count_chars()):
+        codes = [raw.FPDFText_GetUnicode(page.raw, at) for at in range(total)]
+        hyphens = {at for at, code in enumerate(codes) if code == ord(HYPHEN) and raw.FPDFText_IsHyphen(page.raw, at)}
+        text = "".join(chr(code) if at in hyphens else _CONTROLS.get(code, chr(code)) for at, code in enumerate(codes))
+    return text.replace("\r\n", " \n")  # of the same length
 
 
 def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
