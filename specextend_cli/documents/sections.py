@@ -41,7 +41,11 @@ class Section:
     title: str = ""
     items: list[tuple[ItemKind, str]] = field(default_factory=list)
     failed: str = ""
-    has_body: bool = False  # whether there are items other than headings
+
+    @property
+    def has_body(self) -> bool:
+        """Whether there are items other than headings, which are the first ones."""
+        return bool(self.items) and self.items[-1][0] != "heading"
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,12 +184,9 @@ class Parsed(Result):
 
     def add(self, kind: ItemKind, text: str) -> None:
         """Append an item; blank ones are skipped. Line breaks are kept, and tabs separate cells."""
-        lines = (
-            text.split("\n")
-            if kind in ("plain", "quote", "markdown")
-            else [_SPACE.sub(" ", line).strip() for line in text.split("\n")]
-        )
-        text = "\n".join(lines).strip("\n")
+        if kind not in ("plain", "quote", "markdown"):
+            text = "\n".join(_SPACE.sub(" ", line).strip() for line in text.split("\n"))
+        text = text.strip("\n")
         if not text.strip():
             return
         if kind == "heading":
@@ -194,8 +195,7 @@ class Parsed(Result):
             self.start_section()
         section = self.sections[-1]
         section.items.append((kind, text))
-        section.has_body = section.has_body or kind != "heading"
-        if kind == "heading" and not section.has_body:
+        if kind == "heading":
             joined = f"{section.title}: {text}" if section.title else text
             section.title = joined if len(joined) <= _TITLE else text[:_TITLE]
 

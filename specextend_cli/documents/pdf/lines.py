@@ -10,8 +10,9 @@ import unicodedata
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from struct import unpack
-from typing import Any, TypedDict
+from typing import Any, NamedTuple
 
+from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
 from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
@@ -39,15 +40,11 @@ _SPACE = re.compile(r"(?<=\S) (?=\S)")
 _LINE = re.compile(rf"[^\s{HYPHEN}](?:[^\n{HYPHEN}]*[^\s{HYPHEN}])?(?:[^\S\n]*{HYPHEN})?")
 
 
-class PageLines(TypedDict):
-    """The lines in the order of the file, invisible texts and those outside of the page, and repairs of spaces.
-
-    `unmapped`: the share of characters of unknown meaning.
-    """
+class PageLines(NamedTuple):
+    """The lines in the order of the file, what was repaired and left out, and the share of characters without a map."""
 
     lines: list[Line]
-    hidden: list[str]
-    repairs: list[Repair]
+    edits: list[Edit]
     unmapped: float
 
 
@@ -58,7 +55,7 @@ def page_lines(text: Any, number: int, maps: MappedPages) -> PageLines:
     """
     box = text.page.get_cropbox()
     found = _lines(text, box, number)
-    doubtful = is_doubtful("\n".join(line.text for line in found["lines"]), found["unmapped"])
+    doubtful = is_doubtful("\n".join(line.text for line in found.lines), found.unmapped)
     if doubtful and (mapped := maps.page(number)):
         return _lines(mapped.get_textpage(), box, number)
     return found
@@ -79,13 +76,15 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     repairs = put_spaces(found) + order_letters(found)
     found = place_late_marks(found)
     found, invisible = without_invisible(found, page)
-    repairs = [(kind, _from_units(before), _from_units(after)) for kind, before, after in repairs]
     outside = {id(line) for line in found if _outside(line.head, box) and _outside(line.tail, box)}
     if len(outside) == len(found):  # then the box of the page is wrong
         outside.clear()
-    hidden = list(map(_from_units, [*invisible, *(line.text for line in found if id(line) in outside)]))
     lines = [_line(line, number, repairs) for line in found if id(line) not in outside]
-    return {"lines": lines, "hidden": hidden, "repairs": repairs, "unmapped": glyphs.unmapped()}
+    repairs += [
+        ("hidden text", text, "") for text in (*invisible, *(line.text for line in found if id(line) in outside))
+    ]
+    edits = [Edit(kind, number, _from_units(before), _from_units(after)) for kind, before, after in repairs]
+    return PageLines(lines, edits, glyphs.unmapped())
 
 
 def _text_of(page: Any) -> str:
