@@ -87,20 +87,6 @@ def contradiction(name: str, kind: str) -> str:
     return "" if agrees else f", not {FORMATS[promised].label}"
 
 
-def no_pages(name: str, kind: str) -> UsageError:
-    """For `--pages` with a kind that has sections instead."""
-    why, fix = f"it is {FORMATS[kind].label}: it has sections", "leave --pages out, or convert it to PDF first"
-    return UsageError(f"{name} has no pages to choose from", why=why, fix=fix)
-
-
 def with_ocr(source: Source) -> str:
     """The command that reads a scan."""
     return f"specextend summarize {argument_of(source)} --ocr"
-
-
-def check_size(name: str, size: int, limit: int) -> None:
-    """InputError for more than `limit` bytes."""
-    if size > limit:
-        why = f"it has {size / (1 << 20):,.0f} MB" if size > limit + 1 else "more than this is not read"
-        fix = "split it (qpdf --split-pages, split -C) and give the parts"
-        raise InputError(f"{name} is larger than {limit >> 20} MB", why=why, fix=fix)

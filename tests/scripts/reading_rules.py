@@ -36,7 +36,7 @@ from tests.documents.known.typst_files import typst_files
 from tests.documents.known.weasy_files import weasy_files
 
 PACKAGE = "specextend_cli.documents."
-REPAIRS = "repairs", "_ORDER"
+REPAIRS = "cleaning", "_ORDER"
 """Where the repairs of lines are listed, each of which is a rule."""
 PARSED: dict[str, bytes] = {}
 """What the parsers said, by the name of the file."""

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Sequence
 
 from specextend_cli.documents.document import Edit
-from specextend_cli.documents.line import Line, Pages, Repaired, runs
+from specextend_cli.documents.line import Line, Pages, Repaired, plain, runs
 
 # Also raised ones, which are smaller than the text beside them.
 _NUMBERED = re.compile(r"(\d{1,4}|[⁰¹²³⁴-⁹]{1,4})(?:\s+(?=\S)|(?<=[⁰¹²³⁴-⁹])(?=\S)|$)")
@@ -55,7 +54,7 @@ def _longest(page: Sequence[Line]) -> list[Line]:
 
 def _number(line: Line) -> int:
     number = _NUMBERED.match(line.text)
-    return int("".join(str(unicodedata.digit(digit)) for digit in number[1])) if number else 0
+    return int(plain(number[1])) if number else 0
 
 
 def _text(line: Line) -> str:
