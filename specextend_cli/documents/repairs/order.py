@@ -40,12 +40,8 @@ _MOST = 4  # lines at one height that are closely to the right of a marker
 @page_by_page
 def columns(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     """Read prose on both sides of a vertical gap over several rows one side after the other."""
-    if len(page) > _MAX_ROWS or sum(len(line.gaps) for line in page) > _MAX_GAPS:
-        return list(page)
-    found: list[Edit] = []
-    arranged = _arranged(list(page), found)
-    edits += found
-    return arranged if found else list(page)
+    is_diagram = len(page) > _MAX_ROWS or sum(len(line.gaps) for line in page) > _MAX_GAPS
+    return list(page) if is_diagram else _arranged(page, edits)
 
 
 def _arranged(lines: Sequence[Line], edits: list[Edit]) -> list[Line]:
