@@ -67,10 +67,6 @@ def parse_pages(text: str) -> PageRange:
     return PageRange(tuple(spans))
 
 
-def _unreported(page: int, done: int, total: int) -> None:
-    pass
-
-
 @dataclass(frozen=True, slots=True)
 class Source:
     """One document, whose content is in the file at `path`.
@@ -89,7 +85,7 @@ class Source:
     skipped: Mapping[int, str] = field(default_factory=dict)
     ocr: bool = False
     recognized: tuple[int, ...] = ()
-    report: Report = _unreported
+    report: Report = lambda *_: None
 
     def content(self) -> bytes:
         """All bytes of the file."""

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
-from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
+from specextend_cli.documents.pdf.gaps import find_cells, put_spaces
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
 from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
@@ -68,7 +68,6 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     lines_of_text = [(match[0], match.start()) for match in _LINE.finditer(text)]
     found = [_glyph_line(glyphs, part, first) for part, first in split_at_jumps(glyphs, lines_of_text)]
     find_cells(found)
-    found = _split_by_size(found)
     for line in found if replaced else ():
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
             at = place - line.first
@@ -114,27 +113,6 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     if left > right and RIGHT_TO_LEFT.search(body):
         left, right = ends[1].left, ends[0].right
     return GlyphLine(glyphs, body, first, left, right, head, tail)
-
-
-def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
-    """Split lines that PDFium joined although they are set in different sizes.
-
-    Of the parts, the one that continues the column of the line before comes first.
-    """
-    found: list[GlyphLine] = []
-    for line in lines:
-        pieces = parts(line)
-        if len(pieces) == 1:
-            found.append(line)
-            continue
-        made = [_glyph_line(line.glyphs, line.body[start:end], line.first + start) for start, end in pieces]
-        for piece in made:
-            piece.gaps = [gap for gap in line.gaps if piece.left < gap[0] and gap[1] < piece.right]
-        if found:
-            above = found[-1]
-            made.sort(key=lambda piece: not (abs(piece.left - above.left) < 2 and abs(piece.size - above.size) < 0.5))
-        found += made
-    return found
 
 
 def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
