@@ -15,7 +15,7 @@ from math import inf
 from typing import Literal
 
 from specextend_cli.documents.document import Block, StructuredText, pages_between
-from specextend_cli.documents.line import Line, Pages, runs
+from specextend_cli.documents.line import Line, Pages, body_size, runs
 
 Separator = Literal["", " ", "\n", "\n\n"]
 Outline = Sequence[tuple[str, int | None]]
@@ -77,14 +77,12 @@ class _Typography:
 
     def __init__(self, pages: Pages, outline: Outline) -> None:
         self._listed = outline_headings(pages, outline)
-        sizes, steps = Counter[float](), defaultdict[float, Counter[float]](Counter)
+        self._body = body_size(line._replace(size=round(line.size)) for page in pages for line in page)
+        steps = defaultdict[float, Counter[float]](Counter)
         for page in pages:
-            for line in page:
-                sizes[round(line.size)] += len(line.text)
             for a, b in pairwise(page):
                 if 0 < a.base - b.base < 3 * a.size:
                     steps[round(a.size)][round((a.base - b.base) * 4) / 4] += 1
-        self._body = max(sizes, key=sizes.__getitem__, default=1.0)
         self._steps = {size: counter.most_common(1)[0][0] for size, counter in steps.items()}
         if 1 in self._steps:  # a text file
             self._steps[1] = 1.0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import count, islice
 from typing import Literal
 
 from specextend_cli.documents.document import Edit
@@ -78,15 +78,13 @@ class Table:
         free = (column for column in count() if column not in self._spanning)
         for cell in cells:
             repeated = cell.text if len(cell.text) <= REPEATED else ""
-            for place in range(max(min(cell.columns, MAX_COLUMNS), 1)):
-                column = next(free)
-                if column >= MAX_COLUMNS and place:
-                    break
-                row[column] = (repeated if self._repeat_columns else None) if place else cell.text
-                if place == 0 and cell.text:
-                    self._used.add(column)
-                if cell.rows > 1 and column < MAX_COLUMNS:
-                    spanning[column] = (cell.rows - 1, repeated)
+            columns = list(islice(free, max(min(cell.columns, MAX_COLUMNS), 1)))
+            inside = [column for column in columns if column < MAX_COLUMNS]
+            row |= dict.fromkeys(inside, repeated if self._repeat_columns else None) | {columns[0]: cell.text}
+            if cell.text:
+                self._used.add(columns[0])
+            if cell.rows > 1:
+                spanning |= dict.fromkeys(inside, (cell.rows - 1, repeated))
         if len({text for text in row.values() if text}) > 1 or not any(cell.columns > 1 for cell in cells):
             row |= {column: text for column, (_, text) in self._spanning.items()}
         else:
