@@ -104,6 +104,13 @@ def no_size() -> bytes:
     return raw_pdf([prose(FERRY) + "".join(show(72, 600 - 12 * row, "12 34 5a6B", 0) for row in range(4))])
 
 
+def two_types() -> bytes:
+    """A title and small print beside it, so near to one height that they are taken for one line."""
+    drawn = show(240, 694, "Enhancing the Ferry", 18) + show(60, 675.4, "Told to", 8)
+    drawn += show(240, 676, "Leads to Fewer Floods", 18) + show(60, 665, "the chairman", 8)
+    return raw_pdf([f"{drawn} 1 0 0 1 168 -100 cm {prose(FERRY, 10, 60)}"])
+
+
 PEACE = ("ا", "ل", "س", "لا", "م", " ", "ع", "ل", "ي", "ك", "م")
 GOD = ("ا", "لله", " ", "ا", "ك", "ب", "ر")
 VOWELS = ("م", "حّ", "م", "د", " ", "لإ", "س", "لا", "م")
@@ -217,6 +224,9 @@ PDFS = (
     EdgeCase("outlined.pdf", outlined, f"{TITLES[0]}\n\n{RIVER}\n\n{TITLES[1]}\n\n{BRIDGE}"),
     EdgeCase("form.pdf", lambda: form("", prose(FERRY)), FERRY),
     EdgeCase("spaced-out.pdf", lambda: raw_pdf([f"1.5 Tc {prose(FERRY, 10, 70)}"]), FERRY),
+    EdgeCase(
+        "two-types.pdf", two_types, f"Enhancing the Ferry Leads to Fewer Floods\n\nTold to the chairman\n\n{FERRY}"
+    ),
     EdgeCase(
         "close-figures.pdf", partial(table, CLOSE, 200, 217.88), "\n".join("{}  {} {}".format(*row) for row in CLOSE)
     ),

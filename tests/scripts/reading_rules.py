@@ -78,6 +78,7 @@ RULES: dict[str, tuple[str, str, Callable[..., Any]]] = {
     "invisible": ("pdf.lines", "without_invisible", same_without_repairs),
     "outside of the page": ("pdf.lines", "_outside", result(False)),
     "accents": ("pdf.lines", "put_together", result({})),
+    "split by size": ("pdf.lines", "_split_by_size", same),
     "late note marks": ("pdf.lines", "place_late_marks", list),
     "superscripts": ("pdf.lines", "mark_superscripts", lambda glyphs, text: (text, {})),
     "right to left": ("pdf.lines", "order_letters", lambda lines: []),

@@ -22,6 +22,8 @@ _LABEL = re.compile(r"\(?\w{1,6}[.)]|\d{1,2}(?:\.\d{1,2})*|\W")  # its gap separ
 _EQUAL = 0.05  # sizes between the widths of the spaces of a justified line, by kerning
 _FEW = 3  # spaces: with fewer a line is too short to tell whether it is justified
 _UNEVEN = 0.12  # relative difference of sizes within a line that may be two
+_FAR = 1.5  # sizes: least gap between two lines that were joined
+_WORD = re.compile(r"[^\W\d_]{3}")
 _TIGHT = 0.2  # sizes: narrower are the spaces of a line with words so near to each other that PDFium misses some
 _SAME = 0.5  # of the median space of a line: a narrower gap is none
 _CLEAR = 0.5  # of the narrowest gap between words: how much narrower the widest gap within words must be
@@ -51,6 +53,21 @@ def find_cells(lines: Sequence[GlyphLine]) -> None:
         for line in dense:
             _mark(line, _wide_gaps(line, _WIDE * line.size))
     _mark_figures(lines)
+
+
+def parts(line: GlyphLine) -> list[tuple[int, int]]:
+    """The start and end of each text of a line whose texts are far apart and of different sizes.
+
+    A number beside a text, as in a table of contents, stays on its line.
+    """
+    cuts = [0]
+    places = [at for at, letter in enumerate(line.body) if letter == "\t"] if _uneven(line) else []
+    for at, (left, right) in zip(places, line.gaps, strict=False):
+        sizes = line.glyphs.at(line.first + at - 1).size, line.glyphs.at(line.first + at + 1).size
+        texts = _WORD.search(line.body, cuts[-1], at) and _WORD.search(line.body, at)
+        if texts and right - left > _FAR * line.size and abs(sizes[0] - sizes[1]) > _UNEVEN * max(sizes):
+            cuts.append(at + 1)
+    return [(start, end - 1) for start, end in pairwise([*cuts, len(line.body) + 1])]
 
 
 def _uneven(line: GlyphLine) -> bool:

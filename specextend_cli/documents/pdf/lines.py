@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from specextend_cli.documents.document import Edit
 from specextend_cli.documents.line import HYPHEN, Line
 from specextend_cli.documents.pdf.fonts import MappedPages, is_doubtful
-from specextend_cli.documents.pdf.gaps import find_cells, put_spaces
+from specextend_cli.documents.pdf.gaps import find_cells, parts, put_spaces
 from specextend_cli.documents.pdf.glyphs import Glyph, GlyphLine, Glyphs, Repair
 from specextend_cli.documents.pdf.invisible import without_invisible
 from specextend_cli.documents.pdf.legibility import UNREAD, read_ligatures
@@ -32,11 +32,11 @@ Box = tuple[float, float, float, float]
 """Left, bottom, right, top of a page, in points."""
 
 _WIDE = re.compile("[\U00010000-\U0010ffff]")
-# The number of the space in most fonts is 3.
-_CONTROLS = {code: UNREAD for code in range(32) if code not in (10, 13)} | {3: " "}
+_SPACE = "\x03"  # its number in most fonts
+_ALONE = re.compile(rf"(?<!\S){UNREAD}(?!\S)")  # a bullet, or a part of a formula
 _BACK = 0.5  # sizes: what follows begins so far left of the end of what is before it
 _LEVEL = 0.1  # sizes between the base lines of cells of one row
-_SPACE = re.compile(r"(?<=\S) (?=\S)")
+_JUMP = re.compile(r"(?<=\S) (?=\S)")
 _LINE = re.compile(rf"[^\s{HYPHEN}](?:[^\n{HYPHEN}]*[^\s{HYPHEN}])?(?:[^\S\n]*{HYPHEN})?")
 
 
@@ -68,6 +68,7 @@ def _lines(page: Any, box: Box, number: int) -> PageLines:
     lines_of_text = [(match[0], match.start()) for match in _LINE.finditer(text)]
     found = [_glyph_line(glyphs, part, first) for part, first in split_at_jumps(glyphs, lines_of_text)]
     find_cells(found)
+    found = _split_by_size(found)
     for line in found if replaced else ():
         for place in replaced.keys() & range(line.first, line.first + len(line.body)):
             at = place - line.first
@@ -95,9 +96,11 @@ def _text_of(page: Any) -> str:
 
     text = _to_units(page.get_text_range()).replace("\ufffe", HYPHEN)
     if len(text) < (total := page.count_chars()):
-        codes = [raw.FPDFText_GetUnicode(page.raw, at) for at in range(total)]
-        hyphens = {at for at, code in enumerate(codes) if code == ord(HYPHEN) and raw.FPDFText_IsHyphen(page.raw, at)}
-        text = "".join(chr(code) if at in hyphens else _CONTROLS.get(code, chr(code)) for at, code in enumerate(codes))
+        letters = [chr(raw.FPDFText_GetUnicode(page.raw, at)) for at in range(total)]
+        for at, letter in enumerate(letters):
+            if letter < " " and raw.FPDFText_GetTextIndexFromCharIndex(page.raw, at) < 0:
+                letters[at] = " " if letter == _SPACE else UNREAD
+        text = _ALONE.sub(" ", "".join(letters))
     return text.replace("\r\n", " \n")  # of the same length
 
 
@@ -113,6 +116,27 @@ def _glyph_line(glyphs: Glyphs, body: str, first: int) -> GlyphLine:
     if left > right and RIGHT_TO_LEFT.search(body):
         left, right = ends[1].left, ends[0].right
     return GlyphLine(glyphs, body, first, left, right, head, tail)
+
+
+def _split_by_size(lines: list[GlyphLine]) -> list[GlyphLine]:
+    """Split lines that PDFium joined although they are set in different sizes.
+
+    Of the parts, the one that continues the column of the line before comes first.
+    """
+    found: list[GlyphLine] = []
+    for line in lines:
+        pieces = parts(line)
+        if len(pieces) == 1:
+            found.append(line)
+            continue
+        made = [_glyph_line(line.glyphs, line.body[start:end], line.first + start) for start, end in pieces]
+        for piece in made:
+            piece.gaps = [gap for gap in line.gaps if piece.left < gap[0] and gap[1] < piece.right]
+        if found:
+            above = found[-1]
+            made.sort(key=lambda piece: not (abs(piece.left - above.left) < 2 and abs(piece.size - above.size) < 0.5))
+        found += made
+    return found
 
 
 def _line(line: GlyphLine, page: int, repairs: list[Repair]) -> Line:
@@ -146,7 +170,7 @@ def _from_units(text: str) -> str:
 def split_at_jumps(glyphs: Glyphs, lines: Sequence[tuple[str, int]]) -> Iterator[tuple[str, int]]:
     """The lines of a page, divided where the text goes back to the left; each is a text and its first position."""
     for body, first in lines:
-        cuts = [match.start() for match in _SPACE.finditer(body) if _goes_back(glyphs, body, match.start(), first)]
+        cuts = [match.start() for match in _JUMP.finditer(body) if _goes_back(glyphs, body, match.start(), first)]
         yield from ((body[start + 1 : end], first + start + 1) for start, end in pairwise([-1, *cuts, len(body)]))
 
 

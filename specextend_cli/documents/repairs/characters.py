@@ -14,8 +14,11 @@ _LEADER = re.compile(
     r"(?<!\s)\s*(?:[.·…_]{5,}[\s.·…_]*"
     r"|(?<![.·…])(?<![.·…]\s)(?:(?:\s?[.·…]){2,}\s*(?=\d+$)|(?:\s[.·…]){4,}\s*$))"
 )
-# A cell of dots alone; before a number at the end of the line they are a leader.
-_DOTTED_CELL = re.compile(r"(?:(?<=\t)|(?<=\t )|(?<=  ))(?:[.·…]{5,}|[.·…](?: [.·…]){3,})(?= ?\t|  |$)(?![ \t]+\d+$)")
+_DOTS = r"(?:[.·…]{5,}|[.·…](?: [.·…]){3,})"
+# A cell of dots alone. Before a number at the end of the line they are a leader, unless they follow another such cell.
+_DOTTED_CELL = re.compile(
+    rf"(?:(?<=[.·…]\t)|(?<=[.·…]  )|(?:(?<=\t)|(?<=\t )|(?<=  ))(?!{_DOTS}[ \t]+\d+$)){_DOTS}(?= ?\t|  |$)"
+)
 _CHARACTERS: tuple[tuple[str, re.Pattern[str], str | None], ...] = (
     ("overstrike", re.compile(r"[^\n]\x08"), ""),
     (
