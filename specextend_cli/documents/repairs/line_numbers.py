@@ -25,19 +25,16 @@ def line_numbers(pages: Pages) -> Repaired:
     One page is enough where they are many and begin with 1. Near such pages a few are enough, as on the last page.
     """
     found = [_longest(page) for page in pages]
-    beside = [
-        len(run) <= _MOST and len(run) >= _FEW and _beside_prose(page, run)
-        for page, run in zip(pages, found, strict=True)
-    ]
     edits: list[Edit] = []
     fixed: list[list[Line]] = []
     for at, (page, run) in enumerate(zip(pages, found, strict=True)):
+        numbered = _FEW <= len(run) <= _MOST and _beside_prose(page, run)
         alone = len(run) >= _ALONE and _number(run[0]) == 1
-        near = range(max(at - _NEAR, 0), min(at + _NEAR + 1, len(found)))
-        recur = any(
-            len(found[place]) >= _LEAST and _is_alike(run, found[place]) for place in near if place != at and beside[at]
-        )
-        fixed.append(_without(page, run, edits) if beside[at] and (alone or recur) else list(page))
+        near = [*found[max(at - _NEAR, 0) : at], *found[at + 1 : at + _NEAR + 1]]
+        if numbered and (alone or any(len(other) >= _LEAST and _is_alike(run, other) for other in near)):
+            fixed.append(_without(page, run, edits))
+        else:
+            fixed.append(list(page))
     return fixed, edits
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from functools import cache
+from functools import cache, reduce
 from itertools import chain, pairwise
 
 from specextend_cli.documents.document import Edit
@@ -46,10 +46,7 @@ def wrapped_cells(pages: Pages) -> Repaired:
     edits: list[Edit] = []
 
     def text_of(cell: Sequence[Line]) -> str:
-        text = cell[0].text
-        for line in cell[1:]:
-            text = joined(text, line.text, known())
-        return text
+        return reduce(lambda text, following: joined(text, following, known()), (line.text for line in cell))
 
     def row_of(row: list[list[Line]]) -> list[Line]:
         lines = [line for cell in row for line in cell]

@@ -45,12 +45,10 @@ def running_lines(pages: Pages) -> Repaired:
     groups += (*counting, *_repeated(pages, edges, statistics))
     if statistics.body != 1:
         groups.append(_Group(_chapter_heads(pages, edges, statistics.body), alone=False))
-    removed = _lines_to_remove(edges, groups, titles)
-    before = removed
-    shares = _shares(pages, removed - {id(line) for group in groups if group.alone for line in group.lines})
+    before = _lines_to_remove(edges, groups, titles)
+    shares = _shares(pages, before - {id(line) for group in groups if group.alone for line in group.lines})
     small = [g for g in groups if g.alone or not g.lines or median(shares[line.page] for line in g.lines) <= _MAX_SHARE]
-    if len(small) < len(groups):
-        removed = _lines_to_remove(edges, small, titles)
+    removed = _lines_to_remove(edges, small, titles)
     if all(line.size == 1 and id(line) in removed for page in pages for line in page):
         removed = set()  # a text file of numbers; a PDF of them is a scan with page numbers
     edits, fixed = [], []
