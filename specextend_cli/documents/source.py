@@ -50,9 +50,6 @@ class PageRange:
             wanted.update(range(first, end + 1))
         return tuple(sorted(wanted))
 
-    def __str__(self) -> str:
-        return ",".join(f"{a}" if a == b else f"{a}-{'' if b is None else b}" for a, b in self.spans)
-
 
 def parse_pages(text: str) -> PageRange:
     """Read `3-10,20` or `5-`; UsageError says which part cannot be read."""
