@@ -52,7 +52,8 @@ def wrapped_cells(pages: Pages) -> Repaired:
         lines = [line for cell in row for line in cell]
         split = ([[piece] for piece in pieces(cell[0])] if len(cell) == 1 else [cell] for cell in row)
         parts = sorted((cell for cells in split for cell in cells), key=_left)
-        cells = [sorted(chain(*cell), key=lambda line: -line.base) for cell in runs(parts, _is_in)]
+        columns = runs(parts, lambda column, part: _left(part) < max(map(_right, column)))
+        cells = [sorted(chain(*column), key=lambda line: -line.base) for column in columns]
         if not _is_row(cells):
             return lines
         gaps = tuple((_right(a), _left(b)) for a, b in pairwise(cells))
@@ -87,11 +88,6 @@ def _is_level(row: Sequence[Sequence[Line]], cell: Sequence[Line]) -> bool:
     near = len(first) == len(cell) == 1 and (first[0].gaps or cell[0].gaps) and level < _NEARER * size
     apart = 0.0 if near else min(abs(_middle(first) - _middle(cell)), level)
     return len(row) < _MOST and max(apart, abs(first[0].size - size)) < _LEVEL * size
-
-
-def _is_in(cell: Sequence[Sequence[Line]], part: Sequence[Line]) -> bool:
-    """True if a part of a row is above or below the parts of a cell."""
-    return _left(part) < max(map(_right, cell))
 
 
 def _is_row(cells: Sequence[Sequence[Line]]) -> bool:
