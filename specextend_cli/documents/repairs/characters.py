@@ -62,11 +62,8 @@ def characters(page: Sequence[Line], edits: list[Edit]) -> list[Line]:
     fixed = []
     for line in page:
         body = line.text.removesuffix(HYPHEN)
-        text = plain_characters(body, line.page, edits)
-        if text == body and line.text:
-            fixed.append(line)
-        elif text.strip():
-            fixed.append(line._replace(text=text.strip() + line.text[len(body) :]))
+        if text := plain_characters(body, line.page, edits).strip():
+            fixed.append(line._replace(text=text + line.text[len(body) :]))
     return fixed
 
 

@@ -83,11 +83,11 @@ def _without(page: Sequence[Line], run: Sequence[Line], edits: list[Edit]) -> li
     numbers = {id(line) for line in run}
     kept: list[Line] = []
     for line in page:
-        rest = _text(line) if id(line) in numbers else line.text
-        number = line.text[: len(line.text) - len(rest)]
         if id(line) in numbers:
+            rest = _text(line)
+            number = line.text[: len(line.text) - len(rest)]
             edits.append(Edit("line number", line.page, number.strip()))
             line = line._replace(text=rest, left=line.right - len(rest) * line.em, gaps=line.gaps["\t" in number :])
-        if rest:
+        if line.text:
             kept.append(line)
     return kept
