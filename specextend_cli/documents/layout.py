@@ -164,7 +164,8 @@ class _Typography:
     def is_heading(self, block: Sequence[Line]) -> bool:
         """True if these lines are a heading: by the outline, by larger or bold type, or by their wording."""
         text = " ".join(line.text for line in block)
-        if len(text) > _MAX_HEADING or len(block) > 5 or sum(map(_weight, text)) < 3 or " … " in text:
+        letters = sum(letter.isalpha() * (2 if letter >= "\u2e80" else 1) for letter in text)  # of an alphabet
+        if len(text) > _MAX_HEADING or len(block) > 5 or letters < 3 or " … " in text:
             return False
         if id(block[0]) in self._listed:
             return True
@@ -174,11 +175,6 @@ class _Typography:
             return text[-1] != "." or len(text) < 60
         fine_print = block[0].size < 0.93 * self._body
         return len(block) <= 2 and len(text) <= 100 and not fine_print and reads_as_heading(text)
-
-
-def _weight(character: str) -> int:
-    """How many letters of an alphabet a character stands for."""
-    return character.isalpha() * (2 if character >= "\u2e80" else 1)
 
 
 def _goes_on(a: Line, b: Line) -> bool:

@@ -84,10 +84,6 @@ class Source:
     recognized: tuple[int, ...] = ()
     report: Report = lambda *_: None
 
-    def content(self) -> bytes:
-        """All bytes of the file."""
-        return self.path.read_bytes()
-
     def numbers(self, count: int) -> tuple[int, ...]:
         """The pages asked for (1-based) of a document of `count` pages; InputError when one is out of range."""
         return self.pages.numbers(count, self.name) if self.pages else tuple(range(1, count + 1))

@@ -33,7 +33,7 @@ _CODE_OR_COMMENT = re.compile(
 def parse(source: Source) -> Paged | Parsed:
     """The sections of a Markdown text, or the lines of a text; its pages end at form feeds."""
     name = source.name
-    text, warnings = decode(name, source.content())
+    text, warnings = decode(name, source.path.read_bytes())
     suffix = PurePath(name).suffix.lower()
     if suffix in _MARKUP:
         fix = f"pandoc --to=plain --wrap=none {argument(name)} | specextend summarize -"

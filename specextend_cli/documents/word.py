@@ -50,7 +50,10 @@ def parse(source: Source) -> Parsed:
             reader.blocks(body)
         reader.notes()
     objects = [part for body in bodies for part in body.iter("{*}OLEObject", "{*}chart") if not _is_fallback(part)]
-    if unread := list(filter(_is_unread, objects)):
+    # Charts, and formulas of older programs.
+    if unread := [
+        part for part in objects if name(part) == "chart" or attribute(part, "ProgID").startswith("Equation")
+    ]:
         parsed.unread = len(unread)
         parsed.warnings.append(f"{were(len(unread), 'object')} not read: formulas or charts of {source.name}.")
     parsed.title = " ".join("".join(_optional(archive, "docProps/core.xml").itertext("{*}title")).split())
@@ -203,11 +206,6 @@ def _boxes(paragraph: Any) -> list[Any]:
 def _is_on(element: Any, path: str, default: bool = False) -> bool:
     """True if a property is there and not switched off."""
     return value(element, path, "true" if default else "off") not in ("0", "false", "off")
-
-
-def _is_unread(element: Any) -> bool:
-    """True for charts, and for formulas of older programs."""
-    return name(element) == "chart" or attribute(element, "ProgID").startswith("Equation")
 
 
 def _is_fallback(element: Any) -> bool:

@@ -45,7 +45,7 @@ _LONG_CELL = 300  # characters; a cell with more in paragraphs is for layout
 def parse(source: Source) -> Parsed:
     """The sections of an HTML file, or those of its article; InputError where it is nested too deeply."""
     parsed = Parsed("html")
-    data = source.content()
+    data = source.path.read_bytes()
     text, warnings = decode(source.name, data, declared(data))
     parsed.warnings += warnings
     try:
